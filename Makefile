@@ -1,0 +1,49 @@
+# make help says what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint format up down lock clean clean-all
+
+PORT ?= 8080
+ARGS ?=
+ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
+export PORT
+
+help:  ## this list
+	@echo "Targets (ARGS=... is passed on by demo, test and test-slow):"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
+	@scripts/setup.sh
+
+demo: setup  ## the main job on real input: update a running app from Airflow, compare with an oracle
+	@$(ENV) .venv/bin/python scripts/demo.py $(ARGS)
+
+test: setup  ## lint and the fast tests, in both environments
+	@scripts/test.sh fast $(ARGS)
+
+test-slow: setup  ## the tests that take minutes
+	@scripts/test.sh slow $(ARGS)
+
+lint: setup  ## ruff check, ruff format --check, mypy
+	@scripts/lint.sh
+
+format: setup  ## put the code into ruff's format, with its safe fixes
+	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
+
+up: setup  ## a running Airflow with the example DAGs, prints its address (PORT=8080)
+	@scripts/airflow_up.sh
+
+down:  ## stop it
+	@scripts/airflow_down.sh
+
+lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer versions)
+	@scripts/lock.sh $(ARGS)
+
+clean: down  ## remove what runs and tests left (.airflow too), keep the environments
+	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		metastore_db spark-warehouse derby.log
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o \
+		-name __pycache__ -type d -exec rm -rf {} +
+
+clean-all: clean  ## and the environments
+	@rm -rf .venv .venv-spark .setup.lock

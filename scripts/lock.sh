@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Resolves requirements/*.in into the pinned requirements/*.txt, for every supported Python and platform.
+#   scripts/lock.sh             keep what still fits
+#   scripts/lock.sh --upgrade   take the newest versions that fit
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$ROOT"
+[ -x .venv/bin/uv ] || { echo "lock: error: .venv has no uv; run: make setup" >&2; exit 1; }
+for name in airflow spark; do
+    echo "lock: requirements/$name.txt"
+    .venv/bin/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-index-url \
+        --no-emit-find-links "$@" "requirements/$name.in" -o "requirements/$name.txt"
+done

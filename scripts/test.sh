@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# scripts/test.sh fast|slow [pytest arguments]
+# The tests under tests/ run in .venv; those under tests/spark hold a Spark session in their own process and run in
+# .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
+# pytest's, and it fails when one part does.
+set -uo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$ROOT"
+. scripts/env.sh
+
+kind=${1:-fast}
+[ $# -eq 0 ] || shift
+case $kind in
+    fast) select="not slow" ;;
+    slow) select="slow" ;;
+    *) echo "usage: scripts/test.sh fast|slow [pytest arguments]" >&2; exit 2 ;;
+esac
+
+# never the user's own Airflow
+export AIRFLOW_HOME="$ROOT/.airflow-test"
+export AIRFLOW__CORE__LOAD_EXAMPLES=False
+export AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
+mkdir -p "$AIRFLOW_HOME"
+
+failed=
+note() { # part, pytest's exit code; 5 is "no tests", as when ARGS or the marker select none
+    [ "$2" -eq 0 ] || [ "$2" -eq 5 ] || failed="$failed $1"
+}
+
+if [ "$kind" = fast ]; then
+    echo "== lint"
+    scripts/lint.sh || failed="$failed lint"
+fi
+echo "== tests ($kind, .venv)"
+.venv/bin/python -m pytest tests --ignore=tests/spark -m "$select" "$@"
+note tests $?
+if [ -d tests/spark ]; then
+    echo "== tests/spark ($kind, .venv-spark)"
+    PYTHONPATH="$ROOT" PYSPARK_PYTHON="$ROOT/.venv-spark/bin/python" PYSPARK_DRIVER_PYTHON="$ROOT/.venv-spark/bin/python" \
+        .venv-spark/bin/python -m pytest tests/spark -p no:cacheprovider -m "$select" "$@"
+    note tests/spark $?
+fi
+[ -z "$failed" ] || { echo "$kind tests: failed:$failed" >&2; exit 1; }
