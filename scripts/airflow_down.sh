@@ -1,41 +1,44 @@
 #!/usr/bin/env bash
 # Ends the Airflow that scripts/airflow_up.sh started, with all its processes; does nothing when none runs.
-# The streaming apps it submitted are meant to outlive it and go on: end them with `streamupdate cancel APP`.
+# The streaming apps it submitted have sessions of their own, are meant to outlive it and go on: end them with
+# `streamupdate cancel APP`.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+. "$ROOT/scripts/env.sh"
 AIRFLOW_HOME=${AIRFLOW_HOME:-$ROOT/.airflow}
 PID_FILE=$AIRFLOW_HOME/standalone.pid
 PORT_FILE=$AIRFLOW_HOME/standalone.port
 
-alive() { kill -0 -- "-$1" 2>/dev/null; }
-# the number may have been given to another program since (a restart of the machine)
-ours() { ps -A -o pgid= -o command= | awk -v group="$1" '$1 == group' | grep -q -i airflow; }
-
-if [ ! -s "$PID_FILE" ]; then
-    echo "down: not running"
-    exit 0
-fi
-pid=$(cat "$PID_FILE")
+pid=$(cat "$PID_FILE" 2>/dev/null || true)
 case $pid in
-    '' | *[!0-9]*) rm -f "$PID_FILE" "$PORT_FILE"; echo "down: not running"; exit 0 ;;
+    '' | *[!0-9]*) members= ;;
+    *) members=$(session_members "$pid") ;;
 esac
-if ! alive "$pid" || ! ours "$pid"; then
+if [ -z "$members" ]; then
     rm -f "$PID_FILE" "$PORT_FILE"
     echo "down: not running"
     exit 0
 fi
-stop() { # signal, seconds: true when every process of the group has gone
-    local deadline=$((SECONDS + $2))
-    kill "-$1" -- "-$pid" 2>/dev/null || true
-    while alive "$pid"; do
+# shellcheck disable=SC2086
+signal() { kill "-$1" $members 2>/dev/null || true; }
+wait_for() { # seconds, all|leader: true when every process of the session, or its leader, has gone
+    local deadline=$((SECONDS + $1))
+    while :; do
+        members=$(session_members "$pid")
+        [ -n "$members" ] || return 0
+        if [ "$2" = leader ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
         [ $SECONDS -lt $deadline ] || return 1
-        sleep 0.2
+        sleep 0.3
     done
 }
-if ! stop TERM 30; then
-    echo "down: still running after 30 s, killing it"
-    stop KILL 10 || { echo "down: error: process group $pid does not end" >&2; exit 1; }
+signal TERM
+wait_for 30 leader || echo "down: Airflow still runs after 30 s"
+# A task runs its on_kill at SIGTERM, but ends only when its supervisor, gone by now, kills it.
+if ! wait_for 8 all; then
+    echo "down: killing what is left:" $members
+    signal KILL
+    wait_for 10 all || { echo "down: error: these processes do not end:" $members >&2; exit 1; }
 fi
 rm -f "$PID_FILE" "$PORT_FILE"
 echo "down: stopped"

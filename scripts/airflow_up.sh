@@ -27,7 +27,6 @@ die() { # what, why, next step
     [ $# -lt 3 ] || printf '  next:   %s\n' "$3" >&2
     exit 1
 }
-group_alive() { kill -0 -- "-$1" 2>/dev/null; }
 healthy() { # the API answers, and database, scheduler, triggerer and DAG processor are well
     "$PYTHON" - "http://$HOST:$1/api/v2/monitor/health" <<'PY' 2>/dev/null
 import json, sys, urllib.request
@@ -49,10 +48,10 @@ esac
 [ "$PORT" -ge 1024 ] && [ "$PORT" -le 64800 ] ||
     die "PORT=$PORT cannot be used" "it and the log servers' ports (PORT+713, PORT+714) must be in 1024-65535" "take another, for example PORT=8099"
 
-if [ -s "$PID_FILE" ] && group_alive "$(cat "$PID_FILE")"; then
+if [ -s "$PID_FILE" ] && [ -n "$(session_members "$(cat "$PID_FILE")")" ]; then
     running=$(cat "$PORT_FILE" 2>/dev/null || echo "$PORT")
     [ "$running" = "$PORT" ] || die "an Airflow of this folder is already running" \
-        "it has port $running (process group $(cat "$PID_FILE"))" "run: make down    then: make up PORT=$PORT"
+        "it has port $running (process $(cat "$PID_FILE"))" "run: make down    then: make up PORT=$PORT"
     if healthy "$PORT"; then
         echo "up: already running"
         show "$PORT"
@@ -97,6 +96,8 @@ export AIRFLOW__LOGGING__BASE_LOG_FOLDER="$AIRFLOW_HOME/logs"
 export AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT=$WORKER_LOG_PORT
 export AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT=$TRIGGER_LOG_PORT
 export AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME="${AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME:-0.5}"
+# a new or removed file in dags/ shows within seconds, not minutes
+export AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL="${AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL:-15}"
 export AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
 
 # The two connections the example DAGs use, unless they are set from outside.

@@ -5,3 +5,27 @@ if [ -s "$ROOT/.venv-spark/java_home" ]; then
     JAVA_HOME=$(cat "$ROOT/.venv-spark/java_home")
     export JAVA_HOME
 fi
+
+# The processes of a session, one id a line. Airflow gives each task a process group of its own inside its session, so
+# a group does not hold them all; a streaming driver has its own session and is not listed.
+session_members() { # session id
+    local python
+    for python in "$ROOT/.venv/bin/python" python3; do
+        command -v "$python" >/dev/null 2>&1 || continue
+        ps -A -o pid= -o stat= -o command= | "$python" -c '
+import os, sys
+members, airflow = [], False
+for line in sys.stdin:
+    pid, stat, command = (line.split(None, 2) + ["", ""])[:3]
+    try:
+        if os.getsid(int(pid)) != int(sys.argv[1]) or stat.startswith("Z"):
+            continue
+    except OSError:
+        continue
+    members.append(pid)
+    airflow = airflow or "airflow" in command.lower()
+# the number may have been given to another program since (a restart of the machine)
+print("\n".join(members if airflow else []))' "$1"
+        return
+    done
+}
