@@ -1,0 +1,1 @@
+"""Parts of the demo: the flights and their replay, the oracles, the Airflow it starts."""
