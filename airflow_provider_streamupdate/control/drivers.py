@@ -1,0 +1,181 @@
+"""The drivers of an app: what state they are in, starting them, ending them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..state import clock
+from ..state.application import Application
+from ..state.deployment import (
+    FAILED,
+    FINAL_STATES,
+    LOST,
+    RUNNING,
+    STARTING,
+    SUSPENDED,
+    Current,
+    DeploymentSpec,
+    Launch,
+    Status,
+)
+from ..state.errors import DriverError, StreamUpdateError
+from ..state.registry import AppRegistry
+from ..state.storage import Folder
+from . import process, runtime
+from .launcher import Launcher
+from .planning import tail
+from .waiting import wait_for
+
+NEW = "new"  # a deployment whose driver was never started
+FIRST_SIGN_SECONDS = 120.0  # how long a driver on another machine may take to its first heartbeat
+
+
+class Drivers:
+    """The drivers of one app."""
+
+    def __init__(self, app: AppRegistry, launcher: Launcher | None, root: str, storage_options: dict[str, Any]) -> None:
+        self.app = app
+        self.launcher = launcher
+        self.root = root
+        self.storage_options = storage_options
+
+    def state(self, deployment: str) -> str:
+        """``new``, a state the driver wrote, or ``lost`` (its process is gone, or silent for too long)."""
+        launch = self.app.launch(deployment)
+        if launch is None:
+            return NEW
+        status = self.status(deployment)
+        if status is not None and status.final:
+            return status.state
+        living = process.alive(launch)
+        if living is False:
+            status = self.status(deployment)  # it may have written its last word meanwhile
+            return status.state if status is not None and status.final else LOST
+        if status is None:
+            overdue = living is None and clock.age(launch.launched_at) > FIRST_SIGN_SECONDS
+            return LOST if overdue else STARTING
+        return LOST if living is None and status.silent else status.state
+
+    def status(self, deployment: str) -> Status | None:
+        """The heartbeat of the driver started last; None before its first one."""
+        launch, status = self.app.launch(deployment), self.app.status(deployment)
+        return status if status is not None and launch is not None and status.epoch >= launch.epoch else None
+
+    def gone(self, deployment: str) -> bool:
+        """Whether no driver of the deployment runs any more."""
+        launch = self.app.launch(deployment)
+        living = process.alive(launch) if launch else False
+        return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
+
+    def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
+        """Make the deployment current in `epoch` and start its driver. The caller holds the lease and has seen to it
+        that no other driver of the app runs; one that does all the same is fenced by the epoch."""
+        if self.launcher is None:
+            raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
+        self.app.set_current(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted))
+        folder = local_folder(self.app.deployment_folder(spec.deployment))
+        application = _located(spec.application, folder)
+        args = [
+            "run",
+            "--root",
+            self.root,
+            "--app",
+            spec.app,
+            "--deployment",
+            spec.deployment,
+            "--epoch",
+            str(epoch),
+        ]
+        args += [f"--storage-options={json.dumps(self.storage_options)}"]
+        zipped = folder / "runtime.zip"
+        if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
+            runtime.build(zipped)
+        launch = process.start(
+            self.launcher.command(application, args, str(zipped)),
+            self.launcher.environment(application),
+            folder / f"driver-{epoch}.log",
+            epoch,
+        )
+        self.app.set_launch(spec.deployment, launch)
+        return launch
+
+    def wait_running(self, deployment: str, timeout: float) -> None:
+        """Until the driver runs its queries; DriverError with its last log lines when it dies instead."""
+
+        def poll() -> bool | None:
+            state = self.state(deployment)
+            if state in FINAL_STATES:
+                raise DriverError(self.death(deployment, state))
+            return True if state in (RUNNING, SUSPENDED) else None
+
+        wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
+
+    def death(self, deployment: str, state: str) -> str:
+        """Why a driver ended, as far as it said, and its last log lines."""
+        status = self.status(deployment)
+        why = (status.error or status.reason) if status else None
+        if state in (LOST, FAILED) and not why:
+            why = "its process ended without a word"
+        return (
+            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}\n"
+            f"last lines of {self.log(deployment)}:\n{self.log_tail(deployment)}"
+        )
+
+    def log(self, deployment: str) -> str | None:
+        launch = self.app.launch(deployment)
+        return launch.log if launch else None
+
+    def log_tail(self, deployment: str, lines: int = 30) -> str:
+        log = self.log(deployment)
+        return tail(Path(log), lines) if log else "(no driver was started)"
+
+    def kill(self, deployment: str) -> None:
+        """End the driver's processes, if they are on this machine."""
+        if launch := self.app.launch(deployment):
+            process.end(launch)
+
+
+def store_application(application: Application, folder: Folder) -> Application:
+    """Copy code and files into the deployment's folder, so that a rollback runs what ran before; paths become relative
+    to it."""
+
+    def keep(path: str, place: str) -> str:
+        target = f"application/{place}{Path(path).name}"
+        folder.write(target, Path(path).read_bytes())
+        return target
+
+    return attrs.evolve(
+        application,
+        file=keep(application.file, ""),
+        py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
+        files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
+    )
+
+
+def local_folder(folder: Folder) -> Path:
+    """A folder on this machine holding a deployment's application: its own for a local root, else a copy."""
+    if folder.local:
+        return Path(folder.base)
+    target = Path(tempfile.gettempdir()) / f"streamupdate-deployments-{os.getuid()}" / folder.base.replace("/", "_")
+    for name in folder.files("application"):
+        (target / "application" / name).parent.mkdir(parents=True, exist_ok=True)
+        with folder.fs.open(folder.path(f"application/{name}"), "rb") as source:
+            with open(target / "application" / name, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+    return target
+
+
+def _located(application: Application, folder: Path) -> Application:
+    return attrs.evolve(
+        application,
+        file=str(folder / application.file),
+        py_files=tuple(str(folder / f) for f in application.py_files),
+        files=tuple(str(folder / f) for f in application.files),
+    )

@@ -1,0 +1,64 @@
+"""Is a deployment well? Pure functions from its status and a baseline to a verdict."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..state.deployment import FINAL_STATES, RUNNING, QueryStatus, Status
+from ..state.snapshot import QuerySnapshot, Snapshot
+
+# A stage that was carried holds at least this part of the rows it had: windows close while others open, but a state
+# that did not arrive shows as (almost) nothing.
+ROWS_KEPT = 0.1
+LAG_GROWTH = 1.5  # lag may be this many times what it was, plus one batch's worth of rows
+
+
+@attrs.frozen(kw_only=True)
+class Health:
+    """healthy: all is well. failed: it can never become so. reasons: what is not well yet."""
+
+    healthy: bool
+    failed: bool
+    reasons: tuple[str, ...]
+    status: Status | None
+
+
+def assess(
+    deployment: str, state: str, status: Status | None, baseline: Snapshot | None = None, batches: int = 2
+) -> Health:
+    """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
+    nothing new to read), its lag and its state rows are back to where they were in the baseline."""
+    if state in FINAL_STATES:
+        why = (status.error or status.reason) if status else None
+        reason = f"deployment {deployment} is {state}" + (f": {why}" if why else "")
+        return Health(healthy=False, failed=True, reasons=(reason,), status=status)
+    if state != RUNNING or status is None:
+        return Health(healthy=False, failed=False, reasons=(f"deployment {deployment} is {state}",), status=status)
+    reasons = [
+        reason
+        for name, query in sorted(status.queries.items())
+        for reason in _query(name, query, baseline.queries.get(name) if baseline else None, batches)
+    ]
+    if not status.queries:
+        reasons.append("no query has reported yet")
+    return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status)
+
+
+def _query(name: str, query: QueryStatus, before: QuerySnapshot | None, batches: int) -> list[str]:
+    reasons = []
+    if not query.active:
+        reasons.append(f"query {name} has stopped")
+    done = 0 if query.first_batch is None else query.batch - query.first_batch + 1
+    if done < batches and not (query.idle and done > 0):
+        reasons.append(f"query {name} has committed {done} of {batches} batches since its start")
+    if before is None:
+        return reasons
+    if query.lag is not None and before.lag is not None:
+        allowed = before.lag * LAG_GROWTH + (query.input_rows_per_second or 0) * (query.batch_seconds or 0)
+        if query.lag > allowed:
+            reasons.append(f"query {name} is {query.lag:.0f} rows behind; it was {before.lag:.0f}")
+    for stage, rows in sorted(before.state_rows.items()):
+        now = query.state_rows.get(stage)
+        if now is not None and now < rows * ROWS_KEPT:
+            reasons.append(f"stage {name}/{stage} holds {now} rows; it held {rows}")
+    return reasons

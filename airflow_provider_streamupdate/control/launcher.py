@@ -1,0 +1,137 @@
+"""How a driver is started: the spark-submit command and its environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ..state.application import Application
+from ..state.errors import EnvironmentProblem
+
+JAVA_NEEDED = 17
+
+
+class Launcher(Protocol):
+    """Builds what is run; `process.py` runs it. The Airflow hook has one made from a Spark connection."""
+
+    def check(self) -> None:
+        """EnvironmentProblem when Java or spark-submit is missing, or Spark's environment is mixed with Airflow's."""
+
+    def command(self, application: Application, args: list[str], runtime: str) -> list[str]:
+        """The full argv; `args` go to the application, `runtime` is the zip for --py-files."""
+
+    def environment(self, application: Application) -> dict[str, str]:
+        """The complete environment of the child."""
+
+
+class SparkSubmit:
+    """spark-submit without Airflow.
+
+    spark_submit: its path; default STREAMUPDATE_SPARK_SUBMIT, then SPARK_HOME/bin, then PATH
+    master, conf, env_vars: defaults that an application's own override
+    """
+
+    def __init__(
+        self,
+        spark_submit: str | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        env_vars: Mapping[str, str] | None = None,
+    ) -> None:
+        self.spark_submit = find_spark_submit(spark_submit)
+        self.master = master
+        self.conf = dict(conf or {})
+        self.env_vars = dict(env_vars or {})
+
+    def check(self) -> None:
+        check_environment(self.spark_submit, {**os.environ, **self.env_vars})
+
+    def command(self, application: Application, args: list[str], runtime: str) -> list[str]:
+        command = [str(self.spark_submit)]
+        if master := application.master or self.master:
+            command += ["--master", master]
+        for key, value in {**self.conf, **application.conf}.items():
+            command += ["--conf", f"{key}={value}"]
+        command += ["--py-files", ",".join([runtime, *application.py_files])]
+        if application.files:
+            command += ["--files", ",".join(application.files)]
+        return [*command, application.file, *args]
+
+    def environment(self, application: Application) -> dict[str, str]:
+        return spark_environment(self.spark_submit, {**self.env_vars, **application.env_vars})
+
+
+def find_spark_submit(given: str | None = None) -> str:
+    """The path of spark-submit; `given` may be a path or a name on PATH. Not checked: `check_environment` does."""
+    if given:
+        return shutil.which(given) or given
+    if path := os.environ.get("STREAMUPDATE_SPARK_SUBMIT"):
+        return path
+    if home := os.environ.get("SPARK_HOME"):
+        return str(Path(home) / "bin" / "spark-submit")
+    return shutil.which("spark-submit") or "spark-submit"
+
+
+def spark_environment(spark_submit: str, env_vars: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment, with the Python that lies beside spark-submit for driver and executors.
+
+    Without it spark-submit takes the first python3 on PATH, which under Airflow is Airflow's own. A SPARK_HOME of
+    another installation would mix the two, so it is dropped when spark-submit has a Python of its own.
+    """
+    environment = dict(os.environ)
+    python = Path(spark_submit).parent / "python"
+    if python.exists():
+        environment.pop("SPARK_HOME", None)
+        environment.pop("PYTHONPATH", None)
+        environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = str(python)
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # a driver's last words must be in its log
+    environment.update(env_vars)
+    return environment
+
+
+def check_environment(spark_submit: str, environment: Mapping[str, str]) -> None:
+    """EnvironmentProblem when a driver could not be started: spark-submit, Java or the environment is wrong."""
+    if not (os.path.isfile(spark_submit) and os.access(spark_submit, os.X_OK)):
+        raise EnvironmentProblem(
+            f"spark-submit was not found at {spark_submit!r}; install pyspark into an environment of its own and name "
+            "its spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
+        )
+    _check_not_mixed(spark_submit)
+    home = environment.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
+    where = f"JAVA_HOME={home}" if home else "PATH"
+    if not java or not os.path.isfile(java):
+        raise EnvironmentProblem(
+            f"no Java was found ({where}); install Java {JAVA_NEEDED} or newer (Debian: apt-get install "
+            "openjdk-17-jre-headless; macOS: brew install openjdk@17) and set JAVA_HOME"
+        )
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    version = _java_version(shown.stderr + shown.stdout)
+    if version is None or version < JAVA_NEEDED:
+        raise EnvironmentProblem(
+            f"{java} is Java {version or 'of an unknown version'}; Spark 4 needs Java {JAVA_NEEDED} or newer: "
+            "set JAVA_HOME"
+        )
+
+
+def _check_not_mixed(spark_submit: str) -> None:
+    """pyspark-client installs the files of pyspark at another version (measured: UDFs fail, `pip check` is silent)."""
+    environment = Path(spark_submit).resolve().parent.parent
+    clients = list(environment.glob("lib/python3*/site-packages/pyspark_client-*.dist-info"))
+    if clients:
+        raise EnvironmentProblem(
+            f"the Spark environment {environment} also holds pyspark-client, which overwrites pyspark's files "
+            "(apache-airflow-providers-apache-spark brings it); install pyspark into an environment without Airflow"
+        )
+
+
+def _java_version(text: str) -> int | None:
+    for word in text.replace('"', " ").split():
+        head = word.split(".")[0].split("-")[0]
+        if head.isdigit():
+            return int(word.split(".")[1]) if head == "1" else int(head)
+    return None

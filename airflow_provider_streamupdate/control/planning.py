@@ -1,0 +1,107 @@
+"""Running a plan-only driver: it makes the plan, checks it against saved state, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..state import errors
+from ..state.application import Application
+from ..state.plan import AppPlan
+from ..state.report import CompatibilityReport
+from ..state.serde import from_dict, parse_json
+from . import runtime
+from .launcher import Launcher
+
+TIMEOUT_SECONDS = 300.0
+
+
+@attrs.frozen(kw_only=True)
+class Planned:
+    """The plan of an application, and its compatibility report when it was checked against saved state."""
+
+    plan: AppPlan
+    report: CompatibilityReport | None
+
+
+def plan_application(
+    launcher: Launcher,
+    application: Application,
+    *,
+    root: str = "",
+    storage_options: dict[str, Any] | None = None,
+    against: str | None = None,
+    agree: Iterable[str] = (),
+) -> Planned:
+    """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
+    DriverError with its last log lines when it left no answer."""
+    application.check()
+    launcher.check()
+    with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
+        out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
+        args = ["plan", "--out", str(out)]
+        args += [f"--set={key}={value}" for key, value in application.params.items()]
+        if against:
+            args += [
+                "--root",
+                root,
+                "--against",
+                against,
+                f"--storage-options={json.dumps(storage_options or {})}",
+            ]
+            args += [f"--agree={name}" for name in agree]
+        quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
+        with open(log, "wb") as output:
+            try:
+                done = subprocess.run(
+                    launcher.command(quiet, args, str(runtime.build())),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=launcher.environment(quiet),
+                    cwd=folder,
+                    timeout=TIMEOUT_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise errors.WaitTimeoutError(
+                    f"planning {application.file} took more than {TIMEOUT_SECONDS:g} s; "
+                    f"its last log lines:\n{tail(log)}"
+                ) from error
+        if not out.exists():
+            raise _no_answer(application, done.returncode, log)
+        answer = parse_json(out.read_bytes(), str(out))
+    if answer["error"]:
+        kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
+        if kind is errors.IncompatibleError:
+            kind = errors.ApplicationError
+        raise kind(answer["error"]["message"])
+    report = answer["report"]
+    return Planned(
+        plan=from_dict(answer["plan"], AppPlan, "the driver's plan"),
+        report=from_dict(report, CompatibilityReport, "the driver's report") if report else None,
+    )
+
+
+def tail(log: Path, lines: int = 30) -> str:
+    """The last lines of a log; a note when there is none."""
+    try:
+        text = log.read_text(errors="replace")
+    except OSError:
+        return f"(no log at {log})"
+    return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
+
+
+def _no_answer(application: Application, code: int, log: Path) -> errors.StreamUpdateError:
+    if code == 0:
+        return errors.ApplicationError(
+            f"{application.file} ran to its end without making a plan: it defines no StreamingApp or does not call "
+            'app.main() under `if __name__ == "__main__":`'
+        )
+    return errors.DriverError(f"planning {application.file} ended with code {code}; its last log lines:\n{tail(log)}")

@@ -1,0 +1,81 @@
+"""Driver processes on this machine: start detached, look after, end. The whole process group counts, because a signal
+to spark-submit alone orphans the Python driver (measured)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from ..state import clock
+from ..state.deployment import Launch
+
+# Children of this process, so that ended ones can be reaped (a zombie looks alive to others).
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def start(command: list[str], environment: Mapping[str, str], log: Path, epoch: int) -> Launch:
+    """Start a driver that outlives this process: its own session, its output appended to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as output:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=str(log.parent),
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    started = None
+    with contextlib.suppress(psutil.Error):
+        started = psutil.Process(child.pid).create_time()
+    return Launch(
+        epoch=epoch,
+        host=socket.gethostname(),
+        pid=child.pid,
+        pid_started=started,
+        log=str(log),
+        launched_at=clock.now(),
+    )
+
+
+def alive(launch: Launch) -> bool | None:
+    """Whether any process of the driver's group lives; None when it was started on another machine."""
+    if launch.pid is None or launch.host != socket.gethostname():
+        return None
+    if child := _children.get(launch.pid):
+        child.poll()
+    return bool(_group(launch))
+
+
+def end(launch: Launch, seconds: float = 10.0) -> None:
+    """SIGTERM to the group, SIGKILL to what is left after `seconds`. Nothing when it is gone or on another machine."""
+    for number, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+        group = _group(launch) if alive(launch) else []
+        for process in group:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+        _, left = psutil.wait_procs(group, timeout=wait)
+        if not left:
+            return
+
+
+def _group(launch: Launch) -> list[psutil.Process]:
+    """The processes of the session the driver was started in. The leader's start time guards against a reused pid."""
+    found = []
+    for process in psutil.process_iter(["pid", "status", "create_time"]):
+        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+            if process.info["status"] == psutil.STATUS_ZOMBIE or os.getsid(process.pid) != launch.pid:
+                continue
+            if launch.pid_started is not None and process.info["create_time"] < launch.pid_started - 1:
+                continue
+            found.append(process)
+    return found

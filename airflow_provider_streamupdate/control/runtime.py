@@ -1,0 +1,69 @@
+"""The runtime zip: this package's `state` and `streaming`, and the pure-Python libraries they need, for ``--py-files``.
+
+So a cluster needs nothing of ours installed. The libraries lie in ``_libraries`` inside the zip and are looked up last
+(streaming/__init__.py), so that versions installed on the cluster win.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..state.errors import EnvironmentProblem
+
+PACKAGE = "airflow_provider_streamupdate"
+# exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
+LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", "exceptiongroup")
+OPTIONAL = ("exceptiongroup",)
+
+
+def build(target: Path | None = None) -> Path:
+    """Write the zip (to `target`, or to a file in the temporary folder named by its content) and return its path.
+    EnvironmentProblem when a library is not installed."""
+    files = sorted(_files())
+    if target is None:
+        digest = hashlib.sha256()
+        for name, path in files:
+            digest.update(name.encode() + path.read_bytes())
+        folder = Path(tempfile.gettempdir()) / f"streamupdate-runtime-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        target = folder / f"{digest.hexdigest()[:16]}.zip"
+        if target.exists():
+            return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in files:
+            archive.write(path, name)
+    os.replace(temporary, target)
+    return target
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    own = Path(__file__).parent.parent
+    yield f"{PACKAGE}/__init__.py", own / "__init__.py"
+    for part in ("state", "streaming"):
+        yield from _python_files(own / part, f"{PACKAGE}/{part}")
+    for library in LIBRARIES:
+        spec = importlib.util.find_spec(library)
+        if spec is None or spec.origin is None:
+            if library in OPTIONAL:
+                continue
+            raise EnvironmentProblem(f"the library {library} is not installed; install {PACKAGE} with its requirements")
+        origin = Path(spec.origin)
+        if origin.name == "__init__.py":
+            yield from _python_files(origin.parent, f"_libraries/{library}")
+        else:
+            yield f"_libraries/{origin.name}", origin
+
+
+def _python_files(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    for path in folder.rglob("*.py"):
+        relative = path.relative_to(folder)
+        if "tests" not in relative.parts:
+            yield f"{name}/{relative.as_posix()}", path

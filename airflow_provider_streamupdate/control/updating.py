@@ -1,0 +1,293 @@
+"""An update as a whole: its record, its steps, the way back. Every step looks at what is there and does what is
+missing, so that the chain can be run again from the start after a crash anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..state import clock, lease
+from ..state.application import Application, default_deployment_id
+from ..state.checkpoint import Checkpoint
+from ..state.commands import CommandBox
+from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
+from ..state.errors import (
+    AlreadyExistsError,
+    IncompatibleError,
+    NotFoundError,
+    NotRunningError,
+    StreamUpdateError,
+)
+from ..state.names import check_name
+from ..state.registry import AppRegistry, used_before
+from ..state.snapshots import SnapshotStore
+from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
+from .drivers import NEW, Drivers
+from .planning import Planned
+from .waiting import Progress, wait_for
+
+if TYPE_CHECKING:
+    from .client import Deployed, StreamUpdateClient
+
+
+def update(
+    client: StreamUpdateClient,
+    application: Application,
+    deployment: str | None,
+    agree: tuple[str, ...],
+    snapshot: str | None,
+    drain_timeout: float,
+    timeout: float,
+    progress: Progress,
+) -> UpdateRecord:
+    """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
+    computed again)."""
+    application.check()
+    digest = application.digest()
+    interrupted = _interrupted(client, digest, deployment)
+    app: str | None = interrupted.app if interrupted else None
+    planned: Planned | None = None
+    if interrupted is None or client.registry.existing(interrupted.app).current_id() == interrupted.old:
+        progress(f"planning and checking {application.file}")
+        planned = client.plan_and_check(application, app=app, snapshot=snapshot, agree=agree)
+        app = planned.plan.app
+    assert app is not None  # one of the two told it
+    registry = client.registry.existing(app)
+    if deployment is None:
+        deployment = interrupted.new if interrupted else default_deployment_id(app, digest, _used(registry))
+    record = begin(client, app, deployment, digest)
+    try:
+        if planned is not None and planned.report is not None:
+            client.store_report(planned.report, deployment)
+            if not planned.report.compatible:
+                raise IncompatibleError(
+                    f"the new version of {app} cannot continue from {planned.report.source}; "
+                    f"{record.old} goes on running:\n  " + "\n  ".join(planned.report.problems),
+                    planned.report,
+                )
+        step(registry, deployment, "checked")
+        name = snapshot or stop_snapshot(deployment)
+        stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
+        step(registry, deployment, "snapshotted", snapshot=name)
+        client.submit(
+            application,
+            deployment,
+            name,
+            agree,
+            owner=f"update {deployment}",
+            timeout=timeout,
+            progress=progress,
+            app=app,
+        )
+        step(registry, deployment, "submitted")
+        client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)
+        step(registry, deployment, "verified")
+        ended = promote(client, app, deployment)
+        assert ended is not None  # the record was written above
+        progress(f"{app} runs as {deployment}; the pause was {ended.pause_seconds} s")
+        return ended
+    except Exception as error:
+        progress(f"the update failed: {error}")
+        gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
+        if gone_back is None or isinstance(error, IncompatibleError):
+            raise
+        raise StreamUpdateError(
+            f"the update of {app} to {deployment} failed and was rolled back; "
+            f"{gone_back.deployment} runs again: {error}"
+        ) from error
+
+
+def stop_snapshot(deployment: str) -> str:
+    """The name of the snapshot the old version is stopped with for the sake of `deployment`."""
+    return f"before-{deployment}"
+
+
+def stop_old(
+    client: StreamUpdateClient,
+    registry: AppRegistry,
+    record: UpdateRecord,
+    name: str,
+    fresh: bool,
+    timeout: float,
+    progress: Progress,
+) -> None:
+    """End the old version: with snapshot `name` when it is to be `fresh`, else by a drain. Nothing when it was done
+    before (the new version is current, or the old one ended with that snapshot)."""
+    if registry.current_id() != record.old or record.old is None:
+        return
+    if fresh:
+        client.save_snapshot(registry.name, name, cancel=True, timeout=timeout, progress=progress)
+    elif client.drivers(registry.name).state(record.old) not in FINAL_STATES:
+        client.cancel(registry.name, drain=True, timeout=timeout, progress=progress)
+
+
+def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "") -> UpdateRecord:
+    """See StreamUpdateClient.begin_update."""
+    registry = client.registry.existing(app)
+    check_name("deployment", deployment)
+    record = registry.update(deployment)
+    if record is not None and record.outcome is not None:
+        raise AlreadyExistsError(
+            f"the update of {app} to {deployment} has ended ({record.outcome}); choose another deployment id"
+        )
+    if record is None and deployment in registry.deployment_ids():
+        raise AlreadyExistsError(used_before(app, deployment))
+    lease.acquire(registry.folder, deployment)
+    if record is None:
+        old = registry.current_id()
+        state = client.drivers(app).state(old) if old else NEW
+        if old is None or state != RUNNING:
+            lease.release(registry.folder, deployment)
+            raise NotRunningError(
+                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
+                "start it with submit (--snapshot NAME continues from a snapshot)"
+            )
+        record = UpdateRecord(
+            app=app,
+            old=old,
+            new=deployment,
+            digest=digest,
+            started_at=clock.now(),
+            step_times={"planned": clock.now()},
+        )
+        registry.set_update(record)
+    return record
+
+
+def step(registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None) -> None:
+    """Note a completed step, and renew the lease for the next one."""
+    lease.acquire(registry.folder, deployment)
+    record = registry.update(deployment)
+    if record is not None:
+        times = {**record.step_times, name: record.step_times.get(name, clock.now())}
+        registry.set_update(attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot))
+
+
+def end(
+    client: StreamUpdateClient, app: str, deployment: str, outcome: str, reason: str | None = None
+) -> UpdateRecord | None:
+    """See StreamUpdateClient.end_update."""
+    registry = client.registry.existing(app)
+    record = registry.update(deployment)
+    if record is not None and record.outcome is None:
+        record = attrs.evolve(record, outcome=outcome, reason=reason)
+        registry.set_update(record)
+    lease.release(registry.folder, deployment)
+    return record
+
+
+def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateRecord | None:
+    """See StreamUpdateClient.promote."""
+    registry = client.registry.existing(app)
+    current = registry.current()
+    if current is None or current.deployment != deployment:
+        raise NotRunningError(
+            f"deployment {deployment} of {app} is not current ({current.deployment if current else 'none'} is); "
+            "only the current deployment can be promoted"
+        )
+    if not current.promoted:
+        registry.set_current(attrs.evolve(current, promoted=True))
+    record = registry.update(deployment)
+    if record is not None and record.outcome is None:
+        step(registry, deployment, "promoted")
+        noted = registry.update(deployment)
+        assert noted is not None
+        registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
+    return end(client, app, deployment, PROMOTED)
+
+
+def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
+    """Seconds from the old version's last commit to the new one's first, the longest of all queries."""
+    old = registry.status(record.old) if record.old else None
+    new = registry.status(record.new)
+    if old is None or new is None:
+        return None
+    pauses = [
+        (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds()
+        for name, after in new.queries.items()
+        if (before := old.queries.get(name)) and before.last_commit_at and after.first_commit_at
+    ]
+    return round(max(pauses), 3) if pauses else None
+
+
+def rollback(
+    client: StreamUpdateClient,
+    app: str,
+    deployment: str | None,
+    timeout: float,
+    progress: Progress,
+    reason: str | None = None,
+) -> Deployed | None:
+    """See StreamUpdateClient.rollback."""
+    from .client import Deployed
+
+    registry = client.registry.existing(app)
+    new = deployment or registry.current_id()
+    record = registry.update(new) if new else None
+    old = record.old if record else registry.spec(str(new)).parent
+    if new is None or old is None:
+        raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
+    lease.acquire(registry.folder, new)
+    drivers = client.drivers(app)
+    if new in registry.deployment_ids() and registry.current_id() == new:
+        committed = _committed_since(registry, new)
+        progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
+        client.stop_deployment(app, new)
+    current = registry.current()
+    assert current is not None  # `old` was current once
+    outcome, deployed = ROLLED_BACK, None
+    if current.deployment == old and _settled(registry, drivers, old, current.epoch, timeout) == RUNNING:
+        outcome = REFUSED  # it was never stopped
+    else:
+        progress(f"starting {old} again, where it was stopped")
+        drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
+        drivers.wait_running(old, timeout)
+        deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
+        progress(f"{app} runs as {old} again")
+    if record is not None:
+        registry.set_update(attrs.evolve(registry.update(new) or record, outcome=outcome, reason=reason))
+    lease.release(registry.folder, new)
+    return deployed
+
+
+def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, epoch: int, timeout: float) -> str:
+    """The state a deployment comes to when its open commands are done: RUNNING, or a final one with its driver gone.
+    It may have been told to end just before the caller decided to go back."""
+    box = CommandBox(registry.deployment_folder(deployment), epoch)
+
+    def poll() -> str | None:
+        state = drivers.state(deployment)
+        if state in (*FINAL_STATES, NEW):
+            return CANCELLED if drivers.gone(deployment) else None
+        return RUNNING if state == RUNNING and not box.pending() else None
+
+    return wait_for(poll, f"deployment {deployment} of {registry.name} to run or to end", timeout)
+
+
+def _committed_since(registry: AppRegistry, deployment: str) -> str:
+    """The batches a deployment committed itself, e.g. ``windows 12-14``."""
+    spec, plan = registry.spec(deployment), registry.plan(deployment)
+    if plan is None:
+        return ""
+    start = SnapshotStore(registry).get(spec.from_snapshot).queries if spec.from_snapshot else {}
+    parts = []
+    for query in plan.queries:
+        last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        first = start[query.name].batch + 1 if query.name in start else 0
+        if last is not None and last >= first:
+            parts.append(f"{query.name} {first}-{last}")
+    return ", ".join(parts)
+
+
+def _interrupted(client: StreamUpdateClient, digest: str, deployment: str | None) -> UpdateRecord | None:
+    """The record of an update that did not come to its end and brings in the same application."""
+    for app in client.apps():
+        for record in client.registry.app(app).updates():
+            if record.outcome is None and record.digest == digest and deployment in (None, record.new):
+                return record
+    return None
+
+
+def _used(registry: AppRegistry) -> set[str]:
+    return {*registry.deployment_ids(), *(u.new for u in registry.updates())}

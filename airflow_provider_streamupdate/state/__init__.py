@@ -1,0 +1,1 @@
+"""The state library: no Airflow, no Spark; storage through fsspec only."""

@@ -1,0 +1,225 @@
+"""Reading a Spark checkpoint (format v1) from its files, without Spark.
+
+Sources: StreamExecution, OffsetSeqLog, CommitLog, RocksDBFileManager and HDFSBackedStateStoreProvider of Spark 4.3;
+design.md section 5. Batch N is committed when ``commits/N`` exists; its state is store version N + 1. What a restart
+needs: the last two offset entries, the last commit, the sources' own logs, and the files of that state version.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from typing import Any
+
+import attrs
+
+from .errors import CorruptError, NotFoundError
+from .serde import parse_json
+from .snapshot import QuerySnapshot, SnapshotFile
+from .storage import Folder
+
+_NUMBER = re.compile(r"\d+")
+
+
+@attrs.frozen(kw_only=True)
+class OffsetEntry:
+    """One entry of the offset log: `sources` are the raw JSON offsets by position."""
+
+    watermark_ms: int
+    conf: dict[str, str]
+    sources: tuple[str, ...]
+
+
+class Checkpoint:
+    """One query's checkpoint folder."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def committed_batch(self) -> int | None:
+        """The last committed batch; None before the first commit."""
+        return max(self._numbers("commits"), default=None)
+
+    def logged_batch(self) -> int | None:
+        """The last batch in the offset log (it may not have committed)."""
+        return max(self._numbers("offsets"), default=None)
+
+    def query_id(self) -> str:
+        return str(parse_json(self._need("metadata"), self.folder.path("metadata"))["id"])
+
+    def commit_time(self, batch: int) -> float:
+        """When `batch` committed, seconds since the epoch (the commit file's time)."""
+        return self.folder.modified(f"commits/{batch}")
+
+    def offsets(self, batch: int) -> OffsetEntry:
+        """The offset log's entry of a batch; CorruptError when it is missing or of a version not known."""
+        path = f"offsets/{batch}"
+        version, *lines = self._need(path).decode().split("\n")
+        if version != "v1":
+            raise CorruptError(f"{self.folder.path(path)} has version {version!r}; only offset log v1 is understood")
+        metadata = parse_json(lines[0].encode(), self.folder.path(path)) if lines[0] else {}
+        return OffsetEntry(
+            watermark_ms=int(metadata.get("batchWatermarkMs", 0)),
+            conf={k: str(v) for k, v in metadata.get("conf", {}).items()},
+            sources=tuple(lines[1:]),
+        )
+
+    def next_watermark_ms(self, batch: int) -> int:
+        """The watermark the batch after `batch` starts with."""
+        path = f"commits/{batch}"
+        version, *lines = self._need(path).decode().split("\n")
+        if version != "v1":
+            raise CorruptError(
+                f"{self.folder.path(path)} has version {version!r}; only checkpoint format v1 is understood "
+                "(set spark.sql.streaming.stateStore.checkpointFormatVersion=1)"
+            )
+        return int(json.loads(lines[0]).get("nextBatchWatermarkMs", 0)) if lines and lines[0] else 0
+
+    def operator_ids(self) -> list[int]:
+        return self._numbers("state")
+
+    def export(self, carry_in_flight: bool) -> QuerySnapshot:
+        """List what a restart after the last committed batch needs. Nothing is copied: `object` is the path again.
+
+        The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
+        (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
+        NotFoundError before the first commit.
+        """
+        batch = self.committed_batch()
+        if batch is None:
+            raise NotFoundError(f"{self.folder.path()} has no committed batch yet; wait for the first one")
+        entry = self.offsets(batch)
+        logged = self.logged_batch()
+        in_flight = batch + 1 if carry_in_flight and logged == batch + 1 else None
+        wanted = [b for b in (batch - 1, batch) if b >= 0]
+        paths = ["metadata"]
+        paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
+        paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
+        newest = self.offsets(in_flight) if in_flight is not None else entry
+        for position, offset in enumerate(newest.sources):
+            paths += self._source_files(position, offset)
+        for operator in self.operator_ids():
+            paths += self._operator_files(operator, batch + 1)
+        return QuerySnapshot(
+            batch=batch,
+            query_id=self.query_id(),
+            files=tuple(SnapshotFile(path=p, size=self._size(p), object=p) for p in paths),
+            watermark_ms=max(entry.watermark_ms, self.next_watermark_ms(batch)),
+            in_flight=in_flight,
+            conf=entry.conf,
+        )
+
+    def source_file_log(self, position: int, upto: int | None = None) -> list[dict[str, Any]]:
+        """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept."""
+        entries: dict[str, dict[str, Any]] = {}
+        for name in self.folder.names(f"sources/{position}"):
+            number = _log_number(name)
+            if number is None or (upto is not None and number > upto):
+                continue
+            for line in self._need(f"sources/{position}/{name}").decode().split("\n")[1:]:
+                if line:
+                    entry = json.loads(line)
+                    entries[entry["path"]] = entry
+        return sorted(entries.values(), key=lambda e: (e["batchId"], e["timestamp"], e["path"]))
+
+    def _source_files(self, position: int, offset: str) -> list[str]:
+        """A source's own files. A file source's log is cut at its offset: later entries name files of no batch,
+        which the next listing finds again."""
+        folder = f"sources/{position}"
+        names = self.folder.names(folder)
+        parsed = json.loads(offset) if offset.strip() not in ("-", "") else None
+        if not (isinstance(parsed, dict) and set(parsed) == {"logOffset"}):
+            return [f"{folder}/{n}" for n in names]
+        last = int(parsed["logOffset"])
+        numbered = [(number, n) for n in names if (number := _log_number(n)) is not None and number <= last]
+        compacts = sorted(number for number, n in numbered if n.endswith(".compact"))
+        # From the last but one compaction on: Spark derives its compaction interval from the last two.
+        first = compacts[-2:][0] if compacts else 0
+        kept = sorted((number, n) for number, n in numbered if number >= first)
+        if last >= 0 and (not kept or kept[-1][0] != last):
+            raise CorruptError(f"{self.folder.path(folder)} has no entry {last}, which the offset log names")
+        return [f"{folder}/{n}" for _, n in kept]
+
+    def _operator_files(self, operator: int, version: int) -> list[str]:
+        """The files of one operator's state at a store version, and Spark's own description of it."""
+        top = f"state/{operator}"
+        paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in self.folder.files(f"{top}/{d}")]
+        for partition in self._numbers(top):
+            folder = f"{top}/{partition}"
+            names = self.folder.names(folder)
+            paths += [f"{folder}/_metadata/{f}" for f in self.folder.files(f"{folder}/_metadata")]
+            inner = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
+            if any(_is_state_file(n) for n in names):
+                paths += self._store_files(folder, names, version)
+            for store in inner:  # named stores, for example a join's four
+                paths += self._store_files(f"{folder}/{store}", self.folder.names(f"{folder}/{store}"), version)
+        return paths
+
+    def _store_files(self, folder: str, names: list[str], version: int) -> list[str]:
+        have = set(names)
+        base, changes = _full_and_changes(have, version)
+        if base is None and (not changes or not changes[0].startswith("1.")):
+            raise CorruptError(
+                f"the state at {self.folder.path(folder)} has no files for version {version}: they were removed "
+                "or are of a format that is not understood (checkpoint format v2 is not supported yet)"
+            )
+        files = ([base] if base else []) + changes
+        paths = [f"{folder}/{f}" for f in files]
+        paths += [f"{folder}/{f}.crc" for f in files if f"{f}.crc" in have]
+        if base and base.endswith(".zip"):
+            paths += [f"{folder}/{f}" for f in self._files_of_zip(f"{folder}/{base}")]
+        return paths
+
+    def _files_of_zip(self, path: str) -> list[str]:
+        """What a RocksDB version refers to (its zip's ``metadata`` entry: SSTs and archived logs by unique name)."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(self._need(path))) as archive:
+                text = archive.read("metadata").decode()
+            metadata = json.loads(text.split("\n", 1)[1])
+            ssts = [f"SSTs/{f['dfsSstFileName']}" for f in metadata.get("sstFiles", [])]
+            return ssts + [f"logs/{f['dfsLogFileName']}" for f in metadata.get("logFiles", [])]
+        except (zipfile.BadZipFile, KeyError, IndexError, ValueError) as error:
+            raise CorruptError(f"{self.folder.path(path)} is not a RocksDB version file: {error}") from error
+
+    def _numbers(self, relative: str) -> list[int]:
+        return sorted(int(n) for n in self.folder.names(relative) if _NUMBER.fullmatch(n))
+
+    def _size(self, path: str) -> int:
+        try:
+            return self.folder.size(path)
+        except FileNotFoundError:
+            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint refers to it") from None
+
+    def _need(self, path: str) -> bytes:
+        text = self.folder.read(path)
+        if text is None:
+            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")
+        return text
+
+
+def _log_number(name: str) -> int | None:
+    stem = name.removesuffix(".compact")
+    return int(stem) if _NUMBER.fullmatch(stem) else None
+
+
+def _is_state_file(name: str) -> bool:
+    return re.fullmatch(r"\d+(_\S+)?\.(zip|changelog|delta|snapshot)(\.crc)?", name) is not None
+
+
+def _full_and_changes(have: set[str], version: int) -> tuple[str | None, list[str]]:
+    """The newest full file not after `version` and the unbroken run of changes from it (from 1 without one)."""
+    for kind, change in (("zip", "changelog"), ("snapshot", "delta")):
+        changes: list[str] = []
+        at = version
+        while at > 0:
+            if f"{at}.{kind}" in have:
+                return f"{at}.{kind}", changes[::-1]
+            if f"{at}.{change}" not in have:
+                break
+            changes.append(f"{at}.{change}")
+            at -= 1
+        if changes and at == 0:
+            return None, changes[::-1]
+    return None, []

@@ -1,0 +1,26 @@
+"""Time as this package stores it: UTC, ISO 8601 text. Standard library only, since it runs in the driver
+(pendulum has a compiled part and cannot travel with ``--py-files``; it serves the Airflow side)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """The current UTC time, e.g. ``2026-11-21T03:20:48.123456+00:00``."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def from_epoch_ms(milliseconds: float) -> str:
+    """An epoch time in milliseconds (Spark's unit) as ISO text."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def parse(text: str) -> datetime:
+    """ISO text to an aware datetime; a trailing Z is accepted on Python 3.10 too."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def age(text: str) -> float:
+    """Seconds since `text`."""
+    return (datetime.now(UTC) - parse(text)).total_seconds()

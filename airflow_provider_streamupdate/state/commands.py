@@ -1,0 +1,79 @@
+"""Commands to a driver, through storage: ``deployments/<id>/commands/<epoch>/<name>.json`` and its ``.result.json``.
+
+A command belongs to one epoch, so that a restarted driver never obeys an old one. Its name is chosen by what it asks
+for, so that asking twice is asking once.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from . import clock
+from .serde import from_json, to_json
+from .storage import Folder
+
+SNAPSHOT, DRAIN, CANCEL, SUSPEND, RESUME = "snapshot", "drain", "cancel", "suspend", "resume"
+
+
+@attrs.frozen(kw_only=True)
+class Command:
+    """kind: one of the words above. snapshot: its name; cancel: end the app with it."""
+
+    name: str
+    kind: str
+    issued_at: str
+    snapshot: str | None = None
+    cancel: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class CommandResult:
+    """error: None when the command was carried out."""
+
+    done_at: str
+    error: str | None = None
+
+
+class CommandBox:
+    """The commands of one deployment's epoch; the controller issues, the agent answers."""
+
+    def __init__(self, deployment: Folder, epoch: int) -> None:
+        self.folder = deployment.sub(f"commands/{epoch}")
+
+    def issue(self, kind: str, snapshot: str | None = None, cancel: bool = False) -> str:
+        """Ask for something; returns the command's name. A failed attempt may be repeated (a new name), a pending or
+        fulfilled one is not issued twice."""
+        base = f"{kind}-{snapshot}" if snapshot else kind
+        number = 1
+        while True:
+            name = f"{base}.{number}"
+            command = Command(name=name, kind=kind, issued_at=clock.now(), snapshot=snapshot, cancel=cancel)
+            if self.folder.create(f"{name}.json", to_json(command)):
+                return name
+            result = self.result(name)
+            if result is None or (result.error is None and kind == SNAPSHOT):
+                return name
+            number += 1
+
+    def pending(self) -> list[Command]:
+        """Commands without an answer, oldest first."""
+        names = set(self.folder.names())
+        asked = [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]
+        commands = []
+        for name in asked:
+            if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
+                commands.append(from_json(text, Command, self.folder.path(f"{name}.json")))
+        return sorted(commands, key=lambda c: c.issued_at)
+
+    def answer(self, name: str, error: str | None = None) -> None:
+        self.folder.write(f"{name}.result.json", to_json(CommandResult(done_at=clock.now(), error=error)))
+
+    def result(self, name: str) -> CommandResult | None:
+        path = f"{name}.result.json"
+        text = self.folder.read(path)
+        return None if text is None else from_json(text, CommandResult, self.folder.path(path))
+
+    def issued(self, kind: str, snapshot: str | None = None) -> bool:
+        """Whether such a command was ever issued in this epoch."""
+        base = f"{kind}-{snapshot}" if snapshot else kind
+        return self.folder.exists(f"{base}.1.json")

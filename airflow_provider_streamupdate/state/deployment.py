@@ -1,0 +1,105 @@
+"""Deployments: one submitted version of an app each; their spec, their driver's status, who is current."""
+
+from __future__ import annotations
+
+import attrs
+
+from .application import Application
+from .clock import age
+
+# States the driver writes. "lost" is never written: it is what a reader makes of a silent driver.
+STARTING, RESTORING, RUNNING = "starting", "restoring", "running"
+DRAINING, SUSPENDED = "draining", "suspended"
+CANCELLED, FINISHED, FAILED, LOST = "cancelled", "finished", "failed", "lost"
+FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
+
+HEARTBEAT_SECONDS = 1.0
+SILENT_SECONDS = 30.0  # a driver without a heartbeat for so long is lost, if its process cannot be asked
+
+
+@attrs.frozen(kw_only=True)
+class DeploymentSpec:
+    """What was submitted; never changed afterwards.
+
+    application: paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
+    parent: the deployment it took over from; from_snapshot: the snapshot its state came from
+    agree: names of the losses that were agreed to
+    owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
+    """
+
+    app: str
+    deployment: str
+    application: Application
+    digest: str
+    submitted_at: str
+    parent: str | None = None
+    from_snapshot: str | None = None
+    agree: tuple[str, ...] = ()
+    owner: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Current:
+    """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver."""
+
+    deployment: str
+    epoch: int
+    promoted: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """Where the driver of one epoch was started: its process (group) on `host`, and its log."""
+
+    epoch: int
+    host: str
+    pid: int | None
+    pid_started: float | None
+    log: str
+    launched_at: str
+
+
+@attrs.frozen(kw_only=True)
+class QueryStatus:
+    """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown).
+    first_batch: the first one this driver committed. idle: between triggers, with no new data."""
+
+    batch: int = -1
+    last_commit_at: str | None = None
+    first_batch: int | None = None
+    first_commit_at: str | None = None
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    batch_seconds: float | None = None
+    lag: float | None = None
+    watermark: str | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)
+    active: bool = True
+    idle: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    """The driver's heartbeat."""
+
+    state: str
+    epoch: int
+    heartbeat_at: str
+    started_at: str
+    queries: dict[str, QueryStatus] = attrs.field(factory=dict)
+    error: str | None = None
+    reason: str | None = None
+    spark_ui: str | None = None
+    spark_app_id: str | None = None
+    spark_version: str | None = None
+    host: str | None = None
+    pid: int | None = None
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @property
+    def silent(self) -> bool:
+        """No heartbeat for SILENT_SECONDS."""
+        return age(self.heartbeat_at) > SILENT_SECONDS

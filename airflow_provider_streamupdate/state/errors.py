@@ -1,0 +1,76 @@
+"""Errors a user can act on: each message names the thing, the reason and the next step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .report import CompatibilityReport
+
+
+class StreamUpdateError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InvalidInputError(StreamUpdateError, ValueError):
+    """A name, parameter or file the user gave cannot be used."""
+
+
+class NotFoundError(StreamUpdateError, LookupError):
+    """No such app, deployment or snapshot under the root."""
+
+
+class AlreadyExistsError(StreamUpdateError):
+    """The name was used before (deployment ids and snapshot names are never reused)."""
+
+
+class NotRunningError(StreamUpdateError):
+    """The app has no running deployment."""
+
+
+class AlreadyRunningError(StreamUpdateError):
+    """The app has a running deployment and the request needs a stopped one."""
+
+
+class InUseError(StreamUpdateError):
+    """The snapshot is the last one, or a deployment depends on it."""
+
+
+class LeaseHeldError(StreamUpdateError):
+    """Another update of the app is under way."""
+
+
+class CorruptError(StreamUpdateError):
+    """A file under the root is truncated, altered or not what it should be."""
+
+
+class StorageError(StreamUpdateError):
+    """The root cannot be reached or written."""
+
+
+class ApplicationError(StreamUpdateError):
+    """The application file cannot be run as a streaming app, or its code raised."""
+
+
+class DriverError(StreamUpdateError):
+    """A driver could not be started or died; the message ends with its last log lines."""
+
+
+class EnvironmentProblem(StreamUpdateError):
+    """Java, spark-submit or the Python environment is missing or mixed up."""
+
+
+class WaitTimeoutError(StreamUpdateError, TimeoutError):
+    """Something did not happen in the time allowed."""
+
+
+class FencedError(StreamUpdateError):
+    """This driver's epoch is over: another deployment (or a later start) holds the app."""
+
+
+class IncompatibleError(StreamUpdateError):
+    """The new version cannot continue from the saved state; carries the report."""
+
+    def __init__(self, message: str, report: CompatibilityReport) -> None:
+        super().__init__(message)
+        self.report = report

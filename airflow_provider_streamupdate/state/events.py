@@ -1,0 +1,25 @@
+"""What happened to a deployment's driver: ``events.jsonl``, one JSON object a line, oldest first."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from . import clock
+from .storage import Folder
+
+
+class Events:
+    """The driver is the only writer, so the file is replaced as a whole: object stores cannot append."""
+
+    def __init__(self, deployment: Folder, epoch: int) -> None:
+        self.folder = deployment
+        self.epoch = epoch
+        self._lock = threading.Lock()
+
+    def add(self, event: str, **details: Any) -> None:
+        line = json.dumps({"at": clock.now(), "epoch": self.epoch, "event": event, **details})
+        with self._lock:
+            text = self.folder.read("events.jsonl") or b""
+            self.folder.write("events.jsonl", text + line.encode() + b"\n")

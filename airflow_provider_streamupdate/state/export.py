@@ -1,0 +1,42 @@
+"""Taking a snapshot of a deployment: by its own agent while it runs, or by anybody once its driver is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from . import clock
+from .checkpoint import Checkpoint
+from .deployment import QueryStatus
+from .plan import AppPlan
+from .registry import AppRegistry
+from .snapshot import Snapshot
+from .snapshots import SnapshotStore
+
+
+def export(
+    app: AppRegistry,
+    deployment: str,
+    name: str,
+    plan: AppPlan,
+    cancelled: bool,
+    progress: Mapping[str, QueryStatus],
+) -> Snapshot:
+    """Snapshot `name` of the deployment's last committed batches. With `cancelled` (nothing runs any more) a batch that
+    was logged but not committed keeps its offsets; of a running deployment it is left out, since the deployment itself
+    will commit it. `progress` is kept as a baseline."""
+    checkpoints = {q.name: app.checkpoint(deployment, q.name) for q in plan.queries}
+    exports = {}
+    for query, folder in checkpoints.items():
+        checkpoint = Checkpoint(folder)
+        exported = checkpoint.export(carry_in_flight=cancelled)
+        status = progress.get(query, QueryStatus())
+        exports[query] = attrs.evolve(
+            exported,
+            committed_at=clock.from_epoch_ms(checkpoint.commit_time(exported.batch) * 1000),
+            state_rows=status.state_rows,
+            lag=status.lag,
+        )
+    kind = "cancelled" if cancelled else "live"
+    return SnapshotStore(app).save(name, deployment, kind, plan, exports, checkpoints)

@@ -1,0 +1,91 @@
+"""Plans: what an app version's queries are made of, as far as their saved state depends on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+# Kinds of stages whose state can be carried. Anything else is planned, but refused on restore.
+RESTORABLE_KINDS = ("aggregate", "deduplicate", "transform-with-state")
+
+
+@attrs.frozen(kw_only=True)
+class StateSchema:
+    """One column family of a state store: its key and value rows as Spark's JSON types."""
+
+    name: str
+    key: Any
+    value: Any
+
+
+@attrs.frozen(kw_only=True)
+class StagePlan:
+    """A stateful operator.
+
+    name: the author's name, or a positional one (``aggregate-1``) when `named` is false
+    kind: aggregate, deduplicate, transform-with-state, or Spark's own word for what is not understood
+    operator: Spark's operator name (``stateStoreSave``, ``dedupe`` ...); operator_id: its position
+    definition: what the state means, traced to source columns: part -> text or list of texts, for example
+        ``{"keys": ["source-1.origin"], "aggregates": ["count(1)"], "watermark": [...]}``
+    schemas: the column families of its stores
+    stores: store names under a partition (``default``)
+    """
+
+    name: str
+    named: bool
+    kind: str
+    operator: str
+    operator_id: int
+    definition: dict[str, Any] = attrs.field(factory=dict)
+    schemas: tuple[StateSchema, ...] = ()
+    stores: tuple[str, ...] = ("default",)
+
+
+@attrs.frozen(kw_only=True)
+class SourcePlan:
+    """A source: `name` is Spark's own `.name()`, else ``source-<n>``; `format` the class or short name."""
+
+    name: str
+    named: bool
+    format: str
+    location: str | None = None
+    columns: dict[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class SinkPlan:
+    """A sink: `format` as given to the writer (``foreachBatch`` for a function)."""
+
+    format: str
+    options: dict[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class QueryPlan:
+    """One query; stages in the order of Spark's operator ids (0 is nearest the sink)."""
+
+    name: str
+    output_mode: str
+    sink: SinkPlan
+    sources: tuple[SourcePlan, ...]
+    stages: tuple[StagePlan, ...]
+    watermarks: tuple[str, ...] = ()
+    conf: dict[str, str] = attrs.field(factory=dict)
+
+    def stage(self, name: str) -> StagePlan | None:
+        return next((s for s in self.stages if s.name == name), None)
+
+
+@attrs.frozen(kw_only=True)
+class AppPlan:
+    """The plan of an app version."""
+
+    app: str
+    spark_version: str
+    queries: tuple[QueryPlan, ...]
+    warnings: tuple[str, ...] = ()
+    version: int = 1
+
+    def query(self, name: str) -> QueryPlan | None:
+        return next((q for q in self.queries if q.name == name), None)

@@ -1,0 +1,121 @@
+"""The registry: apps and their deployments as files under one root (docs/concepts.md has the layout)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from .deployment import Current, DeploymentSpec, Launch, Status
+from .errors import AlreadyExistsError, NotFoundError
+from .names import check_name
+from .plan import AppPlan
+from .serde import from_json, to_json
+from .storage import Folder
+from .update import UpdateRecord
+
+T = TypeVar("T")
+
+
+class Registry:
+    """All apps under a root."""
+
+    def __init__(self, root: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.root = root
+        self.folder = Folder.open(root, storage_options)
+
+    def apps(self) -> list[str]:
+        """Names of the apps that have at least one deployment."""
+        return [name for name in self.folder.names() if self.folder.names(f"{name}/deployments")]
+
+    def app(self, name: str) -> AppRegistry:
+        """The app's part of the registry, whether it exists yet or not."""
+        return AppRegistry(check_name("app", name), self.folder.sub(name))
+
+    def existing(self, name: str) -> AppRegistry:
+        """The app's part of the registry; NotFoundError when it has no deployment."""
+        app = self.app(name)
+        if not app.deployment_ids():
+            known = ", ".join(self.apps()) or "none"
+            raise NotFoundError(f"no app {name!r} under {self.root} (known: {known}); submit it first")
+        return app
+
+
+class AppRegistry:
+    """One app: who is current, its deployments, its updates."""
+
+    def __init__(self, name: str, folder: Folder) -> None:
+        self.name = name
+        self.folder = folder
+
+    def current(self) -> Current | None:
+        return self._read("current.json", Current)
+
+    def current_id(self) -> str | None:
+        """The id of the current deployment."""
+        current = self.current()
+        return current.deployment if current else None
+
+    def set_current(self, current: Current) -> None:
+        """Replace it atomically; the caller holds the lease."""
+        self.folder.write("current.json", to_json(current))
+
+    def deployment_ids(self) -> list[str]:
+        """Ids of the deployments whose spec is written, oldest first."""
+        return [spec.deployment for spec in self.deployments()]
+
+    def deployments(self) -> list[DeploymentSpec]:
+        """Oldest first."""
+        specs = (
+            self._read(f"deployments/{name}/spec.json", DeploymentSpec) for name in self.folder.names("deployments")
+        )
+        return sorted((s for s in specs if s), key=lambda s: s.submitted_at)
+
+    def spec(self, deployment: str) -> DeploymentSpec:
+        check_name("deployment", deployment)
+        spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)
+        if spec is None:
+            known = ", ".join(self.deployment_ids()) or "none"
+            raise NotFoundError(f"app {self.name} has no deployment {deployment!r} (known: {known})")
+        return spec
+
+    def create_deployment(self, spec: DeploymentSpec) -> None:
+        """Write the spec exclusively; AlreadyExistsError when the id was used before."""
+        if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec)):
+            raise AlreadyExistsError(used_before(self.name, spec.deployment))
+
+    def deployment_folder(self, deployment: str) -> Folder:
+        return self.folder.sub(f"deployments/{deployment}")
+
+    def checkpoint(self, deployment: str, query: str) -> Folder:
+        return self.folder.sub(f"deployments/{deployment}/checkpoint/{query}")
+
+    def status(self, deployment: str) -> Status | None:
+        return self._read(f"deployments/{deployment}/status.json", Status)
+
+    def launch(self, deployment: str) -> Launch | None:
+        return self._read(f"deployments/{deployment}/launch.json", Launch)
+
+    def set_launch(self, deployment: str, launch: Launch) -> None:
+        self.folder.write(f"deployments/{deployment}/launch.json", to_json(launch))
+
+    def plan(self, deployment: str) -> AppPlan | None:
+        return self._read(f"deployments/{deployment}/plan.json", AppPlan)
+
+    def update(self, deployment: str) -> UpdateRecord | None:
+        """The record of the update that brings or brought `deployment` in."""
+        return self._read(f"updates/{deployment}.json", UpdateRecord)
+
+    def set_update(self, record: UpdateRecord) -> None:
+        self.folder.write(f"updates/{record.new}.json", to_json(record))
+
+    def updates(self) -> list[UpdateRecord]:
+        """Oldest first."""
+        names = [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
+        return sorted((r for n in names if (r := self.update(n))), key=lambda r: r.started_at)
+
+    def _read(self, path: str, kind: type[T]) -> T | None:
+        text = self.folder.read(path)
+        return None if text is None else from_json(text, kind, self.folder.path(path))
+
+
+def used_before(app: str, deployment: str) -> str:
+    return f"app {app} already has a deployment {deployment!r}; ids are never reused: choose another"

@@ -1,0 +1,74 @@
+"""The compatibility report: what becomes of every stage, source, sink and query, and why."""
+
+from __future__ import annotations
+
+import attrs
+
+# The verdicts, from harmless to not possible.
+CARRIED = "carried"  # state continues
+EMPTY = "empty"  # new: starts without state
+IGNORED = "ignored"  # gone from the plan: its state is left behind; needs agreement
+REFUSED = "refused"  # cannot be continued correctly
+
+
+@attrs.frozen(kw_only=True)
+class ReportItem:
+    """One verdict. `thing` is stage, source, sink or query; `name` is ``query/stage`` for a stage."""
+
+    thing: str
+    name: str
+    verdict: str
+    reason: str
+    needs_agreement: bool = False
+    agreed: bool = False
+
+    @property
+    def blocks(self) -> bool:
+        return self.verdict == REFUSED or (self.needs_agreement and not self.agreed)
+
+
+@attrs.frozen(kw_only=True)
+class CompatibilityReport:
+    """All verdicts for one new plan against one saved state (`source`: ``snapshot NAME`` or ``deployment ID``)."""
+
+    app: str
+    source: str
+    items: tuple[ReportItem, ...]
+
+    @property
+    def compatible(self) -> bool:
+        return not any(item.blocks for item in self.items)
+
+    @property
+    def problems(self) -> list[str]:
+        """What stands in the way, a line each, with the next step."""
+        lines = []
+        for item in self.items:
+            if item.verdict == REFUSED:
+                lines.append(f"{item.thing} {item.name}: {item.reason}")
+            elif item.blocks:
+                lines.append(f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {item.name}")
+        return lines
+
+    def to_markdown(self) -> str:
+        rows = [
+            f"| {i.thing} | {_cell(i.name)} | {i.verdict} | {_cell(i.reason)} | {_agreement(i)} |" for i in self.items
+        ]
+        head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
+        return "\n".join(
+            [head, "", "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
+        )
+
+    @property
+    def outcome(self) -> str:
+        return "compatible" if self.compatible else "not compatible"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _agreement(item: ReportItem) -> str:
+    if not item.needs_agreement:
+        return ""
+    return "agreed" if item.agreed else "needed"

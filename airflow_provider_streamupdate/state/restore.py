@@ -1,0 +1,84 @@
+"""Restore by name: which snapshot file goes where in the new deployment's checkpoint. No state byte is rewritten, so
+the cost is files, not bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import attrs
+
+from .errors import CorruptError
+from .plan import QueryPlan, StagePlan
+from .snapshot import QuerySnapshot, SnapshotFile
+from .snapshots import COPIES_AT_ONCE
+from .storage import CHUNK, Folder
+
+_STATE = re.compile(r"state/(\d+)/(.+)")
+
+
+@attrs.frozen(kw_only=True)
+class RestorePlan:
+    """moves: (snapshot file, path in the new checkpoint). empty: new stages, which need a store without rows at
+    store version `version` in each of `partitions` partitions."""
+
+    moves: tuple[tuple[SnapshotFile, str], ...]
+    empty: tuple[StagePlan, ...]
+    version: int
+    partitions: int
+
+
+def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
+    """Match stages by name. The caller has made sure that the plans are compatible.
+
+    Spark's own description of an operator (``_metadata``, ``_stateSchema``) is not taken from the snapshot: the dry
+    run of the new plan writes it, with the new operator ids and paths.
+    """
+    target = {stage.operator_id: now.operator_id for stage in old.stages if (now := new.stage(stage.name))}
+    partitions = int(snapshot.conf.get("spark.sql.shuffle.partitions", 0))
+    added = tuple(stage for stage in new.stages if old.stage(stage.name) is None)
+    if added and partitions <= 0:
+        raise CorruptError(
+            "the snapshot's offset log does not record spark.sql.shuffle.partitions, so no empty state can be made "
+            f"for {', '.join(s.name for s in added)}; update without adding a stage first"
+        )
+    return RestorePlan(
+        moves=tuple(_moves(snapshot, target)), empty=added, version=snapshot.batch + 1, partitions=partitions
+    )
+
+
+def _moves(snapshot: QuerySnapshot, target: dict[int, int]) -> Iterator[tuple[SnapshotFile, str]]:
+    for file in snapshot.files:
+        match = _STATE.fullmatch(file.path)
+        if match is None:
+            yield file, file.path
+        elif "_metadata/" not in match[2] and not match[2].startswith("_stateSchema/"):
+            operator = int(match[1])
+            if operator in target:
+                yield file, f"state/{target[operator]}/{match[2]}"
+
+
+def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
+    """Link or copy the files, in parallel; `source` is the app's folder for a snapshot, the live checkpoint for an
+    export that was not stored. CorruptError when one is missing or has another size or content.
+
+    Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
+    make the cost grow with the state: verify-snapshot reads everything.
+    """
+
+    def bring(move: tuple[SnapshotFile, str]) -> None:
+        file, path = move
+        shown = f"{source.path(file.object)} ({file.path})"
+        try:
+            size = source.size(file.object)
+        except FileNotFoundError:
+            raise CorruptError(f"{shown} is missing; use another snapshot") from None
+        if size != file.size:
+            raise CorruptError(f"{shown} has {size} bytes instead of {file.size}; use another snapshot")
+        if file.sha256 and size <= CHUNK and source.sha256(file.object)[0] != file.sha256:
+            raise CorruptError(f"{shown} was altered; use another snapshot")
+        checkpoint.copy_from(source, file.object, path)
+
+    with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+        list(pool.map(bring, plan.moves))

@@ -1,0 +1,54 @@
+"""Typed JSON: attrs classes to and from JSON text, one converter for the whole package."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from cattrs.preconf.json import make_converter
+
+from .errors import CorruptError
+
+T = TypeVar("T")
+converter = make_converter(forbid_extra_keys=False, omit_if_default=False)
+
+
+def to_dict(value: Any) -> Any:
+    """Plain dicts, lists, strings and numbers (what XCom and JSON accept)."""
+    return converter.unstructure(value)
+
+
+def to_json(value: Any) -> bytes:
+    """Indented JSON with sorted keys, so that equal values give equal bytes."""
+    return (json.dumps(to_dict(value), indent=1, sort_keys=True) + "\n").encode()
+
+
+def from_dict(value: Any, kind: type[T], where: str = "a value") -> T:
+    """Build `kind` from plain data; CorruptError naming `where` when it does not fit."""
+    try:
+        return converter.structure(value, kind)
+    except Exception as error:  # cattrs raises exception groups of many kinds
+        raise CorruptError(
+            f"{where} does not hold a valid {kind.__name__}: {_reason(error)}; "
+            "restore the file from a backup or remove it"
+        ) from error
+
+
+def from_json(text: bytes, kind: type[T], where: str) -> T:
+    """Parse JSON text into `kind`; CorruptError naming `where` when truncated or of another form."""
+    return from_dict(parse_json(text, where), kind, where)
+
+
+def parse_json(text: bytes, where: str) -> Any:
+    """Parse JSON text; CorruptError naming `where` when it is truncated or altered."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CorruptError(
+            f"{where} is not valid JSON ({error}); it was truncated or altered: restore it from a backup"
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "exceptions", None)
+    return _reason(inner[0]) if inner else f"{type(error).__name__}: {error}"

@@ -1,0 +1,64 @@
+"""Snapshots: named, consistent, immutable exports of a deployment's state at one committed batch a query."""
+
+from __future__ import annotations
+
+import attrs
+
+from .plan import AppPlan
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotFile:
+    """One file of a query's checkpoint.
+
+    path: relative to the query's checkpoint, e.g. ``state/0/1/7.zip``
+    object: where the bytes are, relative to the app's folder (``objects/...``); the path again before it is stored
+    sha256: None only before it is stored
+    """
+
+    path: str
+    size: int
+    object: str
+    sha256: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class QuerySnapshot:
+    """A query's state after `batch` committed (state store version ``batch + 1``).
+
+    in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
+        same offsets and the same batch id (exactly-once sinks depend on it)
+    conf: the configuration recorded in the offset log; it wins over the session's on a restart
+    state_rows: rows per stage when last reported (a baseline for verifying)
+    """
+
+    batch: int
+    query_id: str
+    files: tuple[SnapshotFile, ...]
+    watermark_ms: int = 0
+    in_flight: int | None = None
+    conf: dict[str, str] = attrs.field(factory=dict)
+    committed_at: str | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)
+    lag: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """A complete snapshot. `kind`: live (the app went on) or cancelled (no batch ran after it)."""
+
+    name: str
+    app: str
+    deployment: str
+    created_at: str
+    kind: str
+    plan: AppPlan
+    queries: dict[str, QuerySnapshot]
+    bytes_new: int = 0
+    version: int = 1
+    checksum: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files, whether shared with other snapshots or not."""
+        return sum(f.size for q in self.queries.values() for f in q.files)

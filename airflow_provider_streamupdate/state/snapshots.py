@@ -1,0 +1,223 @@
+"""The snapshots of an app: save, list, verify, delete.
+
+Layout (below the app's folder): ``snapshots/<name>/snapshot.json`` is written last, exclusively: its presence makes
+the snapshot exist. Bytes lie in ``objects/<export id>/<sha256>``; a file an earlier snapshot of the same deployment
+already holds (same path and size, and a name that is never reused: SSTs) is referred to, not stored again.
+``snapshots/<name>/exporting.json`` marks one being written, so that nothing it may refer to is collected meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import attrs
+
+from . import clock
+from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError
+from .names import check_name
+from .plan import AppPlan
+from .registry import AppRegistry
+from .serde import from_json, to_json
+from .snapshot import QuerySnapshot, Snapshot, SnapshotFile
+from .storage import Folder
+
+Progress = Callable[[str], None]
+COPIES_AT_ONCE = 8
+ABANDONED_SECONDS = 3600.0  # an export that has not ended for so long is not running any more
+
+
+class SnapshotStore:
+    """All snapshots of one app."""
+
+    def __init__(self, app: AppRegistry) -> None:
+        self.app = app
+        self.folder = app.folder
+
+    def names(self) -> list[str]:
+        return [n for n in self.folder.names("snapshots") if self.exists(n)]
+
+    def exists(self, name: str) -> bool:
+        return self.folder.exists(_manifest(check_name("snapshot", name)))
+
+    def all(self) -> list[Snapshot]:
+        """Complete snapshots, oldest first."""
+        return sorted((self.get(n) for n in self.names()), key=lambda s: s.created_at)
+
+    def get(self, name: str) -> Snapshot:
+        """The snapshot; NotFoundError when there is none, CorruptError when its manifest was altered."""
+        path = _manifest(check_name("snapshot", name))
+        text = self.folder.read(path)
+        if text is None:
+            known = ", ".join(self.names()) or "none"
+            raise NotFoundError(f"app {self.app.name} has no snapshot {name!r} (known: {known})")
+        snapshot = from_json(text, Snapshot, self.folder.path(path))
+        if snapshot.checksum != _checksum(snapshot):
+            raise CorruptError(
+                f"{self.folder.path(path)} was altered: its checksum does not fit; use another snapshot of the app"
+            )
+        return snapshot
+
+    def save(
+        self,
+        name: str,
+        deployment: str,
+        kind: str,
+        plan: AppPlan,
+        exports: Mapping[str, QuerySnapshot],
+        checkpoints: Mapping[str, Folder],
+    ) -> Snapshot:
+        """Store exported queries under `name`. AlreadyExistsError when the name was used; a crash leaves no
+        snapshot, and the call can be repeated."""
+        if self.exists(check_name("snapshot", name)):
+            raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
+        export_id = uuid.uuid4().hex
+        marker = f"snapshots/{name}/exporting.json"
+        self.folder.write(marker, to_json({"export": export_id, "started_at": clock.now()}))
+        known = self._stored(deployment)
+        stored: dict[str, QuerySnapshot] = {}
+        new_bytes = 0
+        for query, export in exports.items():
+            files, added = self._store(query, export, checkpoints[query], export_id, known)
+            stored[query] = attrs.evolve(export, files=files)
+            new_bytes += added
+        snapshot = Snapshot(
+            name=name,
+            app=self.app.name,
+            deployment=deployment,
+            created_at=clock.now(),
+            kind=kind,
+            plan=plan,
+            queries=stored,
+            bytes_new=new_bytes,
+        )
+        snapshot = attrs.evolve(snapshot, checksum=_checksum(snapshot))
+        if not self.folder.create(_manifest(name), to_json(snapshot)):
+            raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
+        self.folder.remove(marker)
+        return snapshot
+
+    def verify(self, name: str, progress: Progress | None = None) -> int:
+        """Read every file of a snapshot and compare size and checksum; the number of files. CorruptError lists
+        what is missing or altered."""
+        snapshot = self.get(name)
+        files = {f.object: (q, f) for q, query in snapshot.queries.items() for f in query.files}
+        problems: list[str] = []
+        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+            for done, problem in enumerate(pool.map(lambda item: self._problem(*item), files.values()), 1):
+                if problem:
+                    problems.append(problem)
+                if progress and done % 100 == 0:
+                    progress(f"verified {done} of {len(files)} files")
+        if problems:
+            shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
+            raise CorruptError(
+                f"snapshot {name} of {self.app.name} is damaged: {shown}; use another snapshot (list-snapshots)"
+            )
+        return len(files)
+
+    def delete(self, name: str) -> int:
+        """Remove a snapshot and the bytes only it held; the bytes freed. The caller holds the lease.
+        InUseError for the app's last snapshot and for one a deployment that may run again started from."""
+        snapshot = self.get(name)
+        others = [s for s in self.all() if s.name != name]
+        if not others:
+            raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
+        if users := self.users(name):
+            raise InUseError(
+                f"snapshot {name} of {self.app.name} is in use: {'; '.join(users)}; delete it after the next update"
+            )
+        self.folder.remove(_manifest(name))
+        freed = self._collect(snapshot, others)
+        self.folder.remove(f"snapshots/{name}")
+        return freed
+
+    def users(self, name: str) -> list[str]:
+        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way."""
+        users = []
+        current = self.app.current()
+        if current:
+            spec = self.app.spec(current.deployment)
+            if spec.from_snapshot == name:
+                users.append(f"deployment {spec.deployment}, which runs now, started from it")
+        for update in self.app.updates():
+            if update.outcome is None and update.snapshot == name:
+                users.append(f"the update to {update.new} that is under way uses it")
+        return users
+
+    def _stored(self, deployment: str) -> dict[tuple[str, str, int], SnapshotFile]:
+        """Files of never reused names that complete snapshots of the same deployment hold."""
+        return {
+            (query, file.path, file.size): file
+            for snapshot in self.all()
+            if snapshot.deployment == deployment
+            for query, exported in snapshot.queries.items()
+            for file in exported.files
+            if "/SSTs/" in file.path
+        }
+
+    def _store(
+        self,
+        query: str,
+        export: QuerySnapshot,
+        checkpoint: Folder,
+        export_id: str,
+        known: Mapping[tuple[str, str, int], SnapshotFile],
+    ) -> tuple[tuple[SnapshotFile, ...], int]:
+        def store(file: SnapshotFile) -> tuple[SnapshotFile, int]:
+            if same := known.get((query, file.path, file.size)):
+                return same, 0
+            # Copied first and hashed afterwards: the source may be removed meanwhile, the copy cannot.
+            name = f"objects/{export_id}/{hashlib.sha256(f'{query}/{file.path}'.encode()).hexdigest()}"
+            try:
+                self.folder.copy_from(checkpoint, file.path, name)
+                digest, size = self.folder.sha256(name)
+            except FileNotFoundError as error:
+                raise CorruptError(f"{checkpoint.path(file.path)} vanished during the export; try again") from error
+            return SnapshotFile(path=file.path, size=size, object=name, sha256=digest), size
+
+        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+            results = list(pool.map(store, export.files))
+        return tuple(f for f, _ in results), sum(n for _, n in results)
+
+    def _problem(self, query: str, file: SnapshotFile) -> str | None:
+        try:
+            digest, size = self.folder.sha256(file.object)
+        except FileNotFoundError:
+            return f"{query}/{file.path} ({file.object}) is missing"
+        if size != file.size:
+            return f"{query}/{file.path} ({file.object}) has {size} bytes instead of {file.size}"
+        if digest != file.sha256:
+            return f"{query}/{file.path} ({file.object}) has another checksum"
+        return None
+
+    def _collect(self, gone: Snapshot, others: list[Snapshot]) -> int:
+        if any(self._exporting(name) for name in self.folder.names("snapshots")):
+            return 0  # an export may be referring to these very objects; a later delete collects them
+        needed = {f.object for s in others for q in s.queries.values() for f in q.files}
+        needed_exports = {name.split("/")[1] for name in needed}
+        freed = 0
+        for file in {f.object: f for q in gone.queries.values() for f in q.files}.values():
+            if file.object not in needed:
+                self.folder.remove(file.object)
+                freed += file.size
+        for export in {f.object.split("/")[1] for q in gone.queries.values() for f in q.files} - needed_exports:
+            self.folder.remove(f"objects/{export}")
+        return freed
+
+    def _exporting(self, name: str) -> bool:
+        path = f"snapshots/{name}/exporting.json"
+        if not self.folder.exists(path):
+            return False
+        started = from_json(self.folder.read(path) or b"{}", dict, self.folder.path(path)).get("started_at")
+        return started is not None and clock.age(started) < ABANDONED_SECONDS
+
+
+def _manifest(name: str) -> str:
+    return f"snapshots/{name}/snapshot.json"
+
+
+def _checksum(snapshot: Snapshot) -> str:
+    return hashlib.sha256(to_json(attrs.evolve(snapshot, checksum=""))).hexdigest()

@@ -1,0 +1,201 @@
+"""A folder on any fsspec file system, with the few operations crash safety rests on.
+
+`create` is exclusive and never shows a half-written file; `write` replaces atomically. On local disks both go through
+a temporary file in the same folder (link and rename are atomic there); object stores do it by themselves (a put is
+atomic, and a conditional put is exclusive).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from .errors import InvalidInputError, StorageError
+
+CHUNK = 1 << 20  # bytes read at a time when hashing
+
+
+@attrs.frozen
+class Folder:
+    """`base` is a path on `fs` without protocol. All paths given to the methods are relative to it."""
+
+    fs: Any
+    base: str
+
+    @classmethod
+    def open(cls, uri: str, storage_options: dict[str, Any] | None = None) -> Folder:
+        """The folder at a local path or fsspec URI; InvalidInputError when the protocol is not known."""
+        if not uri or not str(uri).strip():
+            raise InvalidInputError("the root is empty; give a folder or URI (--root, STREAMUPDATE_ROOT, connection)")
+        try:
+            fs, base = fsspec.core.url_to_fs(str(uri), **(storage_options or {}))
+        except (ValueError, ImportError) as error:
+            raise InvalidInputError(
+                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol or correct it"
+            ) from error
+        return cls(fs, base.rstrip("/"))
+
+    @property
+    def local(self) -> bool:
+        return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def uri(self) -> str:
+        """The folder as Hadoop and fsspec both understand it."""
+        return f"file://{self.base}" if self.local else str(self.fs.unstrip_protocol(self.base))
+
+    def path(self, relative: str = "") -> str:
+        return f"{self.base}/{relative}" if relative else self.base
+
+    def sub(self, relative: str) -> Folder:
+        return Folder(self.fs, self.path(relative))
+
+    def read(self, relative: str) -> bytes | None:
+        """The bytes of a file, None when there is none."""
+        with self._errors("read", relative):
+            try:
+                if self.local:
+                    with open(self.path(relative), "rb") as file:
+                        return file.read()
+                return bytes(self.fs.cat_file(self.path(relative)))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def write(self, relative: str, data: bytes) -> None:
+        """Create or replace a file atomically."""
+        with self._errors("write", relative):
+            if not self.local:
+                self.fs.pipe_file(self.path(relative), data)
+                return
+            temporary = self._temporary(relative, data)
+            os.replace(temporary, self.path(relative))
+
+    def create(self, relative: str, data: bytes) -> bool:
+        """Create a file that did not exist; False when it does (the only lock primitive used anywhere)."""
+        with self._errors("create", relative):
+            if not self.local:
+                try:
+                    self.fs.pipe_file(self.path(relative), data, mode="create")
+                except FileExistsError:
+                    return False
+                return True
+            temporary = self._temporary(relative, data)
+            try:
+                os.link(temporary, self.path(relative))
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(temporary)
+            return True
+
+    def names(self, relative: str = "") -> list[str]:
+        """Names directly below a folder, sorted, hidden ones left out; empty when there is no such folder."""
+        with self._errors("list", relative):
+            try:
+                if self.local:
+                    found = os.listdir(self.path(relative))
+                else:
+                    self.fs.invalidate_cache(self.path(relative))
+                    found = [p.rstrip("/").rsplit("/", 1)[-1] for p in self.fs.ls(self.path(relative), detail=False)]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(n for n in found if n and not n.startswith("."))
+
+    def files(self, relative: str = "") -> list[str]:
+        """Paths, relative to `relative`, of all files below it, sorted; hidden ones left out."""
+        with self._errors("list", relative):
+            self.fs.invalidate_cache()
+            top = self.path(relative)
+            try:
+                found = self.fs.find(top)
+            except FileNotFoundError:
+                return []
+        paths = [p[len(top) :].lstrip("/") for p in found]
+        return sorted(p for p in paths if p and not any(part.startswith(".") for part in p.split("/")))
+
+    def exists(self, relative: str) -> bool:
+        with self._errors("look for", relative):
+            if self.local:
+                return os.path.exists(self.path(relative))
+            self.fs.invalidate_cache()
+            return bool(self.fs.exists(self.path(relative)))
+
+    def size(self, relative: str) -> int:
+        """Bytes; FileNotFoundError when there is no such file."""
+        return int(self.fs.size(self.path(relative)))
+
+    def modified(self, relative: str) -> float:
+        """Time of the last write, seconds since the epoch."""
+        if self.local:
+            return os.stat(self.path(relative)).st_mtime
+        return float(self.fs.modified(self.path(relative)).timestamp())
+
+    def remove(self, relative: str) -> None:
+        """Remove a file or a whole folder; nothing when there is none."""
+        with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
+            self.fs.rm(self.path(relative), recursive=True)
+
+    def copy_from(self, source: Folder, path: str, relative: str) -> None:
+        """Bring an immutable file here without moving its bytes through this process where that is possible:
+        a hard link on one local disk, a server-side copy on one object store."""
+        with self._errors("copy to", relative):
+            target = self.path(relative)
+            if self.local and source.local:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                try:
+                    os.link(source.path(path), target)
+                except FileExistsError:
+                    return
+                except OSError:  # another disk, or a file system without links
+                    shutil.copyfile(source.path(path), target)
+            elif type(self.fs) is type(source.fs):
+                self.fs.cp_file(source.path(path), target)
+            else:
+                with source.fs.open(source.path(path), "rb") as old, self.fs.open(target, "wb") as new:
+                    shutil.copyfileobj(old, new, CHUNK)
+
+    def sha256(self, relative: str) -> tuple[str, int]:
+        """Checksum and size in bytes of a file; FileNotFoundError when there is none."""
+        digest, size = hashlib.sha256(), 0
+        with self.fs.open(self.path(relative), "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+        return digest.hexdigest(), size
+
+    def check_writable(self) -> None:
+        """StorageError when nothing can be written here."""
+        probe = f"_probe-{uuid.uuid4().hex}"
+        self.write(probe, b"")
+        self.remove(probe)
+
+    def _temporary(self, relative: str, data: bytes) -> str:
+        folder = os.path.dirname(self.path(relative))
+        os.makedirs(folder, exist_ok=True)
+        temporary = os.path.join(folder, f".{os.path.basename(relative)}.{uuid.uuid4().hex}")
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+    @contextlib.contextmanager
+    def _errors(self, verb: str, relative: str) -> Iterator[None]:
+        try:
+            yield
+        except (StorageError, FileNotFoundError):
+            raise
+        except Exception as error:  # every fsspec back end has its own exceptions
+            raise StorageError(
+                f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
+                "check that the root exists, can be reached and is writable for this user"
+            ) from error

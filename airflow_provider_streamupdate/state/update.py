@@ -1,0 +1,28 @@
+"""The record of one update, kept under ``updates/<new deployment>.json`` so that it can be continued and read."""
+
+from __future__ import annotations
+
+import attrs
+
+# Steps in order; a record's `step` is the last one completed.
+STEPS = ("planned", "checked", "snapshotted", "submitted", "verified", "promoted")
+PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
+
+
+@attrs.frozen(kw_only=True)
+class UpdateRecord:
+    """old: deployment that ran before; digest: of the new application; outcome: None while under way, then
+    ``promoted``, ``rolled-back`` or ``refused``. pause_seconds: the old version's last commit to the new one's
+    first."""
+
+    app: str
+    old: str | None
+    new: str
+    started_at: str
+    digest: str = ""
+    step: str = "planned"
+    step_times: dict[str, str] = attrs.field(factory=dict)
+    snapshot: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    pause_seconds: float | None = None

@@ -1,0 +1,269 @@
+"""The agent in the driver: starts the queries, writes the heartbeat, obeys commands, leaves a clear final state."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ..state import clock
+from ..state import commands as words
+from ..state.commands import Command, CommandBox
+from ..state.deployment import (
+    CANCELLED,
+    DRAINING,
+    FAILED,
+    FINISHED,
+    HEARTBEAT_SECONDS,
+    RESTORING,
+    RUNNING,
+    STARTING,
+    SUSPENDED,
+    Status,
+)
+from ..state.errors import ApplicationError, FencedError, IncompatibleError, StreamUpdateError
+from ..state.events import Events
+from ..state.export import export
+from ..state.plan import AppPlan
+from ..state.registry import AppRegistry
+from ..state.serde import to_json
+from .planner import plan_app
+from .queries import RunningQueries
+from .restorer import SavedState, restore_app
+
+if TYPE_CHECKING:
+    from .app import StreamingApp
+
+POLL_SECONDS = 0.2  # how often commands are looked for
+
+
+class Agent:
+    """One driver of a deployment. It claims its epoch exclusively, so that a second driver started for the same epoch
+    ends at once, and stops when current.json shows that its epoch is over."""
+
+    def __init__(self, app: AppRegistry, deployment: str, epoch: int) -> None:
+        self.app = app
+        self.spec = app.spec(deployment)
+        self.epoch = epoch
+        self.folder = app.deployment_folder(deployment)
+        self.box = CommandBox(self.folder, epoch)
+        self.events = Events(self.folder, epoch)
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._signal: int | None = None
+        self._final: tuple[str, str | None] | None = None  # state and reason to end with
+        self._status = Status(
+            state=STARTING,
+            epoch=epoch,
+            heartbeat_at=clock.now(),
+            started_at=clock.now(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def run(self, app: StreamingApp) -> int:
+        """Run until the app ends; 0, or 1 when it failed."""
+        if not self._claim():
+            print(f"epoch {self.epoch} of {self.spec.app} already has a driver; this one ends", file=sys.stderr)
+            return 1
+        with self._signals():
+            try:
+                self._check_fence()
+                self._report()
+                with self._heartbeat():
+                    self._work(app)
+                state, reason = self._final or (FINISHED, "all queries ended by themselves")
+                self._report(state=state, reason=reason)
+            except BaseException as error:
+                traceback.print_exc()
+                self._fail(error)
+        return 0 if self._status.state in (CANCELLED, FINISHED) else 1
+
+    def _work(self, app: StreamingApp) -> None:
+        if app.name != self.spec.app:
+            raise ApplicationError(f"the application file defines app {app.name}, not {self.spec.app}")
+        spark = SparkSession.builder.appName(f"{self.spec.app} {self.spec.deployment}").getOrCreate()
+        self._report(
+            spark_ui=spark.sparkContext.uiWebUrl,
+            spark_app_id=spark.sparkContext.applicationId,
+            spark_version=spark.version,
+        )
+        writers = app.build(spark, self.spec.application.params)
+        plan = plan_app(spark, app.name, writers, app.require_names)
+        for warning in plan.warnings:
+            print(f"WARNING: {warning}", file=sys.stderr)
+        self.folder.write("plan.json", to_json(plan))
+        self._restore(plan, writers)
+        self._check_fence()
+        queries = RunningQueries(
+            spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
+        )
+        queries.start()
+        self._report(state=RUNNING, reason=None)
+        try:
+            self._serve(queries, plan)
+        finally:
+            queries.stop()
+            with contextlib.suppress(Exception):
+                self._report(queries=queries.progress())
+
+    def _restore(self, plan: AppPlan, writers: dict[str, DataStreamWriter]) -> None:
+        if self.spec.from_snapshot is None:
+            return
+        self._report(state=RESTORING)
+        saved = SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}")
+        report = saved.compare(plan, self.spec.agree)
+        if not report.compatible:
+            raise IncompatibleError(
+                f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
+                report,
+            )
+        restore_app(saved, plan, writers, self.app, self.spec.deployment)
+
+    def _serve(self, queries: RunningQueries, plan: AppPlan) -> None:
+        """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
+        with ThreadPoolExecutor(1) as worker:
+            task: Future[None] | None = None
+            next_progress = 0.0
+            while self._final is None:
+                if self._signal is not None:
+                    self._final = (CANCELLED, f"stopped by signal {signal.Signals(self._signal).name}")
+                    break
+                if time.monotonic() >= next_progress:
+                    self._check_fence()
+                    self._report(queries=queries.progress())
+                    next_progress = time.monotonic() + HEARTBEAT_SECONDS
+                if task is not None and task.done():
+                    task.result()
+                    task = None
+                if task is None:
+                    if command := next(iter(self.box.pending()), None):
+                        task = worker.submit(self._obey, command, queries, plan)
+                    elif self._status.state == RUNNING and queries.ended():
+                        return
+                self._wake.wait(POLL_SECONDS)
+
+    def _obey(self, command: Command, queries: RunningQueries, plan: AppPlan) -> None:
+        self.events.add("command", name=command.name, kind=command.kind)
+        try:
+            final = self._carry_out(command, queries, plan)
+        except Exception as error:
+            traceback.print_exc()
+            message = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
+            if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
+                queries.start()
+                self._report(state=RUNNING)
+            self.box.answer(command.name, error=message)
+            return
+        if final is not None:
+            # The answer first: who asked sees it even if this process dies before its final status.
+            self._report(queries=queries.progress())
+            self.box.answer(command.name)
+            self._final = final
+            self._wake.set()
+        else:
+            self.box.answer(command.name)
+
+    def _carry_out(self, command: Command, queries: RunningQueries, plan: AppPlan) -> tuple[str, str | None] | None:
+        if command.kind == words.SNAPSHOT:
+            name = str(command.snapshot)
+            if command.cancel:
+                self._report(state=DRAINING)
+                queries.drain()
+            export(self.app, self.spec.deployment, name, plan, command.cancel, queries.progress())
+            self.events.add("snapshot", name=name, cancel=command.cancel)
+            return (CANCELLED, f"snapshot {name} taken with cancel") if command.cancel else None
+        if command.kind == words.DRAIN:
+            self._report(state=DRAINING)
+            queries.drain()
+            return CANCELLED, "drained"
+        if command.kind == words.CANCEL:
+            queries.stop()
+            return CANCELLED, "cancelled"
+        if command.kind == words.SUSPEND:
+            self._report(state=DRAINING)
+            queries.drain()
+            self._report(state=SUSPENDED, reason="suspended")
+            return None
+        if command.kind == words.RESUME:
+            queries.start()
+            self._report(state=RUNNING, reason=None)
+            return None
+        raise StreamUpdateError(f"this driver does not know the command {command.kind!r}; it runs another version")
+
+    def _claim(self) -> bool:
+        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
+        return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
+
+    def _check_fence(self) -> None:
+        current = self.app.current()
+        if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.epoch):
+            holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
+            raise FencedError(
+                f"epoch {self.epoch} of deployment {self.spec.deployment} is over: {holder} may commit now"
+            )
+
+    def _report(self, **changes: Any) -> None:
+        with self._lock:
+            if "state" in changes and changes["state"] != self._status.state:
+                self.events.add("state", state=changes["state"], reason=changes.get("reason"))
+            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
+            self.folder.write("status.json", to_json(self._status))
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, FencedError):
+            current = self.app.current()
+            if current and current.deployment == self.spec.deployment:
+                return  # the status belongs to a later driver of this deployment
+        if self._signal is not None:
+            self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")
+            return
+        message = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
+        self._report(state=FAILED, error=message.split("\nJVM stacktrace:")[0][:4000], reason=type(error).__name__)
+
+    @contextlib.contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(HEARTBEAT_SECONDS):
+                with contextlib.suppress(StreamUpdateError):  # the next beat may get through
+                    self._report()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the app with a final state; Spark's own handlers are put back afterwards."""
+
+        def note(number: int, _frame: Any) -> None:
+            first, self._signal = self._signal is None, number
+            self._wake.set()
+            if first and self._status.state in (STARTING, RESTORING):
+                raise SystemExit(128 + number)  # the main thread is not in the loop that looks at the signal
+
+        old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)

@@ -1,0 +1,118 @@
+"""`StreamingApp`: the app author's API, and the driver's command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateError
+from ..state.names import check_name
+from . import spark_internals
+
+QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
+
+
+class StreamingApp:
+    """A long-lived streaming program of one or more queries.
+
+    name: the app's name in the registry
+    require_names: refuse unnamed stateful operators instead of warning about them
+    """
+
+    def __init__(self, name: str, require_names: bool = False) -> None:
+        self.name = check_name("app", name)
+        self.require_names = require_names
+        self._queries: dict[str, QueryFunction] = {}
+
+    def query(self, name: str) -> Callable[[QueryFunction], QueryFunction]:
+        """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint
+        location or query name (the deployment has its own)."""
+        check_name("query", name)
+
+        def register(function: QueryFunction) -> QueryFunction:
+            if name in self._queries:
+                raise ApplicationError(f"app {self.name} has two queries named {name!r}; give one another name")
+            self._queries[name] = function
+            return function
+
+        return register
+
+    def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
+        """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""
+        if not self._queries:
+            raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
+        writers = {}
+        for name, function in self._queries.items():
+            started = {q.id for q in spark.streams.active}
+            try:
+                returned = function(spark, dict(params))
+            except StreamUpdateError:
+                raise
+            except Exception as error:
+                raise ApplicationError(
+                    f"query {name} of app {self.name}: its function raised {type(error).__name__}: {error}"
+                ) from error
+            for query in spark.streams.active:
+                if query.id not in started:
+                    query.stop()
+                    returned = query
+            writers[name] = _checked_writer(f"query {name} of app {self.name}", returned)
+        return writers
+
+    def main(self, argv: Sequence[str] | None = None) -> None:
+        """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
+        options = _parser(self.name).parse_args(sys.argv[1:] if argv is None else argv)
+        from . import driver  # not needed to define an app
+
+        sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
+
+
+def _checked_writer(where: str, returned: Any) -> DataStreamWriter:
+    wanted = "return df.writeStream..., neither started nor with a checkpointLocation or queryName"
+    if isinstance(returned, StreamingQuery):
+        raise ApplicationError(f"{where} started its query (it was stopped again); leave out .start(): {wanted}")
+    if not isinstance(returned, DataStreamWriter):
+        raise ApplicationError(f"{where} returned a {type(returned).__name__}; {wanted}")
+    options = {k.lower(): v for k, v in spark_internals.writer_details(returned)["options"].items()}
+    for option in ("checkpointlocation", "queryname"):
+        if option in options:
+            raise ApplicationError(
+                f"{where} sets its own {option} ({options[option]}); leave it out: every deployment has its own"
+            )
+    return returned
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """``["key=value", ...]`` to a dict; InvalidInputError for one without a key or ``=``."""
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise InvalidInputError(f"{pair!r} is not key=value")
+        settings[key] = value
+    return settings
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=f"Streaming app {name}. Started by `streamupdate submit` or Airflow through spark-submit.",
+    )
+    modes = parser.add_subparsers(dest="mode", required=True)
+    run = modes.add_parser("run", help="run a deployment that is in the registry")
+    for option in ("root", "app", "deployment"):
+        run.add_argument(f"--{option}", required=True)
+    run.add_argument("--epoch", type=int, required=True)
+    run.add_argument("--storage-options", default="{}", help="JSON for fsspec")
+    plan = modes.add_parser("plan", help="write the plan, start nothing")
+    plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
+    plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
+    plan.add_argument("--root", help="with --against: the registry's root")
+    plan.add_argument("--storage-options", default="{}", help="JSON for fsspec")
+    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID or current")
+    plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")
+    return parser

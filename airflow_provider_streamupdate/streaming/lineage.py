@@ -1,0 +1,221 @@
+"""Lineage: what a key or an aggregate *is*, traced through projections down to source columns. Pure functions.
+
+Spark's optimized plan is read (not the analyzed one), because the optimizer decides what lands in the state: an
+aggregate whose result nobody uses is pruned, and its place in the state row goes to the next one. Two expressions
+with equal texts compute the same from the same source columns; aliases, qualifiers and expression ids do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from .tree import Node, parse
+
+UNKNOWN = "?"  # marks what cannot be traced
+PYTHON = "python:"  # marks a Python function, whose code is not compared
+
+_NOISE = frozenset(
+    {"exprId", "qualifier", "resultId", "metadata", "explicitMetadata", "nonInheritableMetadataKeys", "evalContext",
+     "initialSeed", "origin", "nullable", "resultIds"}
+)  # fmt: skip
+_CHILD_FIELDS = frozenset(
+    {"child", "left", "right", "children", "first", "second", "third", "aggregateFunction", "filter", "predicate",
+     "trueValue", "falseValue", "elseValue", "branches", "arguments", "value", "key", "list", "mode"}
+)  # fmt: skip
+
+Column = tuple[int, str]  # expression id, text
+
+
+class Lineage:
+    """Texts for the columns below each node of one plan. `sources` names the streaming leaves in pre-order;
+    `stages` names the stateful nodes in pre-order (a stage's output columns are named after it)."""
+
+    def __init__(self, plan: Node, sources: list[str], stages: list[str]) -> None:
+        self.plan = plan
+        leaves = [n for n in plan.walk() if not n.children and n.streaming]
+        self._sources = {id(n): name for n, name in zip(leaves, _spread(leaves, sources), strict=True)}
+        stateful = [n for n in plan.walk() if n.stateful]
+        self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
+        self._cache: dict[int, list[Column]] = {}
+
+    def columns(self, node: Node) -> list[Column]:
+        """The output columns of a plan node, in order."""
+        if id(node) not in self._cache:
+            self._cache[id(node)] = self._columns(node)
+        return self._cache[id(node)]
+
+    def inputs(self, node: Node) -> dict[int, str]:
+        """The columns a node's expressions can refer to."""
+        return {k: text for child in node.children for k, text in self.columns(child)}
+
+    def texts(self, node: Node, field: str) -> list[str]:
+        env = self.inputs(node)
+        return [text(e, env) for e in node.expressions(field)]
+
+    def _columns(self, node: Node) -> list[Column]:
+        if not node.children:
+            prefix = self._sources.get(id(node), f"static:{node.fields.get('sourceName') or node.name}")
+            return [(_id(a), f"{prefix}.{a.fields['name']}") for a in node.expressions("output")]
+        below = [self.columns(child) for child in node.children]
+        env = self.inputs(node)
+        prefix = f"{self._stages[id(node)]}." if id(node) in self._stages else ""
+        if node.name == "Project":
+            return [_output(e, env) for e in node.expressions("projectList")]
+        if node.name == "Aggregate":
+            return [(k, prefix + t) for k, t in (_output(e, env) for e in node.expressions("aggregateExpressions"))]
+        if node.name == "Union":
+            return [(row[0][0], _either([t for _, t in row])) for row in zip(*below, strict=True)]
+        if node.name == "Expand":
+            rows = [[text(parse(e), env) for e in projection] for projection in node.fields["projections"]]
+            texts = [_either(list(column)) for column in zip(*rows, strict=True)]
+            return [(_id(a), t) for a, t in zip(node.expressions("output"), texts, strict=True)]
+        if node.name == "Generate":
+            made = text(node.expressions("generator")[0], env)
+            new = [(_id(a), f"{made}.{a.fields['name']}") for a in node.expressions("generatorOutput")]
+            return below[0] + new
+        if node.name.endswith("EvalPython"):
+            made_by = [text(e, env) for e in node.expressions("udfs")]
+            return below[0] + [(_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)]
+        for field in ("outputAttrs", "outputAttributes", "output"):
+            if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
+                made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
+                return [(_id(a), f"{made_of}{a.fields['name']}") for a in made_here]
+        if node.name == "Join" and _join_type(node) in ("LeftSemi", "LeftAnti"):
+            return below[0]
+        return [column for columns in below for column in columns]
+
+
+def text(expression: Node, env: dict[int, str]) -> str:
+    """A canonical, readable text of an expression; columns as `env` has them."""
+    name, fields = expression.name, expression.fields
+    if name == "AttributeReference":
+        return env.get(_id(expression), f"{UNKNOWN}{fields['name']}")
+    if name == "Alias":
+        return text(expression.children[0], env)
+    if name == "Literal":
+        return _literal(fields)
+    children = [text(child, env) for child in expression.children]
+    if name == "AggregateExpression":
+        distinct = "distinct " if fields.get("isDistinct") is True else ""
+        filtered = f" filter ({children[1]})" if len(children) > 1 else ""
+        return f"{distinct}{children[0]}{filtered}"
+    if name == "GetStructField":
+        return f"{children[0]}.{fields.get('ordinal')}"
+    if "UDF" in name or "UserDefined" in name or "Udf" in name:
+        return f"{PYTHON}{fields.get('name') or name}({', '.join(children)})"
+    if (window := _window(expression, env)) is not None:
+        return window
+    if name == "KnownNullable":
+        return children[0]
+    details = [
+        f"{k}={_plain(v)}" for k, v in sorted(fields.items()) if k not in _NOISE | _CHILD_FIELDS and v is not None
+    ]
+    return f"{name.lower()}({', '.join(children + details)})"
+
+
+def aggregates(node: Node, env: dict[int, str]) -> list[str]:
+    """The distinct aggregate functions in the order of their buffers in the state row (PhysicalAggregation)."""
+    found = [
+        text(inner, env)
+        for e in node.expressions("aggregateExpressions")
+        for inner in e.walk()
+        if inner.name == "AggregateExpression"
+    ]
+    return list(dict.fromkeys(found))
+
+
+def watermarks(lineage: Lineage) -> list[str]:
+    """Every event-time watermark of the plan: column and delay (`delay_ms`, which the door to Spark adds). Sorted, each
+    once: one DataFrame used twice is one watermark."""
+    nodes = [n for n in lineage.plan.walk() if n.name == "EventTimeWatermark"]
+    return sorted({f"{lineage.texts(n, 'eventTime')[0]} delayed by {n.fields['delay_ms']} ms" for n in nodes})
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
+
+
+def _window(expression: Node, env: dict[int, str]) -> str | None:
+    """``window(column, duration, slide, offset)`` for what Spark's TimeWindowing rule makes of F.window; None for any
+    other expression. The digest of the whole expression stays in the text, so that no detail is lost."""
+    if expression.name != "CreateNamedStruct" or len(expression.children) != 4:
+        return None
+    if [c.fields.get("value") for c in expression.children[::2]] != ["start", "end"]:
+        return None
+    inner = list(expression.walk())
+    columns = {text(n.children[0], env) for n in inner if n.name == "PreciseTimestampConversion" and _to_long(n)}
+    slides = {n.children[1].fields.get("value") for n in inner if n.name == "Remainder"}
+    ends = [n for n in expression.children[3].walk() if n.name == "Add" and n.children[1].name == "Literal"]
+    if len(columns) != 1 or len(slides) != 1 or not ends:
+        return None
+    rest = [text(c, env) for child in expression.children for c in child.children]
+    shape = _digest(rest)
+    duration, slide = int(ends[0].children[1].fields["value"]), int(slides.pop() or 0)
+    sliding = f", every {_duration(slide)}" if slide != duration else ""
+    return f"window({columns.pop()}, {_duration(duration)}{sliding}, #{shape})"
+
+
+def _to_long(node: Node) -> bool:
+    return node.fields.get("toType") == "long"
+
+
+def _duration(micros: int) -> str:
+    for unit, size in (
+        ("days", 86_400_000_000),
+        ("hours", 3_600_000_000),
+        ("minutes", 60_000_000),
+        ("s", 1_000_000),
+    ):
+        if micros % size == 0:
+            return f"{micros // size} {unit}"
+    return f"{micros} us"
+
+
+def _output(expression: Node, env: dict[int, str]) -> Column:
+    return _id(expression), text(expression, env)
+
+
+def _id(attribute: Node) -> int:
+    return int(attribute.fields["exprId"]["id"])
+
+
+def _literal(fields: dict[str, Any]) -> str:
+    value, kind = fields.get("value"), fields.get("dataType")
+    return (
+        repr(value) if kind == "string" else f"{value}" if kind in ("integer", "boolean") else f"{value}:{_plain(kind)}"
+    )
+
+
+def _plain(value: Any) -> str:
+    """A field's value without expression ids; trees inside it as texts."""
+    if _is_tree(value):
+        return text(parse(value), {})
+    if isinstance(value, dict):
+        if "object" in value:
+            return str(value["object"]).rsplit(".", 1)[-1].strip("$")
+        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in sorted(value.items()) if k not in _NOISE) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_plain(v) for v in value) + "]"
+    return str(value)
+
+
+def _either(texts: list[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else "(" + " | ".join(texts) + ")"
+
+
+def _join_type(node: Node) -> str:
+    value = node.fields.get("joinType")
+    return _plain(value).strip("$") if value else ""
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _spread(leaves: list[Node], names: list[str]) -> list[str]:
+    """One name a leaf. The optimizer may repeat or drop leaves; equal leaves (by output ids) share a name."""
+    if len(leaves) == len(names):
+        return names
+    return [f"{UNKNOWN}source" for _ in leaves]

@@ -1,0 +1,223 @@
+"""The planner: from the writers an app's query functions return to the app's plan. Nothing is run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ..state.errors import ApplicationError
+from ..state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
+from . import spark_internals
+from .lineage import Lineage, aggregates, watermarks
+from .schema_file import read_schemas
+from .stage import stage_names
+from .tree import STATEFUL, Node, parse
+
+_KINDS = {
+    "stateStoreSave": "aggregate",
+    "dedupe": "deduplicate",
+    "transformWithStateInPySparkExec": "transform-with-state",
+    "transformWithStateInPandasExec": "transform-with-state",
+}
+
+
+def plan_app(
+    spark: SparkSession, app: str, writers: Mapping[str, DataStreamWriter], require_names: bool = False
+) -> AppPlan:
+    """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
+    a plan is not understood; Spark's own errors where it refuses the query."""
+    version = spark_internals.check_version(spark)
+    queries = tuple(_plan_query(name, writer) for name, writer in writers.items())
+    warnings = [
+        f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
+        "matched after the plan changes"
+        for q in queries
+        for s in q.stages
+        if not s.named
+    ]
+    if warnings and require_names:
+        raise ApplicationError(f"app {app} requires names: {'; '.join(warnings)}")
+    return AppPlan(app=app, spark_version=version, queries=queries, warnings=tuple(warnings))
+
+
+def _plan_query(name: str, writer: DataStreamWriter) -> QueryPlan:
+    df = spark_internals.writer_frame(writer)
+    details = spark_internals.writer_details(writer)
+    sources = _sources(df)
+    with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
+        optimized = parse(dry_run(df, details["output_mode"], f"file://{scratch}", Path(scratch)))
+        analyzed = parse(spark_internals.analyzed_plan(df))
+        stages, lineage = _stages(name, analyzed, optimized, sources, Path(scratch) / "state")
+    return QueryPlan(
+        name=name,
+        output_mode=details["output_mode"],
+        sink=SinkPlan(format=details["format"], options=details["options"]),
+        sources=sources,
+        stages=stages,
+        watermarks=tuple(watermarks(lineage)),
+    )
+
+
+def dry_run(
+    df: DataFrame, output_mode: str, uri: str, local: Path, conf: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Write Spark's metadata of a first batch under `uri` (= `local`) and return the optimized plan."""
+    (local / "offsets").mkdir(parents=True, exist_ok=True)
+    placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
+    placeholder.write_text("v1\n")
+    try:
+        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True)
+    finally:
+        placeholder.unlink()
+
+
+def _sources(df: DataFrame) -> tuple[SourcePlan, ...]:
+    leaves = [n for n in parse(spark_internals.analyzed_plan(df)).walk() if not n.children and n.streaming]
+    found = spark_internals.streaming_sources(df)
+    plans: list[SourcePlan] = []
+    seen: dict[str, None] = {}
+    for leaf, source in zip(leaves, found, strict=True):
+        key = _same_source(leaf, source)
+        if key in seen:
+            continue  # one DataFrame used twice is one source (MicroBatchExecution's toExecutionRelationMap)
+        seen[key] = None
+        options = {k.lower(): v for k, v in source["options"].items()}
+        given = leaf.fields.get("sourceIdentifyingName")
+        own = given.get("name") if isinstance(given, dict) else None
+        plans.append(
+            SourcePlan(
+                name=str(own) if own else f"source-{len(plans) + 1}",
+                named=bool(own),
+                format=source["format"],
+                location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
+                columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
+            )
+        )
+    return tuple(plans)
+
+
+def _same_source(leaf: Node, source: dict[str, Any]) -> str:
+    return json.dumps([leaf.name, source["format"], source["options"], _output_ids(leaf)], sort_keys=True)
+
+
+def _output_ids(leaf: Node) -> list[int]:
+    return [a.fields["exprId"]["id"] for a in leaf.expressions("output")]
+
+
+def _leaf_names(plan: Node, analyzed: Node, sources: tuple[SourcePlan, ...]) -> list[str]:
+    """The source behind each streaming leaf of `plan`, by the ids of its output columns."""
+    by_ids: dict[str, str] = {}
+    order: list[str] = []
+    for leaf in (n for n in analyzed.walk() if not n.children and n.streaming):
+        ids = json.dumps(_output_ids(leaf))
+        if ids not in by_ids:
+            by_ids[ids] = sources[min(len(order), len(sources) - 1)].name
+            order.append(ids)
+    leaves = [n for n in plan.walk() if not n.children and n.streaming]
+    return [by_ids.get(json.dumps(_output_ids(n)), "?source") for n in leaves]
+
+
+def _stages(
+    query: str, analyzed: Node, optimized: Node, sources: tuple[SourcePlan, ...], state: Path
+) -> tuple[tuple[StagePlan, ...], Lineage]:
+    """Three views of the same operators, all in pre-order: names from the analyzed plan, meaning from the optimized
+    one, Spark's operator ids and schemas from what the dry run wrote. They must agree, or nothing can be said."""
+    given = stage_names(analyzed)
+    nodes = [n for n in optimized.walk() if n.stateful]
+    operators = _operators(state)
+    fits = len(given) == len(nodes) == len(operators) and all(
+        operator["operatorInfo"]["operatorName"] in STATEFUL[node.name]
+        for node, operator in zip(nodes, operators, strict=True)
+    )
+    if not fits:
+        raise ApplicationError(
+            f"query {query}: its stateful operators cannot be told apart: the plan has {len(given)}, after "
+            f"optimization {len(nodes)}, and Spark made {len(operators)} "
+            f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
+        )
+    names = _names(query, given, operators)
+    lineage = Lineage(optimized, _leaf_names(optimized, analyzed, sources), names)
+    stages = tuple(
+        _stage(lineage, node, operator, name, named is not None, state)
+        for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
+    )
+    return stages, lineage
+
+
+def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, named: bool, state: Path) -> StagePlan:
+    info = operator["operatorInfo"]
+    kind = _kind(info["operatorName"])
+    known = kind in _KINDS.values()
+    return StagePlan(
+        name=name,
+        named=named,
+        kind=kind,
+        operator=info["operatorName"],
+        operator_id=info["operatorId"],
+        definition=_definition(lineage, node, operator) if known else {},
+        schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
+        stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
+    )
+
+
+def _definition(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, Any]:
+    env = lineage.inputs(node)
+    if node.name in ("Aggregate", "Distinct"):
+        return {"keys": lineage.texts(node, "groupingExpressions"), "aggregates": aggregates(node, env)}
+    if node.name == "Deduplicate":
+        return {"keys": lineage.texts(node, "keys")}
+    # transformWithState: the first columns of its input are the keys; its state variables are the processor's own.
+    properties = json.loads(operator.get("operatorPropertiesJson") or "{}")
+    count = int(node.fields.get("groupingAttributesLen") or 0)
+    return {
+        "keys": [text for _, text in lineage.columns(node.children[0])[:count]],
+        "time mode": properties.get("timeMode", "?"),
+        "initial state": bool(node.fields.get("hasInitialState")),
+        "state variables": sorted(
+            f"{v['stateName']}: {v['stateVariableType']}" + (" with TTL" if v.get("ttlEnabled") else "")
+            for v in properties.get("stateVariables", [])
+        ),
+    }
+
+
+def _operators(state: Path) -> list[dict[str, Any]]:
+    """Spark's operator metadata as the dry run wrote it, by operator id (OperatorStateMetadataV1/V2)."""
+    found = []
+    for folder in sorted((p for p in state.glob("*") if p.name.isdigit()), key=lambda p: int(p.name)):
+        path = next((p for p in (folder / "_metadata/metadata", folder / "_metadata/v2/0") if p.exists()), None)
+        if path is not None:
+            found.append(json.loads(path.read_text().split("\n", 1)[1]))
+    return found
+
+
+def _schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchema, ...]:
+    paths = [p for s in operator["stateStoreInfo"] for p in s.get("stateSchemaFilePaths", [])]
+    files = [Path(p.removeprefix("file:")) for p in paths] or [folder / "0/_metadata/schema"]
+    return tuple(s for f in files for s in read_schemas(f.read_bytes(), str(f)))
+
+
+def _names(query: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
+    counts: dict[str, int] = {}
+    names = []
+    for name, operator in zip(given, operators, strict=True):
+        if name is None:
+            kind = _kind(operator["operatorInfo"]["operatorName"])
+            counts[kind] = counts.get(kind, 0) + 1
+            name = f"{kind}-{counts[kind]}"
+        if name in names:
+            raise ApplicationError(
+                f"query {query}: two stages are named {name!r}; give each stateful operator its own name "
+                "(a named DataFrame that is used twice becomes two operators)"
+            )
+        names.append(name)
+    return names
+
+
+def _kind(operator: str) -> str:
+    return _KINDS.get(operator, operator)

@@ -1,0 +1,131 @@
+"""The queries of a driver: start, drain, stop, and what they report."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from ..state import clock
+from ..state.checkpoint import Checkpoint
+from ..state.deployment import QueryStatus
+from ..state.plan import AppPlan
+from ..state.storage import Folder
+from . import spark_internals
+
+DRAIN_POLL_SECONDS = 0.1
+
+
+class RunningQueries:
+    """All queries of one app in one driver."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        writers: Mapping[str, DataStreamWriter],
+        checkpoints: Mapping[str, Folder],
+        plan: AppPlan,
+    ) -> None:
+        self._spark = spark
+        self._writers = writers
+        self._checkpoints = {name: Checkpoint(folder) for name, folder in checkpoints.items()}
+        self._plan = plan
+        self._queries: dict[str, StreamingQuery] = {}
+        self._status = {name: QueryStatus() for name in writers}
+        self._before: dict[str, int] = {}  # the last batch committed before this driver's first start
+
+    def start(self) -> None:
+        """Start every query on its checkpoint; those that run already are left alone."""
+        for name, writer in self._writers.items():
+            if name in self._queries and self._queries[name].isActive:
+                continue
+            checkpoint = self._checkpoints[name]
+            if name not in self._before:
+                committed = checkpoint.committed_batch()
+                self._before[name] = -1 if committed is None else committed
+            location = checkpoint.folder.uri
+            self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
+
+    def ended(self) -> bool:
+        """Whether all queries ended by themselves; raises the error of one that failed."""
+        for query in self._queries.values():
+            if not query.isActive and (error := query.exception()):
+                raise error
+        return not any(query.isActive for query in self._queries.values())
+
+    def drain(self) -> None:
+        """Let every query finish the batch in flight and begin no other.
+
+        Only a query that sleeps until its next trigger is interrupted: it has no batch in flight and, once told to
+        stop, begins none (spark_internals.stop_after_batch).
+        """
+        for query in self._queries.values():
+            spark_internals.stop_after_batch(self._spark, query)
+        for query in self._queries.values():
+            while not query.awaitTermination(DRAIN_POLL_SECONDS):
+                if spark_internals.sleeping_between_batches(query):
+                    query.stop()
+
+    def stop(self) -> None:
+        """Stop at once, wherever the batch in flight is."""
+        for query in self._queries.values():
+            with contextlib.suppress(Exception):  # the JVM may be gone already
+                query.stop()
+
+    def progress(self) -> dict[str, QueryStatus]:
+        """Each query's status: batches from the commit log (what counts), rates and rows from Spark's last progress."""
+        for name, query in self._queries.items():
+            self._status[name] = self._one(name, query)
+        return dict(self._status)
+
+    def _one(self, name: str, query: StreamingQuery) -> QueryStatus:
+        status = self._status[name]
+        checkpoint = self._checkpoints[name]
+        batch = checkpoint.committed_batch()
+        if batch is not None and batch != status.batch:
+            if status.first_batch is None and batch > self._before[name]:
+                first = self._before[name] + 1
+                status = attrs.evolve(status, first_batch=first, first_commit_at=_commit_time(checkpoint, first))
+            status = attrs.evolve(status, batch=batch, last_commit_at=_commit_time(checkpoint, batch))
+        waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
+        status = attrs.evolve(status, active=query.isActive, idle=waiting)
+        progress = _last_progress(query)
+        if progress is None:
+            return status
+        operators = self._plan.query(name)
+        stages = operators.stages if operators else ()
+        rows = [int(o.get("numRowsTotal", 0)) for o in progress.get("stateOperators", [])]
+        return attrs.evolve(
+            status,
+            input_rows_per_second=progress.get("inputRowsPerSecond"),
+            processed_rows_per_second=progress.get("processedRowsPerSecond"),
+            batch_seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
+            watermark=progress.get("eventTime", {}).get("watermark"),
+            lag=_lag(progress),
+            state_rows={s.name: n for s, n in zip(stages, rows, strict=False)} if len(rows) == len(stages) else {},
+        )
+
+
+def _commit_time(checkpoint: Checkpoint, batch: int) -> str:
+    return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
+
+
+def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
+    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
+        progress = query.lastProgress
+        return None if progress is None else dict(progress)
+    return None
+
+
+def _lag(progress: Mapping[str, Any]) -> float | None:
+    """How many rows the sources are behind, where they say so (Kafka's metrics); None otherwise."""
+    behind = [
+        float(source["metrics"]["avgOffsetsBehindLatest"])
+        for source in progress.get("sources", [])
+        if (source.get("metrics") or {}).get("avgOffsetsBehindLatest") is not None
+    ]
+    return sum(behind) if behind else None

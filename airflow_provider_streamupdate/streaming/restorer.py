@@ -1,0 +1,179 @@
+"""Restore in the driver: the new plan's metadata from a dry run, the old stages' files under their new operator ids,
+an empty store for each new stage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import attrs
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ..state.checkpoint import Checkpoint
+from ..state.compatibility import compare
+from ..state.errors import CorruptError, NotFoundError
+from ..state.plan import AppPlan, QueryPlan, StagePlan
+from ..state.registry import AppRegistry
+from ..state.report import REFUSED, CompatibilityReport, ReportItem
+from ..state.restore import bring_files, plan_restore
+from ..state.serde import to_json
+from ..state.snapshot import QuerySnapshot
+from ..state.snapshots import SnapshotStore
+from ..state.storage import Folder
+from . import spark_internals
+from .planner import dry_run
+
+
+@attrs.frozen(kw_only=True)
+class SavedState:
+    """Saved state to start from: a snapshot, or (for a check) what a running deployment has committed right now.
+    `folders` hold the objects each query's files refer to."""
+
+    source: str
+    plan: AppPlan
+    queries: dict[str, QuerySnapshot]
+    folders: dict[str, Folder]
+
+    @classmethod
+    def find(cls, app: AppRegistry, reference: str) -> SavedState:
+        """``snapshot:NAME``, ``deployment:ID`` or ``current``; NotFoundError when there is none, or no batch has
+        committed."""
+        kind, _, name = reference.partition(":")
+        if kind == "current":
+            current = app.current()
+            name = current.deployment if current else ""
+        if kind == "snapshot":
+            snapshot = SnapshotStore(app).get(name)
+            return cls(
+                source=f"snapshot {name}",
+                plan=snapshot.plan,
+                queries=dict(snapshot.queries),
+                folders=dict.fromkeys(snapshot.queries, app.folder),
+            )
+        plan = app.plan(name)
+        if plan is None:
+            raise NotFoundError(
+                f"deployment {name!r} of app {app.name} has no plan: its driver never got so far; "
+                "name a snapshot to check against"
+            )
+        folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
+        exports = {q: Checkpoint(folder).export(carry_in_flight=False) for q, folder in folders.items()}
+        return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
+
+    def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
+        return compare(self.plan, new, self.source, agree)
+
+
+def restore_app(
+    saved: SavedState,
+    new: AppPlan,
+    writers: Mapping[str, DataStreamWriter],
+    app: AppRegistry,
+    deployment: str,
+) -> None:
+    """Build the deployment's checkpoints. Each is marked when it is whole; one without the mark is built anew, so that
+    a driver that died here can be started again. The caller has compared the plans."""
+    for query in new.queries:
+        mark = f"deployments/{deployment}/restored/{query.name}.json"
+        if query.name not in saved.queries or app.folder.exists(mark):
+            continue
+        checkpoint = app.checkpoint(deployment, query.name)
+        checkpoint.remove("")
+        _restore(saved, query, writers[query.name], checkpoint)
+        app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
+
+
+def check_restorable(
+    saved: SavedState,
+    report: CompatibilityReport,
+    new: AppPlan,
+    writers: Mapping[str, DataStreamWriter],
+    scratch: Path,
+) -> CompatibilityReport:
+    """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
+    the report with Spark's refusals added."""
+    refusals = []
+    for query in new.queries:
+        if query.name not in saved.queries:
+            continue
+        checkpoint = Folder.open(str(scratch / query.name))
+        _restore(saved, query, writers[query.name], checkpoint)
+        batch = saved.queries[query.name].batch + 1
+        (scratch / query.name / "offsets" / str(batch)).touch()
+        writer = writers[query.name]
+        try:
+            spark_internals.dry_run(
+                spark_internals.writer_frame(writer),
+                query.output_mode,
+                checkpoint.uri,
+                batch=batch,
+                conf=saved.queries[query.name].conf,
+            )
+        except Exception as error:
+            first = str(error).split("\n")[0]
+            refusals.append(
+                ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=f"Spark refuses it: {first}")
+            )
+    return attrs.evolve(report, items=(*report.items, *refusals))
+
+
+def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> None:
+    snapshot = saved.queries[query.name]
+    old = saved.plan.query(query.name)
+    if old is None:
+        raise CorruptError(f"{saved.source} holds files of query {query.name}, but its plan does not know the query")
+    plan = plan_restore(snapshot, old, query)
+    df = spark_internals.writer_frame(writer)
+    # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
+    _write_metadata(writer, query, checkpoint, snapshot.conf)
+    bring_files(plan, saved.folders[query.name], checkpoint)
+    for stage in plan.empty:
+        _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, snapshot.conf)
+
+
+def _write_metadata(writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str]) -> None:
+    df = spark_internals.writer_frame(writer)
+    if checkpoint.local:
+        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf)
+        return
+    checkpoint.write("offsets/0", b"v1\n")
+    try:
+        spark_internals.dry_run(df, query.output_mode, checkpoint.uri, batch=0, conf=conf, write=True)
+    finally:
+        checkpoint.remove("offsets/0")
+
+
+def _empty_stores(
+    spark: SparkSession,
+    stage: StagePlan,
+    checkpoint: Folder,
+    version: int,
+    partitions: int,
+    conf: dict[str, str],
+) -> None:
+    """Files of a store without rows, as its provider writes them, for every partition under the wanted version.
+    On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured)."""
+    schema = stage.schemas[0]
+    key = schema.key["row"] if isinstance(schema.key, dict) and "row" in schema.key else schema.key
+    families = stage.kind == "transform-with-state"
+    scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
+    try:
+        spark_internals.write_empty_store(
+            spark, f"file://{scratch}", json.dumps(key), json.dumps(schema.value), conf, families
+        )
+        made = Folder.open(str(scratch / "state" / "0" / "0"))
+        names = [n for n in made.names() if n.startswith("1.")]
+        endings = {n.removeprefix("1.") for n in names}
+        if endings not in ({"zip"}, {"delta"}):
+            raise CorruptError(f"an empty state store was written as {', '.join(names) or 'nothing'}; not understood")
+        wanted = {"zip": ["zip"], "delta": ["delta", "snapshot"]}[endings.pop()]
+        for partition in range(partitions):
+            for ending in wanted:
+                target = f"state/{stage.operator_id}/{partition}/{version}.{ending}"
+                checkpoint.copy_from(made, names[0], target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

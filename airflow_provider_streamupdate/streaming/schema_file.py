@@ -1,0 +1,63 @@
+"""Spark's state schema files. Sources: StateSchemaCompatibilityChecker, SchemaHelper.SchemaReader/WriterV2 and V3."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from ..state.errors import CorruptError
+from ..state.plan import StateSchema
+
+
+class _Reader:
+    """java.io.DataInputStream, as far as Spark uses it here. writeUTF's modified UTF-8 differs from UTF-8 only for NUL
+    and for characters beyond the basic plane, which it writes as surrogate pairs."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def number(self, size: int) -> int:
+        value = int.from_bytes(self.data[self.at : self.at + size], "big")
+        self.at += size
+        return value
+
+    def utf(self) -> str:
+        size = self.number(2)
+        raw = self.data[self.at : self.at + size]
+        if len(raw) != size:
+            raise struct.error("the file ends early")
+        self.at += size
+        text = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+
+    def chunks(self) -> str:
+        return "".join(self.utf() for _ in range(self.number(4)))
+
+
+def read_schemas(data: bytes, where: str) -> tuple[StateSchema, ...]:
+    """The column families of a store; CorruptError for another version or a truncated file."""
+    try:
+        reader = _Reader(data)
+        version = reader.utf()
+        if version == "v2":
+            schemas = [StateSchema(name="default", key=json.loads(reader.chunks()), value=json.loads(reader.chunks()))]
+        elif version == "v3":
+            schemas = [_family(reader) for _ in range(reader.number(4))]
+        else:
+            raise CorruptError(f"{where} has state schema version {version!r}, which is not understood (v2, v3)")
+        if reader.at != len(data):
+            raise CorruptError(f"{where} holds {len(data) - reader.at} bytes more than its schemas need")
+    except (struct.error, ValueError) as error:
+        raise CorruptError(f"{where} is not a state schema file: {error}") from error
+    return tuple(schemas)
+
+
+def _family(reader: _Reader) -> StateSchema:
+    name = reader.utf()
+    reader.number(2)  # id of the key schema
+    key = json.loads(reader.chunks())
+    reader.number(2)  # id of the value schema
+    value = json.loads(reader.chunks())
+    encoder = json.loads(reader.chunks())
+    user_key = reader.chunks()  # schema of a map's own key, "{    }" when there is none
+    return StateSchema(name=name, key={"encoder": encoder, "row": key, "user_key": user_key}, value=value)

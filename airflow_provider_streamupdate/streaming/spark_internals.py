@@ -1,0 +1,246 @@
+"""The one door to Spark's JVM internals. Nothing else in this package touches ``_jdf``, ``_jvm`` and the like.
+
+Verified against Spark 4.3 (class and field names with javap on the released jars); `check_version` refuses others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from ..state.errors import EnvironmentProblem
+
+SUPPORTED = ("4.3",)
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+
+def check_version(spark: SparkSession) -> str:
+    """Spark's version; EnvironmentProblem for one whose internals are not known, or for a mixed environment."""
+    import pyspark
+
+    version = spark.version
+    if version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
+        raise EnvironmentProblem(
+            f"pyspark {pyspark.__version__} is driving Spark {version}: two installations are mixed "
+            "(apache-airflow-providers-apache-spark brings pyspark-client, which overwrites pyspark's files); "
+            "use an environment for Spark that does not hold Airflow"
+        )
+    if ".".join(version.split(".")[:2]) not in SUPPORTED:
+        raise EnvironmentProblem(
+            f"Spark {version} is not supported (supported: {', '.join(SUPPORTED)}); install pyspark {SUPPORTED[-1]}"
+        )
+    return version
+
+
+def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
+    """The analyzed logical plan as Spark's own JSON (TreeNode.toJSON), nodes in pre-order."""
+    return _plan_json(df.sparkSession, df._jdf.queryExecution().analyzed())
+
+
+def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
+    """The streaming leaves of the analyzed plan, in pre-order: format, options, location and name of each.
+
+    TreeNode.toJSON leaves out a source's options, so they are read from the nodes.
+    """
+    found = []
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        if not leaf.isStreaming():
+            continue
+        kind = leaf.getClass().getSimpleName()
+        options: dict[str, str] = {}
+        if kind == "StreamingRelation":
+            source = leaf.dataSource()
+            format_name = source.className()
+            options = _scala_map(source.options())
+        elif kind == "StreamingRelationV2":
+            format_name = leaf.sourceName()
+            options = dict(leaf.extraOptions())
+        else:
+            format_name = kind
+        found.append({"format": str(format_name), "options": options})
+    return found
+
+
+def writer_frame(writer: DataStreamWriter) -> DataFrame:
+    """The DataFrame a writer writes."""
+    return writer._df
+
+
+def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
+    """What a DataStreamWriter was told: format, output_mode, options, and whether it has a function as its sink."""
+    jwriter = writer._jwrite
+
+    def field(name: str) -> Any:
+        declared = jwriter.getClass().getDeclaredField(name)
+        declared.setAccessible(True)
+        return declared.get(jwriter)
+
+    options = _scala_map(field("extraOptions").originalMap())
+    format_name = str(field("source") or "")
+    if field("foreachBatchWriter") is not None:
+        format_name = "foreachBatch"
+    elif field("foreachWriter") is not None:
+        format_name = "foreach"
+    return {
+        "format": format_name or "default",
+        "options": {k: str(v) for k, v in options.items()},
+        "output_mode": str(field("outputMode").toString()).lower(),
+    }
+
+
+def dry_run(
+    df: DataFrame,
+    output_mode: str,
+    checkpoint: str,
+    batch: int,
+    conf: dict[str, str] | None = None,
+    write: bool = False,
+) -> list[dict[str, Any]]:
+    """Plan one micro-batch as Spark would, without running it; the optimized logical plan as JSON.
+
+    An IncrementalExecution assigns operator ids, and checks state schemas and operators against what lies under
+    `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
+    are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
+    For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
+    """
+    spark = df.sparkSession
+    jvm = spark._jvm
+    session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
+    session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
+    meta_class = _module(spark, f"{_STREAMING}.checkpointing.OffsetSeqMetadata")
+    metadata = meta_class.apply(
+        json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": dict(conf or {})})
+    )
+    if conf:
+        meta_class.setSessionConf(metadata, session.sessionState().conf())
+    none = jvm.scala.Option.apply(None)
+    query_id = jvm.java.util.UUID.randomUUID()
+    execution = getattr(jvm, f"{_STREAMING}.runtime.IncrementalExecution")(
+        session,
+        df._jdf.queryExecution().analyzed(),
+        getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())(),
+        f"{checkpoint}/state",
+        query_id,
+        query_id,
+        batch,
+        none,
+        metadata,
+        _module(spark, f"{_STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
+        True,  # isFirstBatch: the batch that checks and records schemas
+        jvm.scala.collection.mutable.HashMap(),
+        jvm.scala.collection.mutable.HashMap(),
+        _module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
+        False,
+        False,
+    )
+    execution.executedPlan()
+    if write:
+        execution.writeRecordedStateMetadata()
+    return _plan_json(spark, execution.optimizedPlan())
+
+
+def write_empty_store(
+    spark: SparkSession,
+    checkpoint: str,
+    key_schema: str,
+    value_schema: str,
+    conf: dict[str, str],
+    families: bool,
+) -> None:
+    """Commit a state store without rows at version 1 of operator 0, partition 0 under `checkpoint`/state.
+
+    The store's provider does it, so that the files are its own (``1.zip``, or ``1.delta``). Schemas are Spark JSON.
+    Changelog checkpointing is off here, because a changelog alone cannot stand for another version.
+    """
+    jvm = spark._jvm
+    state = f"{_STREAMING}.state"
+    session = spark._jsparkSession.cloneSession()
+    for key, value in {
+        **conf,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+    }.items():
+        if key.startswith("spark.sql.streaming.stateStore."):
+            session.conf().set(key, value)
+    hadoop = session.sessionState().newHadoopConf()
+    run_id = jvm.java.util.UUID.randomUUID()
+    hadoop.set("sql.streaming.runId", run_id.toString())
+    struct = _module(spark, "org.apache.spark.sql.types.DataType")
+    key = struct.fromJson(key_schema)
+    store_id = getattr(jvm, f"{state}.StateStoreId")(f"{checkpoint}/state", 0, 0, "default")
+    provider = _module(spark, f"{state}.StateStoreProvider").createAndInit(
+        getattr(jvm, f"{state}.StateStoreProviderId")(store_id, run_id),
+        key,
+        struct.fromJson(value_schema),
+        getattr(jvm, f"{state}.NoPrefixKeyStateEncoderSpec")(key),
+        families,
+        getattr(jvm, f"{state}.StateStoreConf")(
+            session.sessionState().conf(), _module(spark, "scala.collection.immutable.Map").empty()
+        ),
+        hadoop,
+        False,
+        jvm.scala.Option.apply(None),
+    )
+    try:
+        provider.getStore(0, jvm.scala.Option.apply(None), False, False).commit()
+    finally:
+        provider.close()
+
+
+def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> None:
+    """Ask a query to end at its next batch boundary, without interrupting the batch in flight.
+
+    Sets StreamExecution.state to TERMINATED, as Spark's own Trigger.AvailableNow does when it has no more data: the
+    batch in flight runs to its commit, and MicroBatchExecution.executeOneBatch begins no other.
+    """
+    _execution(query).state().set(_module(spark, f"{_STREAMING}.runtime.TERMINATED"))
+
+
+def sleeping_between_batches(query: StreamingQuery) -> bool:
+    """Whether the stream thread waits for its next trigger time (Clock.waitTillTime): no batch is in flight there,
+    and after `stop_after_batch` none begins, so that it may be interrupted."""
+    frames = _execution(query).queryExecutionThread().getStackTrace()
+    return any(frame.getMethodName() == "waitTillTime" for frame in frames)
+
+
+def _plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
+    """TreeNode.toJSON, with the watermark delays it leaves out (a CalendarInterval becomes null; measured)."""
+    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+    if any(node["class"].endswith(".EventTimeWatermark") for node in nodes):
+        companion = _module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
+        for node, jnode in zip(nodes, _pre_order(plan), strict=True):
+            if node["class"].endswith(".EventTimeWatermark"):
+                node["delay_ms"] = companion.getDelayMs(jnode.delay())
+    return nodes
+
+
+def _pre_order(plan: Any) -> list[Any]:
+    found = [plan]
+    children = plan.children()
+    for index in range(children.size()):
+        found += _pre_order(children.apply(index))
+    return found
+
+
+def _execution(query: StreamingQuery) -> Any:
+    return query._jsq.streamingQuery()
+
+
+def _module(spark: SparkSession, name: str) -> Any:
+    """A Scala object (its MODULE$)."""
+    jvm = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+
+
+def _scala_map(value: Any) -> dict[str, str]:
+    iterator, result = value.iterator(), {}
+    while iterator.hasNext():
+        pair = iterator.next()
+        result[str(pair._1())] = str(pair._2())
+    return result

@@ -1,0 +1,73 @@
+"""Catalyst trees as data: Spark's TreeNode.toJSON parsed into nodes. Pure Python, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+STATEFUL = {
+    # logical operator -> Spark's names for it in the operator metadata (StateStoreWriter.shortName)
+    "Aggregate": ("stateStoreSave", "sessionWindowStateStoreSaveExec"),
+    "Distinct": ("stateStoreSave",),
+    "Deduplicate": ("dedupe",),
+    "DeduplicateWithinWatermark": ("dedupeWithinWatermark",),
+    "Join": ("symmetricHashJoin",),
+    "FlatMapGroupsWithState": ("flatMapGroupsWithState",),
+    "FlatMapGroupsInPandasWithState": ("applyInPandasWithState", "flatMapGroupsInPandasWithState"),
+    "TransformWithState": ("transformWithStateExec",),
+    "TransformWithStateInPySpark": ("transformWithStateInPySparkExec", "transformWithStateInPandasExec"),
+    "GlobalLimit": ("globalLimit",),
+}
+
+
+@attrs.define(eq=False)
+class Node:
+    """`name` is the class without its package; `fields` everything but the children."""
+
+    name: str
+    fields: dict[str, Any]
+    children: list[Node]
+
+    def walk(self) -> Iterator[Node]:
+        """Pre-order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a streaming source feeds it."""
+        if not self.children:
+            return "Streaming" in self.name or self.fields.get("isStreaming") is True
+        return any(child.streaming for child in self.children)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether Spark plans it as a stateful operator (UnsupportedOperationChecker, SparkStrategies)."""
+        if self.name not in STATEFUL or not self.streaming:
+            return False
+        return self.name != "Join" or all(child.streaming for child in self.children)
+
+    def expressions(self, field: str) -> list[Node]:
+        """The expression trees of a field that holds one or a list of them."""
+        value = self.fields.get(field) or []
+        if value and isinstance(value[0], dict):
+            value = [value]
+        return [parse(tree) for tree in value]
+
+
+def parse(nodes: list[dict[str, Any]]) -> Node:
+    """Build the tree from TreeNode.toJSON's pre-order list (each node says how many children follow)."""
+    position = 0
+
+    def build() -> Node:
+        nonlocal position
+        raw = dict(nodes[position])
+        position += 1
+        name = str(raw.pop("class")).rsplit(".", 1)[-1].rsplit("$", 1)[-1]
+        count = int(raw.pop("num-children"))
+        return Node(name, raw, [build() for _ in range(count)])
+
+    return build()
