@@ -1,0 +1,101 @@
+"""What Airflow learns about this provider (entry point `apache_airflow_provider`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import __version__
+
+_NAME = "Stream Update"
+_PACKAGE = "airflow_provider_streamupdate"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's description, of the form airflow's provider_info.schema.json asks for."""
+    return {
+        "package-name": "airflow-provider-streamupdate",
+        "name": _NAME,
+        "description": "Update running PySpark Structured Streaming applications without losing their state.",
+        "versions": [__version__],
+        "integrations": [
+            {
+                "integration-name": _NAME,
+                "external-doc-url": "https://spark.apache.org/docs/latest/streaming/index.html",
+                "tags": ["software"],
+            }
+        ],
+        "hooks": _modules("hooks.streamupdate"),
+        "operators": _modules(
+            "operators.plan",
+            "operators.check",
+            "operators.submit",
+            "operators.snapshot",
+            "operators.cancel",
+            "operators.rollback",
+            "operators.promote",
+            "operators.update",
+        ),
+        "sensors": _modules("sensors.health", "sensors.snapshot"),
+        "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health"),
+        "extra-links": [
+            f"{_PACKAGE}.links.streamupdate.{link}"
+            for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
+        ],
+        "connection-types": [_connection_type()],
+    }
+
+
+def _modules(*names: str) -> list[dict[str, Any]]:
+    return [{"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.{name}" for name in names]}]
+
+
+def _connection_type() -> dict[str, Any]:
+    return {
+        "connection-type": "streamupdate",
+        "hook-class-name": f"{_PACKAGE}.hooks.streamupdate.StreamUpdateHook",
+        "hook-name": _NAME,
+        "ui-field-behaviour": {
+            "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],
+            "relabeling": {},
+            "placeholders": {
+                "root": "/data/streamupdate or s3://bucket/streamupdate",
+                "spark_conn_id": "spark_default",
+                "spark_submit": "/opt/spark/bin/spark-submit",
+                "storage_options": '{"key": "...", "secret": "..."}',
+                "defaults": '{"conf": {"spark.sql.shuffle.partitions": "4"}, "drain_timeout": "PT5M"}',
+            },
+        },
+        "conn-fields": {
+            "root": _field(
+                "Root URI",
+                "Where apps, deployments and snapshots are kept: a path or any fsspec URI. Drivers must reach it too.",
+            ),
+            "spark_conn_id": _field(
+                "Spark connection",
+                "Id of the Spark connection drivers are submitted through.",
+                "spark_default",
+            ),
+            "spark_submit": _field(
+                "spark-submit",
+                "Path of the spark-submit to use, of an environment apart from Airflow's. Empty: "
+                "STREAMUPDATE_SPARK_SUBMIT, SPARK_HOME, then PATH.",
+            ),
+            "storage_options": {
+                "label": "Storage options",
+                "description": "JSON object with what fsspec needs to reach the root.",
+                "schema": {"type": ["string", "null"], "format": "password"},
+            },
+            "defaults": _field(
+                "Defaults",
+                "JSON object with any of conf, env_vars (of every driver), drain_timeout, submit_timeout, "
+                "poll_interval (seconds or ISO 8601).",
+            ),
+        },
+    }
+
+
+def _field(label: str, description: str, default: str | None = None) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": ["string", "null"]}
+    if default is not None:
+        schema["default"] = default
+    return {"label": label, "description": description, "schema": schema}

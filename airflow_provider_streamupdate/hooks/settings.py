@@ -1,0 +1,70 @@
+"""What a `streamupdate` connection holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..state.errors import InvalidInputError
+from .values import json_map, optional_text, seconds, text_map
+
+DEFAULT_CONN_ID = "streamupdate_default"
+DEFAULT_SPARK_CONN_ID = "spark_default"
+_DEFAULTS = ("conf", "env_vars", "drain_timeout", "submit_timeout", "poll_interval")
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The connection's extra, checked.
+
+    root: URI or path under which all apps are kept
+    spark_conn_id: the Spark connection drivers are submitted through
+    spark_submit: path of the spark-submit to use; None: STREAMUPDATE_SPARK_SUBMIT, SPARK_HOME, then PATH
+    storage_options: what fsspec needs to reach `root`
+    conf, env_vars: Spark configuration and driver environment for every app; the app's own win
+    drain_timeout, submit_timeout, poll_interval: seconds, for operators that do not say otherwise
+    """
+
+    conn_id: str
+    root: str
+    spark_conn_id: str = DEFAULT_SPARK_CONN_ID
+    spark_submit: str | None = None
+    storage_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    conf: dict[str, str] = attrs.field(factory=dict)
+    env_vars: dict[str, str] = attrs.field(factory=dict)
+    drain_timeout: float = 300.0
+    submit_timeout: float = 180.0
+    poll_interval: float = 2.0
+
+    @classmethod
+    def from_extra(cls, conn_id: str, conn_type: str | None, extra: Mapping[str, Any]) -> Settings:
+        """Check a connection's extra; InvalidInputError names the field and what it should hold."""
+        where = f"connection {conn_id}"
+        if conn_type and conn_type != "streamupdate":
+            raise InvalidInputError(f"{where} is of type {conn_type!r}; make one of type streamupdate (Stream Update)")
+        root = optional_text(extra.get("root"))
+        if root is None:
+            raise InvalidInputError(f"{where} has no root; enter the root URI (a path, s3://..., hdfs://...) in it")
+        defaults = json_map(extra.get("defaults"), f"field defaults of {where}")
+        unknown = sorted(set(defaults) - set(_DEFAULTS))
+        if unknown:
+            raise InvalidInputError(
+                f"field defaults of {where} holds {', '.join(unknown)}; it may hold {', '.join(_DEFAULTS)}"
+            )
+        timeouts = {
+            name: seconds(defaults[name], f"{name} in defaults of {where}")
+            for name in ("drain_timeout", "submit_timeout", "poll_interval")
+            if name in defaults
+        }
+        return cls(
+            conn_id=conn_id,
+            root=root,
+            spark_conn_id=optional_text(extra.get("spark_conn_id")) or DEFAULT_SPARK_CONN_ID,
+            spark_submit=optional_text(extra.get("spark_submit")),
+            storage_options=json_map(extra.get("storage_options"), f"field storage_options of {where}"),
+            conf=text_map(defaults.get("conf"), f"conf in defaults of {where}"),
+            env_vars=text_map(defaults.get("env_vars"), f"env_vars in defaults of {where}"),
+            **timeouts,
+        )

@@ -1,0 +1,105 @@
+"""The hook of connection type `streamupdate`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
+
+from ..control.client import StreamUpdateClient
+from ..state.errors import NotFoundError, StreamUpdateError
+from .launcher import ConnectionLauncher
+from .settings import DEFAULT_CONN_ID, Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+
+class StreamUpdateHook(BaseHook):
+    """Gives the client for the installation a `streamupdate` connection describes.
+
+    streamupdate_conn_id: the connection; its form is described in docs/connection.md
+    """
+
+    conn_name_attr = "streamupdate_conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = "streamupdate"
+    hook_name = "Stream Update"
+
+    def __init__(self, streamupdate_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.streamupdate_conn_id = streamupdate_conn_id
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The connection's content; NotFoundError or InvalidInputError when it cannot be used."""
+        try:
+            connection = self.get_connection(self.streamupdate_conn_id)
+        except AirflowNotFoundException as error:
+            raise _undefined(self.streamupdate_conn_id) from error
+        settings = Settings.from_extra(self.streamupdate_conn_id, connection.conn_type, connection.extra_dejson)
+        mask_secret(settings.storage_options)  # JSON text inside the extra: not masked with it
+        return settings
+
+    def get_conn(self) -> StreamUpdateClient:
+        """The client (the name Airflow expects)."""
+        return self.get_client()
+
+    def get_client(self) -> StreamUpdateClient:
+        """A client on the connection's root that starts drivers through its Spark connection."""
+        return StreamUpdateClient(
+            self.settings.root,
+            launcher=self.get_launcher(),
+            storage_options=self.settings.storage_options or None,
+        )
+
+    def get_launcher(self) -> ConnectionLauncher:
+        """What starts the drivers; it looks at the Spark connection only when it is asked to check or to
+        start.
+        """
+        return ConnectionLauncher(
+            self.settings.spark_conn_id,
+            spark_submit=self.settings.spark_submit,
+            conf=self.settings.conf,
+            env_vars=self.settings.env_vars,
+        )
+
+    @classmethod
+    async def async_client(cls, streamupdate_conn_id: str) -> StreamUpdateClient:
+        """A client for a trigger: reads the connection without blocking the event loop and starts no
+        drivers.
+        """
+        from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
+
+        try:
+            connection: Connection = await get_async_connection(streamupdate_conn_id)
+        except AirflowNotFoundException as error:
+            raise _undefined(streamupdate_conn_id) from error
+        extra = await get_async_extra_dejson(connection)
+        settings = Settings.from_extra(streamupdate_conn_id, connection.conn_type, extra)
+        return StreamUpdateClient(settings.root, storage_options=settings.storage_options or None)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the root can be written and drivers can be started from where this runs, with what is
+        wrong.
+        """
+        try:
+            client = self.get_client()
+            client.registry.folder.check_writable()
+            apps = client.apps()
+            self.get_launcher().check()
+        except StreamUpdateError as error:
+            return False, str(error)
+        return (
+            True,
+            f"root {self.settings.root} is writable and holds {len(apps)} app(s); Spark can be started",
+        )
+
+
+def _undefined(conn_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"connection {conn_id} is not defined; create it in Admin > Connections with type Stream Update and a root URI"
+    )

@@ -1,0 +1,1 @@
+"""Links on a task's page: Spark UI, driver log, compatibility report."""

@@ -1,0 +1,1 @@
+"""Operators, one noun a file."""

@@ -1,0 +1,117 @@
+"""Base of the operators that take an application: its file and everything that makes it run the way it
+runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ..hooks.values import optional_text, text_list, text_map
+from ..state.application import Application
+from ..state.errors import ApplicationError
+from .base import StreamUpdateOperator
+
+
+def application_from(
+    application: Any,
+    py_files: Any = None,
+    files: Any = None,
+    app_params: Any = None,
+    conf: Any = None,
+    env_vars: Any = None,
+) -> Application:
+    """An Application from values as DAG authors give them; see ApplicationOperator for what they are."""
+    return Application(
+        file=optional_text(application) or "",
+        py_files=text_list(py_files, "py_files"),
+        files=text_list(files, "files"),
+        params=text_map(app_params, "app_params"),
+        conf=text_map(conf, "conf"),
+        env_vars=text_map(env_vars, "env_vars"),
+    )
+
+
+class ApplicationOperator(StreamUpdateOperator):
+    """Base class; every argument is templated, and mappings and lists may be JSON text too.
+
+    application: path of the Python file that defines the `StreamingApp`
+    app: the app's name, when it is to be checked that the file defines this one
+    py_files, files: more files for the driver and the executors, as for spark-submit
+    app_params: what the query functions get as ``params`` (Airflow's own ``params`` is another thing)
+    conf: Spark configuration; it wins over the connection's
+    env_vars: environment of the driver
+    digest: when given, the application must have this digest (it is what an earlier task looked at)
+    """
+
+    template_fields: Sequence[str] = (
+        *StreamUpdateOperator.template_fields,
+        "application",
+        "app",
+        "py_files",
+        "files",
+        "app_params",
+        "conf",
+        "env_vars",
+        "digest",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "app_params": "json",
+        "conf": "json",
+        "env_vars": "json",
+    }
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        app: str | None = None,
+        py_files: Sequence[str] | str | None = None,
+        files: Sequence[str] | str | None = None,
+        app_params: Mapping[str, Any] | str | None = None,
+        conf: Mapping[str, Any] | str | None = None,
+        env_vars: Mapping[str, Any] | str | None = None,
+        digest: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.app = app
+        self.py_files = py_files
+        self.files = files
+        self.app_params = app_params
+        self.conf = conf
+        self.env_vars = env_vars
+        self.digest = digest
+
+    def described(self) -> Application:
+        """The application, after the cheap checks (files exist, the code parses, it is the one looked at
+        before).
+        """
+        application = application_from(
+            self.application, self.py_files, self.files, self.app_params, self.conf, self.env_vars
+        )
+        application.check()
+        expected = optional_text(self.digest)
+        if expected and application.digest() != expected:
+            raise ApplicationError(
+                f"application {application.file} was changed after it was planned and checked "
+                f"(digest {application.digest()[:8]}, was {expected[:8]}); run the update again from its "
+                "first task"
+            )
+        return application
+
+    @property
+    def app_name(self) -> str | None:
+        """The app's name, if given."""
+        return optional_text(self.app)
+
+
+def check_app(expected: str | None, defined: str, file: str) -> None:
+    """ApplicationError when the file defines another app than the one asked for."""
+    if expected and defined != expected:
+        raise ApplicationError(
+            f"application file {file} defines app {defined!r}, not {expected!r}; give the file of "
+            f"{expected!r} "
+            "or correct the app's name"
+        )

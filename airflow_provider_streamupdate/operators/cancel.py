@@ -1,0 +1,82 @@
+"""Stopping an app."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+from ..hooks.errors import airflow_errors
+from ..hooks.values import seconds
+from ..state.names import check_name
+from ..triggers.base import value_of
+from ..triggers.cancel import CancelTrigger
+from .base import StreamUpdateOperator
+
+
+class StreamCancelOperator(StreamUpdateOperator):
+    """Stops an app's driver; its state stays under the root. Returns the final state.
+
+    app: the app
+    drain: stop at a batch boundary (the batch in flight commits, none begins); False: at once
+    drain_timeout: seconds (or a timedelta, a pendulum Duration, ISO 8601 text such as PT5M) it may take; the
+        app is left draining when it takes longer. None: the connection's drain timeout
+    poll_interval: seconds between looks; None: the connection's
+    deferrable: wait in the triggerer
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "drain_timeout")
+    ui_color = "#f8e2dc"
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        drain: bool = True,
+        drain_timeout: Any = None,
+        poll_interval: float | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.drain = drain
+        self.drain_timeout = drain_timeout
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
+
+    def execute(self, context: Any) -> str:
+        with self.step(context):
+            check_name("app", self.app)
+            settings = self.hook.settings
+            timeout = (
+                settings.drain_timeout if self.drain_timeout is None else seconds(self.drain_timeout, "drain_timeout")
+            )
+            if context["ti"].try_number > 1 and self.client.poll_cancel(self.app):
+                return self._ended(self.client.status(self.app).state)  # an earlier try asked for it
+            if not (self.drain and self.deferrable):  # stopping at once takes no waiting worth a hop
+                return self._ended(
+                    self.client.cancel(self.app, drain=self.drain, timeout=timeout, progress=self.log.info)
+                )
+            self.client.begin_cancel(self.app, drain=True)
+            if self.client.poll_cancel(self.app):
+                return self._ended(self.client.status(self.app).state)
+            return self.defer(
+                trigger=CancelTrigger(
+                    streamupdate_conn_id=self.streamupdate_conn_id,
+                    app=self.app,
+                    deadline=time.time() + timeout,
+                    poll_interval=self.poll_interval if self.poll_interval is not None else settings.poll_interval,
+                ),
+                method_name="execute_complete",
+            )
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
+        """Back from the triggerer."""
+        with airflow_errors(context):
+            return self._ended(value_of(event))
+
+    def _ended(self, state: str) -> str:
+        self.log.info("app %s: %s", self.app, state)
+        return state

@@ -1,0 +1,27 @@
+"""Looking at an application without running it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..state.serde import to_dict
+from .application import ApplicationOperator, check_app
+
+
+class StreamPlanOperator(ApplicationOperator):
+    """Plans an application: its queries, stages, sources and sinks, as plain data. Starts and writes nothing.
+
+    It takes a plan-only driver, 15 to 30 seconds.
+    """
+
+    ui_color = "#eef3f8"
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        with self.step(context):
+            application = self.described()
+            plan = self.client.plan(application)
+            check_app(self.app_name, plan.app, application.file)
+            for warning in plan.warnings:
+                self.log.warning("%s", warning)
+            result: dict[str, Any] = to_dict(plan)
+            return result

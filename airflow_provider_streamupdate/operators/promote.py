@@ -1,0 +1,67 @@
+"""Making the running deployment the accepted one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..assets import PROMOTED, app_asset
+from ..hooks.values import optional_text
+from ..state.names import check_name
+from ..state.serde import to_dict
+from .base import StreamUpdateOperator
+
+
+class StreamPromoteOperator(StreamUpdateOperator):
+    """Accepts a deployment: the update ends, its lease is given back, and the app's asset gets an event.
+
+    The asset is ``streamupdate://<app>``. For an app that is known when the DAG is parsed it is an outlet;
+    for a template the event goes through the asset alias ``streamupdate:promoted``. The event's extra: app,
+    deployment, snapshot. Returns the update's record, or None when the deployment did not come in by an
+    update.
+
+    app: the app
+    deployment_id: the deployment; None: the current one
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id")
+    ui_color = "#c8e6c9"
+
+    def __init__(self, *, app: str, deployment_id: str | None = None, **kwargs: Any) -> None:
+        outlets = list(kwargs.pop("outlets", None) or [])
+        outlets.append(app_asset(app) if _literal(app) else PROMOTED)
+        super().__init__(outlets=outlets, **kwargs)
+        self.app = app
+        self.deployment_id = deployment_id
+
+    def execute(self, context: Any) -> dict[str, Any] | None:
+        with self.step(context):
+            check_name("app", self.app)
+            deployment = optional_text(self.deployment_id) or self._current()
+            record = self.client.promote(self.app, deployment)
+            spec = next(s for s in self.client.deployments(self.app) if s.deployment == deployment)
+        self._emit(context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})
+        if record is None:
+            return None
+        self.log.info(
+            "promoted %s of app %s%s",
+            deployment,
+            self.app,
+            f" (pause {record.pause_seconds:.1f} s)" if record.pause_seconds is not None else "",
+        )
+        result: dict[str, Any] = to_dict(record)
+        return result
+
+    def _current(self) -> str:
+        current = self.client.status(self.app).current
+        return current.deployment if current else ""
+
+    def _emit(self, context: Any, extra: dict[str, Any]) -> None:
+        asset = app_asset(self.app)
+        if asset in self.outlets:
+            context["outlet_events"][asset].extra = extra
+        else:
+            context["outlet_events"][PROMOTED].add(asset, extra=extra)
+
+
+def _literal(app: object) -> bool:
+    return isinstance(app, str) and "{{" not in app and "{%" not in app and bool(app)

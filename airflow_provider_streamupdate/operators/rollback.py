@@ -1,0 +1,49 @@
+"""Going back to the previous deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hooks.values import optional_text, seconds
+from ..state.names import check_name
+from ..state.serde import to_dict
+from .base import StreamUpdateOperator
+
+
+class StreamRollbackOperator(StreamUpdateOperator):
+    """Ends with the previous deployment running, from the state it was stopped with; doing it again changes
+    nothing.
+
+    Returns what runs now, or None when there was nothing to go back from.
+
+    app: the app
+    deployment_id: the deployment to go back from; None: the current one
+    timeout: seconds (or a timedelta, or ISO 8601 text) until the previous one must run; None: the
+        connection's
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "timeout")
+    ui_color = "#f5d9b8"
+
+    def __init__(self, *, app: str, deployment_id: str | None = None, timeout: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.deployment_id = deployment_id
+        self.timeout = timeout
+
+    def execute(self, context: Any) -> dict[str, Any] | None:
+        with self.step(context):
+            check_name("app", self.app)
+            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            deployed = self.client.rollback(
+                self.app,
+                deployment=optional_text(self.deployment_id),
+                timeout=timeout,
+                progress=self.log.info,
+            )
+            if deployed is None:
+                self.log.info("app %s: nothing to roll back", self.app)
+                return None
+            self.log.info("app %s: deployment %s runs again", deployed.app, deployed.deployment)
+            result: dict[str, Any] = to_dict(deployed)
+            return result

@@ -1,0 +1,89 @@
+"""Taking a snapshot."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+from ..hooks.errors import airflow_errors
+from ..hooks.plain import snapshot_dict
+from ..hooks.values import seconds
+from ..state.names import check_name
+from ..triggers.base import value_of
+from ..triggers.snapshot import SnapshotTrigger
+from .base import StreamUpdateOperator
+
+
+class StreamSnapshotOperator(StreamUpdateOperator):
+    """Saves the state of a running app under a name; the app runs on, unless `cancel`.
+
+    Doing it again (a retry) gives the same snapshot. Returns the snapshot as plain data, without its list of
+    files.
+
+    app: the app
+    name: the snapshot's name, never used before
+    cancel: end the app with the snapshot: no batch runs after it
+    timeout: seconds (or a timedelta, or ISO 8601 text) the snapshot may take; None: the connection's drain
+        timeout
+    poll_interval: seconds between looks; None: the connection's
+    deferrable: wait in the triggerer; while an app is being stopped that adds the seconds of a hop to its
+        pause
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "name", "timeout")
+    ui_color = "#dfeaf8"
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        name: str,
+        cancel: bool = False,
+        timeout: Any = None,
+        poll_interval: float | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.name = name
+        self.cancel = cancel
+        self.timeout = timeout
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        with self.step(context):
+            return self._take(check_name("app", self.app), check_name("snapshot", self.name))
+
+    def _take(self, app: str, name: str) -> dict[str, Any]:
+        settings = self.hook.settings
+        timeout = settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+        if not self.deferrable:
+            saved = self.client.save_snapshot(app, name, cancel=self.cancel, timeout=timeout, progress=self.log.info)
+            return self._taken(snapshot_dict(saved))
+        self.client.begin_snapshot(app, name, cancel=self.cancel)
+        if snapshot := self.client.poll_snapshot(app, name, cancel=self.cancel):
+            return self._taken(snapshot_dict(snapshot))
+        return self.defer(
+            trigger=SnapshotTrigger(
+                streamupdate_conn_id=self.streamupdate_conn_id,
+                app=app,
+                name=name,
+                cancel=self.cancel,
+                deadline=time.time() + timeout,
+                poll_interval=settings.poll_interval if self.poll_interval is None else self.poll_interval,
+            ),
+            method_name="execute_complete",
+        )
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
+        """Back from the triggerer."""
+        with airflow_errors(context):
+            return self._taken(value_of(event))
+
+    def _taken(self, result: dict[str, Any]) -> dict[str, Any]:
+        self.log.info("snapshot %s of %s: %d bytes", result["name"], result["app"], result["size"])
+        return result

@@ -1,0 +1,120 @@
+"""Submitting an application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..hooks.values import optional_text, seconds, text_list
+from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
+from ..state.application import Application
+from ..state.errors import StreamUpdateError
+from ..state.serde import to_dict
+from .application import ApplicationOperator, check_app
+from .steps import note_step
+
+
+class StreamSubmitOperator(ApplicationOperator):
+    """Starts an application as a new deployment and returns once its driver runs; the driver outlives the
+    task.
+
+    A retry of the task finds what an earlier try submitted, by `owner_token`, and goes on with it: there is
+    never a second driver. A task killed before the driver ran stops that driver.
+
+    application ...: see ApplicationOperator
+    deployment_id: id of the new deployment, never used before; None: made from the application's digest
+    from_snapshot: the snapshot its state comes from; None: it starts without state
+    agree: names of the losses that are agreed to
+    timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
+    owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
+    """
+
+    template_fields = (
+        *ApplicationOperator.template_fields,
+        "deployment_id",
+        "from_snapshot",
+        "agree",
+        "timeout",
+        "owner_token",
+    )
+    operator_extra_links = (SparkUiLink(), DriverLogLink())
+    ui_color = "#d5ecd9"
+
+    def __init__(
+        self,
+        *,
+        deployment_id: str | None = None,
+        from_snapshot: str | None = None,
+        agree: Sequence[str] | str = (),
+        timeout: Any = None,
+        owner_token: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deployment_id = deployment_id
+        self.from_snapshot = from_snapshot
+        self.agree = agree
+        self.timeout = timeout
+        self.owner_token = owner_token
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        owner = optional_text(self.owner_token) or owner_of(context["ti"])
+        with self.step(context):
+            application = self.described()
+            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            try:
+                deployed = self.client.submit(
+                    application,
+                    app=self._app(application, owner),
+                    deployment=optional_text(self.deployment_id),
+                    snapshot=optional_text(self.from_snapshot),
+                    agree=text_list(self.agree, "agree"),
+                    owner=owner,
+                    timeout=timeout,
+                    progress=self.log.info,
+                )
+            except BaseException as error:
+                if not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
+                    self._stop_started(owner)
+                raise
+            self._links(context, deployed.app, deployed.deployment)
+            self.log.info(
+                "%s deployment %s of app %s runs (epoch %d)",
+                "reattached:" if deployed.reattached else "submitted:",
+                deployed.deployment,
+                deployed.app,
+                deployed.epoch,
+            )
+            note_step(self.client, deployed.app, deployed.deployment, "submitted")
+            result: dict[str, Any] = to_dict(deployed)
+            return result
+
+    def _app(self, application: Application, owner: str) -> str | None:
+        """The app's name; checked against the application's plan unless an earlier task or try did so."""
+        app = self.app_name
+        if app and not optional_text(self.digest) and self.client.find_owned(app, owner) is None:
+            self.log.info("planning %s", application.file)
+            check_app(app, self.client.plan(application).app, application.file)
+        return app
+
+    def _links(self, context: Any, app: str, deployment: str) -> None:
+        push_link(context, DriverLogLink, file_link(self.client.driver_log(app, deployment)))
+        status = self.client.status(app).status
+        push_link(context, SparkUiLink, status.spark_ui if status else None)
+
+    def _stop_started(self, owner: str) -> None:
+        """Stop the driver this task started, so that a killed task leaves no orphan."""
+        try:
+            for app in [self.app_name] if self.app_name else self.client.apps():
+                spec = self.client.find_owned(app, owner)
+                if spec is None:
+                    continue
+                self.log.warning("stopping the driver of %s deployment %s", app, spec.deployment)
+                self.client.stop_deployment(app, spec.deployment)
+        except StreamUpdateError as error:
+            self.log.error("could not stop the driver: %s", error)
+
+
+def owner_of(ti: Any) -> str:
+    """A token for this task of this run, the same on every try."""
+    return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

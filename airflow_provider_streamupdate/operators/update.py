@@ -1,0 +1,227 @@
+"""The steps that only an update has: beginning it, stopping the old version, going back, and its outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from ..control import updating
+from ..hooks.errors import ERROR_KEY
+from ..hooks.values import optional_text, seconds
+from ..state.application import default_deployment_id
+from ..state.errors import AlreadyExistsError
+from ..state.names import check_name
+from ..state.registry import used_before
+from ..state.serde import to_dict
+from ..state.update import PROMOTED, REFUSED, ROLLED_BACK
+from .application import ApplicationOperator, check_app
+from .base import StreamUpdateOperator
+from .rollback import StreamRollbackOperator
+
+if TYPE_CHECKING:
+    from ..state.registry import AppRegistry
+
+
+class StreamUpdateBeginOperator(ApplicationOperator):
+    """Plans the new version, settles the update's names, and takes the app's update lease.
+
+    What follows from the input alone is refused here, before anything is written. An update of the same
+    application that did not come to its end (a crash, a killed run) is continued. Returns, an XCom each:
+    ``app``, ``deployment`` (the new id), ``digest``, ``old`` (the deployment that runs now), ``snapshot``
+    (what the new one starts from: the name the old one's last snapshot gets, or `from_snapshot`).
+
+    application ...: see ApplicationOperator; `app` is required
+    deployment_id: id of the new deployment; None: made from the application's digest
+    from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
+    """
+
+    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot")
+    ui_color = "#eef3f8"
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        deployment_id: str | None = None,
+        from_snapshot: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(app=app, multiple_outputs=True, **kwargs)
+        self.deployment_id = deployment_id
+        self.from_snapshot = from_snapshot
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        with self.step(context):
+            app = check_name("app", self.app_name)
+            application = self.described()
+            digest = application.digest()
+            registry = self.client.registry.existing(app)
+            deployment = _new_id(registry, digest, optional_text(self.deployment_id))
+            given = optional_text(self.from_snapshot)
+            if given:
+                self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
+            self.log.info("planning %s", application.file)
+            plan = self.client.plan(application)
+            check_app(app, plan.app, application.file)
+            for warning in plan.warnings:
+                self.log.warning("%s", warning)
+            record = updating.begin(self.client, app, deployment, digest)
+            self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
+            return {
+                "app": app,
+                "deployment": deployment,
+                "digest": digest,
+                "old": record.old,
+                "snapshot": given or updating.stop_snapshot(deployment),
+            }
+
+
+class StreamUpdateStopOperator(StreamUpdateOperator):
+    """Ends the old version: with the snapshot the new one starts from, or by a drain when that one exists
+    already.
+
+    Does nothing when an earlier try did it. Returns the snapshot's name.
+
+    app, deployment_id: the update's
+    snapshot: what the new version starts from
+    timeout: seconds (or a timedelta, or ISO 8601 text) it may take; None: the connection's drain timeout
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "snapshot", "timeout")
+    ui_color = "#dfeaf8"
+
+    def __init__(self, *, app: str, deployment_id: str, snapshot: str, timeout: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.deployment_id = deployment_id
+        self.snapshot = snapshot
+        self.timeout = timeout
+
+    def execute(self, context: Any) -> str:
+        with self.step(context):
+            timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            registry = self.client.registry.existing(self.app)
+            record = updating.begin(self.client, self.app, self.deployment_id)  # renews the lease
+            updating.stop_old(
+                self.client,
+                registry,
+                record,
+                self.snapshot,
+                fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
+                timeout=timeout,
+                progress=self.log.info,
+            )
+            updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
+            return self.snapshot
+
+
+class StreamUpdateRollbackOperator(StreamRollbackOperator):
+    """Goes back from an update whose steps failed: ends with the old version running and the lease given back.
+
+    Changes nothing when the old version was never stopped, when the update did not begin, or when it has ended.
+
+    steps: task ids of the update's steps, in order; the failed one's message becomes the record's reason
+    """
+
+    def __init__(self, *, steps: dict[str, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.steps = steps
+
+    def execute(self, context: Any) -> dict[str, Any] | None:
+        deployment = optional_text(self.deployment_id)
+        if deployment is None:
+            self.log.info("the update did not begin: nothing to roll back")
+            return None
+        with self.step(context):
+            record = self.client.registry.existing(self.app).update(deployment)
+            if record is None or record.outcome is not None:
+                self.log.info("the update has ended (%s): nothing to roll back", record.outcome if record else "-")
+                return None
+            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            failed, why = failure(context["ti"], self.steps)
+            deployed = updating.rollback(
+                self.client, self.app, deployment, timeout, self.log.info, reason=f"{failed}: {why}"
+            )
+        if deployed is None:
+            self.log.info("app %s was not stopped: nothing to roll back", self.app)
+            return None
+        result: dict[str, Any] = to_dict(deployed)
+        return result
+
+
+class StreamUpdateEndOperator(StreamUpdateOperator):
+    """The outcome of an update: succeeds when it was promoted, else fails for good and says what became of it.
+
+    Its trigger rule is all_done, so that a run that rolled back does not end successful. Returns the update's record.
+
+    app, deployment_id: the update's; a blank id means that it did not begin
+    steps: task id -> the name in the message, in order; when all of them were skipped this one is too
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id")
+    ui_color = "#f0f0f0"
+
+    def __init__(self, *, app: str, deployment_id: str, steps: dict[str, str], **kwargs: Any) -> None:
+        super().__init__(**{"trigger_rule": "all_done", **kwargs})
+        self.app = app
+        self.deployment_id = deployment_id
+        self.steps = steps
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        ti = context["ti"]
+        if all(state == "skipped" for state in step_states(ti, self.steps).values()):
+            raise AirflowSkipException("the update was skipped")
+        deployment = optional_text(self.deployment_id)
+        failed, why = failure(ti, self.steps)
+        if deployment is None:
+            raise AirflowFailException(f"the update of app {self.app} did not begin: {failed} failed: {why}")
+        with self.step(context):
+            record = self.client.registry.existing(self.app).update(deployment)
+            status = self.client.status(self.app)
+        if record is not None and record.outcome == PROMOTED:
+            result: dict[str, Any] = to_dict(record)
+            return result
+        now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
+        became = {
+            ROLLED_BACK: "was rolled back",
+            REFUSED: "was refused, the old version was not touched",
+        }.get(
+            record.outcome or "" if record else "", "did not end: run this DAG run's failed tasks again, or roll back"
+        )
+        raise AirflowFailException(
+            f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
+        )
+
+
+def step_states(ti: Any, steps: dict[str, str]) -> dict[str, str]:
+    """The states of a run's tasks `steps`, those that have one."""
+    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=list(steps), run_ids=[ti.run_id])
+    return {task: str(state) for task, state in found.get(ti.run_id, {}).items() if task in steps}
+
+
+def failure(ti: Any, steps: dict[str, str]) -> tuple[str, str]:
+    """The first step that failed and the message it left."""
+    states = step_states(ti, steps)
+    for task, name in steps.items():
+        if states.get(task) == "failed":
+            try:
+                left = ti.xcom_pull(task_ids=task, key=ERROR_KEY)
+            except AirflowException:
+                left = None
+            return name, str(left or "see its log")
+    return "an earlier task", "see its log"
+
+
+def _new_id(registry: AppRegistry, digest: str, wanted: str | None) -> str:
+    """The id of the new deployment; AlreadyExistsError when the wanted one was used before."""
+    records = registry.updates()
+    under_way = {r.new for r in records if r.outcome is None}
+    used = {*registry.deployment_ids(), *(r.new for r in records)}
+    if wanted:
+        check_name("deployment", wanted)
+        if wanted in used - under_way:
+            raise AlreadyExistsError(used_before(registry.name, wanted))
+        return wanted
+    continued = [r.new for r in records if r.outcome is None and r.digest == digest]
+    return continued[-1] if continued else default_deployment_id(registry.name, digest, used)

@@ -1,0 +1,103 @@
+"""A release: the version of an app that should be running, and whether it has to be brought in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .hooks.values import text_list
+from .operators.application import application_from
+from .state.application import Application
+from .state.deployment import RUNNING
+from .state.errors import InvalidInputError
+from .state.names import check_name
+from .state.update import ROLLED_BACK
+
+if TYPE_CHECKING:
+    from .control.client import StreamUpdateClient
+
+# What describes a release; the first two are required, the rest are as for `stream_update`.
+FIELDS = (
+    "app",
+    "application",
+    "py_files",
+    "files",
+    "app_params",
+    "conf",
+    "env_vars",
+    "agree",
+    "drain_timeout",
+)
+
+
+def read_release(path: str) -> dict[str, Any]:
+    """A release's description from a JSON file; relative paths in it start at the file's folder."""
+    file = Path(path)
+    try:
+        described = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"release file {path} cannot be read as JSON: {error}") from error
+    return describe(described, base=file.parent, where=f"release file {path}")
+
+
+def describe(described: Any, base: Path | None = None, where: str = "the release") -> dict[str, Any]:
+    """All FIELDS of a description, checked; InvalidInputError names what is missing or unknown."""
+    if not isinstance(described, Mapping):
+        raise InvalidInputError(f"{where} must be a JSON object with {', '.join(FIELDS)}, not {described!r}")
+    unknown = sorted(set(described) - set(FIELDS))
+    missing = [field for field in FIELDS[:2] if not described.get(field)]
+    if unknown or missing:
+        problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}"
+        raise InvalidInputError(f"{where} {problem}; it may hold {', '.join(FIELDS)} (the first two are required)")
+    release = {field: described.get(field) for field in FIELDS}
+    check_name("app", release["app"])
+    release["application"] = _resolved(release["application"], base)
+    for field in ("py_files", "files"):
+        release[field] = [_resolved(path, base) for path in text_list(release[field], field)]
+    return release
+
+
+def application_of(release: Mapping[str, Any]) -> Application:
+    """The application a description stands for, after the cheap checks."""
+    application = application_from(
+        **{field: release[field] for field in ("application", "py_files", "files", "app_params", "conf", "env_vars")}
+    )
+    application.check()
+    return application
+
+
+def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_again: bool = False) -> tuple[bool, str]:
+    """Whether to bring the release in, and why (not).
+
+    try_again: also when this very release was rolled back or refused before
+    """
+    app, digest = release["app"], application_of(release).digest()
+    if app not in client.apps():
+        return (
+            False,
+            f"app {app} was never submitted; submit it once by hand (StreamSubmitOperator or streamupdate submit)",
+        )
+    status = client.status(app)
+    if status.update is not None:
+        return False, f"an update of app {app} to {status.update.new} is under way: leaving it alone"
+    if status.spec is not None and status.spec.digest == digest:
+        return False, f"app {app} has the released version already (deployment {status.spec.deployment})"
+    if status.state != RUNNING:
+        return (
+            False,
+            f"app {app} is {status.state}; a schedule does not start what was stopped: update it by hand",
+        )
+    for spec in client.deployments(app):
+        record = client.registry.app(app).update(spec.deployment)
+        if spec.digest == digest and record is not None and record.outcome == ROLLED_BACK and not try_again:
+            return False, (
+                f"this release of app {app} was rolled back before (deployment {spec.deployment}: "
+                f"{record.reason or 'no reason kept'}); change it, or trigger this DAG with try_again"
+            )
+    return True, f"app {app} runs another version than the released one: updating it"
+
+
+def _resolved(path: Any, base: Path | None) -> str:
+    return str(base / path) if base and "://" not in str(path) else str(path)

@@ -1,0 +1,1 @@
+"""Sensors: waiting for health and for snapshots."""

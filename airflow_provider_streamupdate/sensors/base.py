@@ -1,0 +1,91 @@
+"""What the sensors share: looking here, or in the triggerer."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowSensorTimeout
+
+from ..hooks.errors import airflow_errors
+from ..hooks.settings import DEFAULT_CONN_ID
+from ..hooks.streamupdate import StreamUpdateHook
+from ..state.names import check_name
+from ..triggers.base import StreamUpdateTrigger, value_of
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+
+
+class StreamSensor(BaseSensorOperator):
+    """Base class. What is looked for is defined by the trigger alone, so that it is the same here and there.
+
+    app: the app
+    streamupdate_conn_id: the `streamupdate` connection
+    deferrable: wait in the triggerer
+    timeout, poke_interval ...: as for every sensor
+    """
+
+    template_fields: Sequence[str] = ("streamupdate_conn_id", "app")
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        streamupdate_conn_id: str = DEFAULT_CONN_ID,
+        poke_interval: Any = 5.0,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.app = app
+        self.streamupdate_conn_id = streamupdate_conn_id
+        self.deferrable = deferrable
+
+    @cached_property
+    def client(self) -> StreamUpdateClient:
+        return StreamUpdateHook(self.streamupdate_conn_id).get_client()
+
+    @abstractmethod
+    def trigger(self, **common: Any) -> StreamUpdateTrigger:
+        """The trigger that looks; `common` are the base trigger's arguments."""
+
+    def found(self, value: Any) -> Any:
+        """Called once with what was found; what it returns is the task's result."""
+        return value
+
+    def execute(self, context: Any) -> Any:
+        with airflow_errors(context):
+            check_name("app", self.app)
+            if not self.deferrable:
+                return self.found(super().execute(context))
+            looked = self.poke(context)
+            if looked.is_done:
+                return self.found(looked.xcom_value)
+            return self.defer(trigger=self._trigger(), method_name="execute_complete")
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        trigger = self._trigger()
+        with airflow_errors():
+            value = trigger.look(self.client)
+            if value is None:
+                self.log.info("app %s: waiting for %s", self.app, trigger.waiting_for(self.client))
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Back from the triggerer."""
+        with airflow_errors(context):
+            return self.found(value_of(event, timed_out=AirflowSensorTimeout))
+
+    def _trigger(self) -> StreamUpdateTrigger:
+        return self.trigger(
+            streamupdate_conn_id=self.streamupdate_conn_id,
+            app=self.app,
+            deadline=time.time() + self.timeout,
+            poll_interval=self.poke_interval,
+        )

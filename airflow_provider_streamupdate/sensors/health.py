@@ -1,0 +1,50 @@
+"""Waiting for an app to be healthy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hooks.values import optional_text
+from ..operators.steps import note_step
+from ..triggers.health import HealthTrigger
+from .base import StreamSensor
+
+
+class StreamHealthSensor(StreamSensor):
+    """Waits until a deployment runs, its batches advance, and lag and state rows are back to where they were.
+
+    Fails at once when that can never be (the driver is gone). Returns the health as plain data.
+
+    app ...: see StreamSensor
+    deployment_id: the deployment; None: the current one
+    batches: how many batches every query must have committed since its start
+    baseline_snapshot: the snapshot whose lag and state rows count as "where they were"; None: not compared
+    """
+
+    template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot")
+    ui_color = "#e3f1e3"
+
+    def __init__(
+        self,
+        *,
+        deployment_id: str | None = None,
+        batches: int = 2,
+        baseline_snapshot: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deployment_id = deployment_id
+        self.batches = batches
+        self.baseline_snapshot = baseline_snapshot
+
+    def trigger(self, **common: Any) -> HealthTrigger:
+        return HealthTrigger(
+            deployment=optional_text(self.deployment_id),
+            baseline_snapshot=optional_text(self.baseline_snapshot),
+            batches=self.batches,
+            **common,
+        )
+
+    def found(self, value: Any) -> Any:
+        note_step(self.client, self.app, optional_text(self.deployment_id), "verified")
+        return value

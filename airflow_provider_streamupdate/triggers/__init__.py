@@ -1,0 +1,1 @@
+"""Triggers: the deferred halves of the waiting operators and sensors."""

@@ -1,0 +1,94 @@
+"""What the triggers share: looking at the root until something is so, an error comes, or the deadline
+passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from ..hooks.errors import by_name
+from ..hooks.streamupdate import StreamUpdateHook
+from ..state.errors import StreamUpdateError, WaitTimeoutError
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+
+
+class StreamUpdateTrigger(BaseTrigger):
+    """Base class.
+
+    streamupdate_conn_id: the connection, read again wherever the trigger runs
+    app: the app looked at
+    deadline: epoch seconds after which a WaitTimeoutError is reported (absolute, so that it survives a move
+        to another triggerer); None: never
+    poll_interval: seconds between looks
+
+    Its one event is a dict: ``{"status": "done", "value": ...}`` or ``{"status": "error", "error": <class
+        name>,
+    "message": ...}``; `value_of` turns it into the value or the exception.
+    """
+
+    def __init__(
+        self,
+        streamupdate_conn_id: str,
+        app: str,
+        deadline: float | None = None,
+        poll_interval: float = 2.0,
+    ) -> None:
+        super().__init__()
+        self.streamupdate_conn_id = streamupdate_conn_id
+        self.app = app
+        self.deadline = deadline
+        self.poll_interval = poll_interval
+
+    @abstractmethod
+    def look(self, client: StreamUpdateClient) -> Any:
+        """None while it is not so; else what the event carries. Blocking; called in a thread."""
+
+    @abstractmethod
+    def waiting_for(self, client: StreamUpdateClient) -> str:
+        """What is waited for and how things stand, for the log and for the message of a timeout. Blocking."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {
+            "streamupdate_conn_id": self.streamupdate_conn_id,
+            "app": self.app,
+            "deadline": self.deadline,
+            "poll_interval": self.poll_interval,
+        }
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        try:
+            value = await self._wait()
+        except StreamUpdateError as error:
+            yield TriggerEvent({"status": "error", "error": type(error).__name__, "message": str(error)})
+        else:
+            yield TriggerEvent({"status": "done", "value": value})
+
+    async def _wait(self) -> Any:
+        client = await StreamUpdateHook.async_client(self.streamupdate_conn_id)
+        while (value := await asyncio.to_thread(self.look, client)) is None:
+            if self.deadline is not None and time.time() >= self.deadline:
+                waited_for = await asyncio.to_thread(self.waiting_for, client)
+                raise WaitTimeoutError(f"app {self.app}: gave up waiting for {waited_for}")
+            await asyncio.sleep(self.poll_interval)
+        return value
+
+
+def value_of(event: dict[str, Any], timed_out: type[Exception] | None = None) -> Any:
+    """What a trigger's event carries; its error as Airflow's exception, a timeout as `timed_out` if given."""
+    if event["status"] != "error":
+        return event["value"]
+    if timed_out and event["error"] == WaitTimeoutError.__name__:
+        raise timed_out(event["message"])
+    raise by_name(event["error"], event["message"])

@@ -1,0 +1,63 @@
+"""Waiting for a deployment to be healthy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..state.errors import StreamUpdateError
+from ..state.serde import to_dict
+from .base import StreamUpdateTrigger
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+    from ..control.health import Health
+
+
+class HealthTrigger(StreamUpdateTrigger):
+    """Fires when a deployment is healthy, or can never become so (an error). See the base class.
+
+    deployment: the deployment; None: the current one
+    baseline_snapshot: lag and state rows must be back to what they were in this snapshot
+    batches: how many batches every query must have committed since its start
+    """
+
+    def __init__(
+        self,
+        deployment: str | None = None,
+        baseline_snapshot: str | None = None,
+        batches: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deployment = deployment
+        self.baseline_snapshot = baseline_snapshot
+        self.batches = batches
+
+    def arguments(self) -> dict[str, Any]:
+        return {
+            **super().arguments(),
+            "deployment": self.deployment,
+            "baseline_snapshot": self.baseline_snapshot,
+            "batches": self.batches,
+        }
+
+    def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
+        health = self._health(client)
+        if health.failed:
+            raise StreamUpdateError(f"app {self.app} is not healthy: {'; '.join(health.reasons)}")
+        if not health.healthy:
+            return None
+        result: dict[str, Any] = to_dict(health)
+        return result
+
+    def waiting_for(self, client: StreamUpdateClient) -> str:
+        reasons = "; ".join(self._health(client).reasons)
+        return f"it to be healthy{': ' if reasons else ''}{reasons}"
+
+    def _health(self, client: StreamUpdateClient) -> Health:
+        return client.health(
+            self.app,
+            deployment=self.deployment,
+            baseline_snapshot=self.baseline_snapshot,
+            batches=self.batches,
+        )

@@ -1,0 +1,161 @@
+"""The update of a running app, as a task group for any DAG and as a DAG of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, TaskGroup, chain
+
+from .hooks.settings import DEFAULT_CONN_ID
+from .operators.check import StreamCompatibilityCheckOperator
+from .operators.promote import StreamPromoteOperator
+from .operators.submit import StreamSubmitOperator
+from .operators.update import (
+    StreamUpdateBeginOperator,
+    StreamUpdateEndOperator,
+    StreamUpdateRollbackOperator,
+    StreamUpdateStopOperator,
+)
+from .sensors.health import StreamHealthSensor
+
+
+def stream_update(
+    *,
+    app: Any,
+    application: Any,
+    deployment_id: Any = None,
+    py_files: Any = None,
+    files: Any = None,
+    app_params: Any = None,
+    conf: Any = None,
+    env_vars: Any = None,
+    from_snapshot: Any = None,
+    agree: Any = (),
+    drain_timeout: Any = None,
+    submit_timeout: Any = None,
+    verify_timeout: float | timedelta = 600.0,
+    approval: bool = False,
+    streamupdate_conn_id: str = DEFAULT_CONN_ID,
+    group_id: str = "update",
+    default_args: Mapping[str, Any] | None = None,
+) -> TaskGroup:
+    """plan -> check -> (approve) -> snapshot with cancel -> submit from snapshot -> verify -> promote;
+    rollback.
+
+    Use it inside a DAG; it returns the group. When a step fails after the old version was stopped, `rollback`
+    brings the old version back; when it was not stopped, `rollback` changes nothing. `outcome`, the last
+    task, fails unless the new version was promoted, so that a run that rolled back is a failed run. Every
+    task can be run again at any time: it goes on with what was done.
+
+    Everything down to `submit_timeout` is templated, or may be the output of another task:
+
+    app: the app's name; application: path of the new version's file
+    deployment_id: id of the new deployment; None: made from the application's digest
+    py_files, files, app_params, conf, env_vars: see ApplicationOperator
+    from_snapshot: start from this snapshot, not from the one the old version is stopped with
+    agree: names of the losses that are agreed to
+    drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
+    verify_timeout: seconds until the new version must be healthy
+    approval: a person must approve, with the compatibility report in view, before the old version is stopped
+    default_args: for all tasks; two retries five seconds apart unless given
+    """
+    described = {
+        "application": application,
+        "py_files": py_files,
+        "files": files,
+        "app_params": app_params,
+        "conf": conf,
+        "env_vars": env_vars,
+    }
+    common = {"app": app, "streamupdate_conn_id": streamupdate_conn_id}
+    args = {"retries": 2, "retry_delay": timedelta(seconds=5), **(default_args or {})}
+    with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
+        plan = StreamUpdateBeginOperator(
+            task_id="plan", deployment_id=deployment_id, from_snapshot=from_snapshot, **described, **common
+        )
+        begun = plan.output
+        update = {**common, "deployment_id": begun["deployment"]}
+        check = StreamCompatibilityCheckOperator(
+            task_id="check",
+            digest=begun["digest"],
+            from_snapshot=from_snapshot,
+            agree=agree,
+            **described,
+            **update,
+        )
+        snapshot = StreamUpdateStopOperator(
+            task_id="snapshot", snapshot=begun["snapshot"], timeout=drain_timeout, **update
+        )
+        submit = StreamSubmitOperator(
+            task_id="submit",
+            digest=begun["digest"],
+            from_snapshot=begun["snapshot"],
+            agree=agree,
+            timeout=submit_timeout,
+            owner_token=f"update {begun['deployment']}",  # the same as on the command line, which may continue it
+            **described,
+            **update,
+        )
+        verify = StreamHealthSensor(
+            task_id="verify",
+            baseline_snapshot=begun["snapshot"],
+            timeout=verify_timeout,
+            poke_interval=2.0,
+            **update,
+        )
+        promote = StreamPromoteOperator(task_id="promote", **update)
+        approve = [_approve(app, check)] if approval else []
+        chain(plan, check, *approve, snapshot, submit, verify, promote)
+        steps = {t.task_id: t.label for t in (plan, check, *approve, snapshot, submit, verify, promote)}
+        # The id as a template, not as a task's output: these two run last, whatever became of the plan.
+        last = {**common, "deployment_id": str(begun["deployment"]), "steps": steps}
+        rollback = StreamUpdateRollbackOperator(
+            task_id="rollback", timeout=submit_timeout, trigger_rule="one_failed", **last
+        )
+        outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, **last)
+        [snapshot, submit, verify, promote] >> rollback
+        [promote, rollback] >> outcome
+    return group
+
+
+def build_update_dag(
+    dag_id: str,
+    *,
+    app: Any,
+    application: Any,
+    schedule: Any = None,
+    dag_kwargs: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = ("streamupdate",),
+    **update: Any,
+) -> DAG:
+    """A DAG that holds one `stream_update` group. Assign it to a module-level name in a DAG file.
+
+    schedule: when to run; None: by hand or by another DAG
+    dag_kwargs: for DAG(...); update: for stream_update(...)
+    """
+    with DAG(
+        dag_id,
+        schedule=schedule,
+        catchup=False,
+        max_active_runs=1,
+        tags=list(tags),
+        **(dag_kwargs or {}),
+    ) as dag:
+        stream_update(app=app, application=application, **update)
+    return dag
+
+
+def _approve(app: Any, check: StreamCompatibilityCheckOperator) -> Any:
+    """The person's part. A rejection fails the task, so that the run does not look like a success."""
+    from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+    report = f"ti.xcom_pull(task_ids='{check.task_id}', key='report_markdown')"
+    return ApprovalOperator(
+        task_id="approve",
+        subject=f"Update {app}?",
+        body=f"{{{{ {report} }}}}",
+        fail_on_reject=True,
+        retries=0,
+    )

@@ -1,0 +1,101 @@
+"""Periodic snapshots of every running app, their verification, and retention by count and age.
+
+Only snapshots this DAG took (their names begin with `periodic-`) and those of updates (`before-`) are ever
+deleted; never an app's last one, and never one a deployment depends on.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param, get_current_context, task
+
+from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
+
+log = logging.getLogger(__name__)
+
+with DAG(
+    "stream_maintenance",
+    schedule=timedelta(hours=6),
+    catchup=False,
+    max_active_runs=1,
+    tags=["streamupdate"],
+    doc_md=__doc__,
+    dag_display_name="Maintain streaming apps",
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+    params={
+        "keep_count": Param(10, type="integer", minimum=1, title="Keep", description="Snapshots kept per app."),
+        "keep_days": Param(30, type="number", minimum=0, title="Keep for days", description="Older ones are deleted."),
+        "verify_all": Param(
+            False,
+            type="boolean",
+            title="Verify all",
+            description="Verify every snapshot by checksum, not only the ones just taken.",
+        ),
+    },
+) as dag:
+
+    @task
+    def running_apps() -> list[str]:
+        """Names of the apps that run."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+
+        with airflow_errors():
+            client = StreamUpdateHook().get_client()
+            return [app for app in client.apps() if client.status(app).state == "running"]
+
+    @task
+    def all_apps() -> list[str]:
+        """Names of all apps: a stopped one's snapshots age too."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+
+        with airflow_errors():
+            return StreamUpdateHook().get_client().apps()
+
+    @task(map_index_template="{{ app }}", trigger_rule="all_done")
+    def verify(app: str) -> dict[str, int]:
+        """Verify the app's snapshots by checksum; the number of files of each. An altered one fails the
+        task.
+        """
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+
+        context = get_current_context()
+        context["app"] = app
+        with airflow_errors():
+            client = StreamUpdateHook().get_client()
+            names = [snapshot.name for snapshot in client.snapshots(app)]
+            if not context["params"]["verify_all"]:
+                names = names[-1:]
+            return {name: client.verify_snapshot(app, name, progress=log.info) for name in names}
+
+    @task(map_index_template="{{ app }}", trigger_rule="all_done")
+    def retention(app: str) -> list[str]:
+        """Delete what is too old or too many; the names of what was deleted."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.retention import clean
+
+        context = get_current_context()
+        context["app"] = app
+        params = context["params"]
+        with airflow_errors():
+            return clean(
+                StreamUpdateHook().get_client(),
+                app,
+                keep_count=params["keep_count"],
+                keep_seconds=params["keep_days"] * 86400,
+                progress=log.info,
+            )
+
+    snapshots = StreamSnapshotOperator.partial(
+        task_id="snapshot",
+        name="periodic-{{ dag_run.run_after.strftime('%Y%m%dT%H%M%SZ') }}",
+        map_index_template="{{ task.app }}",
+    ).expand(app=running_apps())
+    apps = all_apps()
+    snapshots >> (verified := verify.expand(app=apps))
+    verified >> retention.expand(app=apps)
