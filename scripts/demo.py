@@ -1,0 +1,318 @@
+"""The main job on real input: update a running streaming app from Airflow, keep its state, check every row.
+
+The 2013 New York flights arrive day by day in the input of version 1 of flight-windows. While they do, the DAG
+stream_update runs in a real Airflow and takes the app to version 2. At the end every row the two versions wrote is
+compared with an oracle computed in plain Python. Exit code 0: the update succeeded and no row differs.
+
+Run it with `make demo`. All it makes lies in .demo/, which is wiped at the start.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+from demolib.airflow_server import AirflowError, AirflowServer
+from demolib.comparison import Comparison, compare, sink_rows
+from demolib.flights import ROWS, write_days
+from demolib.oracle import WindowsOracle, expected_windows, found_windows, read_rows
+from demolib.replay import Replay
+from demolib.source_log import files_of_snapshot, processed_files
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.deployment import FINAL_STATES
+from airflow_provider_streamupdate.state.errors import StreamUpdateError
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+APPS = REPOSITORY / "spark_apps" / "flight_windows"
+APP, QUERY, DAG = "flight-windows", "windows", "stream_update"
+WATERMARK = timedelta(hours=2)
+MARKER = ".streamupdate-demo"  # says that a folder is the demo's own and may be wiped
+
+LIMIT = 540.0  # seconds the demo may take, without ending what it started
+UPDATE_AFTER = 120  # files that have arrived when the update begins
+# seconds between two files: until the update, during it, and when it is over
+GAP_BEFORE, GAP_DURING, GAP_AFTER = 0.35, 1.1, 0.1
+
+
+class DemoError(Exception):
+    """The demo failed; the message says why."""
+
+
+class Demo:
+    """One run of the demo in the folder `work`."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.started = time.monotonic()
+        self.home = work / "airflow"
+        self.root = self.home / "streamupdate"  # where `make up` with this AIRFLOW_HOME looks, too
+        self.input, self.output = work / "input", work / "output"
+        self.spark_submit = REPOSITORY / ".venv-spark" / "bin" / "spark-submit"
+        self.client = StreamUpdateClient(
+            str(self.root), SparkSubmit(spark_submit=str(self.spark_submit), master="local[2]")
+        )
+        self.airflow = AirflowServer(self.home, {"AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1"})
+        self.params = {
+            "input": str(self.input),
+            "output": str(self.output),
+            "watermark": f"{int(WATERMARK.total_seconds())} seconds",
+            "max_files": "8",
+        }
+
+    def say(self, text: str) -> None:
+        click.echo(f"[{time.monotonic() - self.started:5.0f} s] {text}")
+
+    def run(self) -> Comparison:
+        """All of it; DemoError, StreamUpdateError or TimeoutError when something went wrong on the way."""
+        self.prepare()
+        self.say(f"starting Airflow on port {self.airflow.port} and version 1 of {APP}")
+        self.airflow.start()
+        files = write_days(self.work / "flights")
+        with self.replaying(files) as replay:
+            self.submit_v1()
+            replay.start()
+            self.say(f"the flights of {len(files)} days begin to arrive")
+            self.wait(self.airflow.ready, "Airflow to start", 240)
+            self.wait(lambda: self.airflow.has_dag(DAG), f"Airflow to read DAG {DAG}", 120)
+            self.wait(lambda: self.arrived(replay, UPDATE_AFTER), f"{UPDATE_AFTER} days to arrive", 240)
+            self.wait(self.v1_has_state, "version 1 to commit batches", 120)
+            replay.gap = GAP_DURING
+            self.update(replay)
+            replay.gap = GAP_AFTER
+            self.wait(lambda: self.arrived(replay, len(files)), "the last day to arrive", 240)
+        return self.check([file.name for file in files])
+
+    def prepare(self) -> None:
+        """An empty folder; DemoError when it cannot be had."""
+        if not self.spark_submit.exists():
+            raise DemoError(f"{self.spark_submit} is missing; run: make setup")
+        if self.work.exists() and any(self.work.iterdir()):
+            if not (self.work / MARKER).exists():
+                raise DemoError(f"{self.work} is not empty and not from an earlier demo; name another folder")
+            self.clean_up()  # an earlier demo may have been killed
+            shutil.rmtree(self.work)
+        self.work.mkdir(parents=True, exist_ok=True)
+        (self.work / MARKER).touch()
+
+    @contextmanager
+    def replaying(self, files: list[Path]) -> Iterator[Replay]:
+        replay = Replay(files, self.input, GAP_BEFORE)
+        try:
+            yield replay
+        finally:
+            replay.stop()
+
+    def submit_v1(self) -> None:
+        application = Application(file=str(APPS / "v1.py"), params=self.params, master="local[2]")
+        deployed = self.client.submit(application, deployment="v1", timeout=180, progress=self.say)
+        if deployed.app != APP:
+            raise DemoError(f"{application.file} defines app {deployed.app}, not {APP}")
+
+    def arrived(self, replay: Replay, count: int) -> bool:
+        if replay.error is not None:
+            raise DemoError(f"the replay ended after {replay.arrived} files: {replay.error}")
+        return replay.arrived >= count
+
+    def v1_has_state(self) -> bool:
+        status = self.alive().status
+        return status is not None and status.queries[QUERY].batch >= 3
+
+    def alive(self) -> Any:
+        """The app's status; DemoError when its driver ended."""
+        status = self.client.status(APP)
+        if status.state in FINAL_STATES:
+            raise DemoError(f"{APP} is {status.state}")
+        return status
+
+    def update(self, replay: Replay) -> None:
+        """Run the update DAG; DemoError with the failing tasks' logs when the run fails."""
+        conf = {
+            "app": APP,
+            "application": str(APPS / "v2.py"),
+            "deployment_id": "v2",
+            "parameters": self.params,
+            "drain_timeout": "PT2M",
+        }
+        run_id = self.airflow.trigger(DAG, conf)
+        self.say(f"triggered DAG {DAG} after {replay.arrived} days: {self.airflow.url}/dags/{DAG}/runs/{run_id}")
+        shown: dict[str, str] = {}
+
+        def over() -> str | None:
+            for task, state in self.airflow.task_states(DAG, run_id).items():
+                if state in ("running", "success", "failed", "up_for_retry") and shown.get(task) != state:
+                    shown[task] = state
+                    self.say(f"  {task}: {state} ({replay.arrived} days arrived)")
+            state = self.airflow.run_state(DAG, run_id)
+            return state if state in ("success", "failed") else None
+
+        try:
+            state = self.wait(over, "the update to end", 300, every=0.5)
+        except TimeoutError as error:
+            raise DemoError(f"{error}\n{self.task_logs(run_id, ('running', 'failed', 'up_for_retry'))}") from error
+        if state != "success":
+            raise DemoError(f"the update run ended {state}\n{self.task_logs(run_id, ('failed',))}")
+
+    def task_logs(self, run_id: str, states: tuple[str, ...]) -> str:
+        tasks = [task for task, state in self.airflow.task_states(DAG, run_id).items() if state in states]
+        return "\n".join(f"--- log of task {task}\n{self.airflow.task_log(DAG, run_id, task)}" for task in tasks)
+
+    def check(self, names: list[str]) -> Comparison:
+        """Wait until all input is processed, end the app, compare what it wrote."""
+        before = self.cut_over(names)
+        expected = expected_windows(
+            read_rows(self.input, names[: len(before)]), read_rows(self.input, names[len(before) :]), WATERMARK
+        )
+        self.say("waiting until every flight is processed")
+        self.wait(lambda: self.watermark_reached(expected.watermark), "the last flights to be processed", 240, 0.5)
+        self.say(f"draining {APP}")
+        self.client.cancel(APP, drain=True, timeout=self.left(120))
+        self.check_processed(names)
+        rows = list(sink_rows(self.output / "windows"))
+        result = compare(expected.rows, found_windows(rows))
+        self.report(len(before), len(names), expected, result)
+        if not expected.carried:
+            raise DemoError("no window was open at the cut-over, so nothing shows that state was kept")
+        return result
+
+    def cut_over(self, names: list[str]) -> list[str]:
+        """The files that version 1 processed, by the snapshot that version 2 started from."""
+        spec = next(s for s in self.client.deployments(APP) if s.deployment == "v2")
+        if spec.from_snapshot is None:
+            raise DemoError("version 2 did not start from a snapshot")
+        snapshot = self.client.snapshot(APP, spec.from_snapshot)
+        before = files_of_snapshot(snapshot.queries[QUERY], lambda name: (self.root / APP / name).read_bytes())
+        if not 0 < len(before) < len(names) or before != names[: len(before)]:
+            raise DemoError(f"version 1 did not process the first files in their order: {before[-3:]}")
+        return before
+
+    def watermark_reached(self, watermark: datetime) -> bool:
+        status = self.alive().status
+        reached = status.queries[QUERY].watermark if status else None
+        return reached is not None and datetime.fromisoformat(reached) >= watermark
+
+    def check_processed(self, names: list[str]) -> None:
+        """Every file was processed once, in order: no flight was late, none is left."""
+        folder = self.client.registry.app(APP).checkpoint("v2", QUERY)
+        paths = [f"sources/0/{path}" for path in folder.files("sources/0")]
+        batch = Checkpoint(folder).committed_batch()
+        assert batch is not None
+        processed = processed_files(paths, lambda path: folder.read(path) or b"", batch)
+        if processed != names:
+            raise DemoError(f"{len(processed)} of {len(names)} files were processed, or not in their order")
+
+    def report(self, before: int, files: int, expected: WindowsOracle, result: Comparison) -> None:
+        stages = {s: sum(n for row, n in expected.rows.items() if row.stage == s) for s in ("daily", "hourly")}
+        record = self.client.registry.app(APP).update("v2")
+        pause = record.pause_seconds if record else None
+        click.echo("")
+        click.echo(f"rows compared   {result.expected} ({stages['daily']} daily, {stages['hourly']} hourly windows)")
+        click.echo(f"differences     {result.differences}")
+        for line in result.examples():
+            click.echo(f"                {line}")
+        click.echo(f"flights         {ROWS} in {files} files: {before} files to v1, {files - before} to v2")
+        click.echo(f"state kept      {expected.carried} windows hold flights counted by v1 and by v2")
+        for spec in self.client.deployments(APP):
+            origin = f"from snapshot {spec.from_snapshot}" if spec.from_snapshot else "fresh"
+            state = self.client.deployment_state(APP, spec.deployment)
+            click.echo(f"deployment      {spec.deployment}: {origin}, submitted {spec.submitted_at}, now {state}")
+        for snapshot in self.client.snapshots(APP):
+            click.echo(
+                f"snapshot        {snapshot.name}: of {snapshot.deployment} after batch "
+                f"{snapshot.queries[QUERY].batch}, {snapshot.size} bytes"
+            )
+        click.echo(
+            f"pause           {'unknown' if pause is None else f'{pause:.1f} s'} (v1's last commit to v2's first)"
+        )
+        click.echo(f"open the UI     make up    (with this run in it: AIRFLOW_HOME={self.home} make up)")
+        click.echo("")
+
+    def left(self, seconds: float) -> float:
+        """At most `seconds`, and not more than the demo still has."""
+        return max(1.0, min(seconds, LIMIT - (time.monotonic() - self.started)))
+
+    def wait(self, condition: Callable[[], Any], what: str, seconds: float, every: float = 0.25) -> Any:
+        """Until the condition gives something true, which is returned; TimeoutError."""
+        allowed = self.left(seconds)
+        deadline = time.monotonic() + allowed
+        while not (result := condition()):
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"waited {allowed:.0f} s for {what}")
+            time.sleep(every)
+        return result
+
+    def driver_logs(self) -> str:
+        """The last lines of each deployment's driver log."""
+        if APP not in self.client.apps():
+            return ""
+        return "\n".join(
+            f"--- driver log of {spec.deployment} ({self.client.driver_log(APP, spec.deployment)})\n"
+            f"{self.client.log_tail(APP, spec.deployment)}"
+            for spec in self.client.deployments(APP)
+        )
+
+    def clean_up(self) -> None:
+        """End everything that was started, and say so when something had to be killed."""
+        self.airflow.stop()
+        if self.root.exists() and APP in self.client.apps():
+            for spec in self.client.deployments(APP):
+                self.client.stop_deployment(APP, spec.deployment)
+        left = self.leftovers()
+        for process in left:
+            self.say(f"killing {process.pid}, which was left over: {' '.join(process.cmdline())[:200]}")
+            process.kill()
+        psutil.wait_procs(left, timeout=10)
+
+    def leftovers(self) -> list[psutil.Process]:
+        """Pythons and Javas that still run with a path of the demo's folder in their command line."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                ours = any(f"{self.work}/" in argument for argument in process.cmdline())
+                if ours and process.name().startswith(("java", "python")) and process.pid != os.getpid():
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--work",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=REPOSITORY / ".demo",
+    help="Folder for all the demo makes; wiped at the start.",
+)
+def main(work: Path) -> None:
+    # as Ctrl-C, so that everything is ended
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    demo = Demo(work.resolve())
+    result = None
+    try:
+        result = demo.run()
+    except (DemoError, AirflowError, StreamUpdateError, TimeoutError) as error:
+        click.echo(f"\ndemo: error: {error}\n{demo.driver_logs()}", err=True)
+    finally:
+        demo.say("ending Airflow and the drivers")
+        demo.clean_up()
+    if result is None or result.differences:
+        demo.say("FAILED")
+        sys.exit(1)
+    demo.say("done: the update kept every row right")
+
+
+if __name__ == "__main__":
+    main()
