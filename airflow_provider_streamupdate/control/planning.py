@@ -79,8 +79,6 @@ def plan_application(
         answer = parse_json(out.read_bytes(), str(out))
     if answer["error"]:
         kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
-        if kind is errors.IncompatibleError:
-            kind = errors.ApplicationError
         raise kind(answer["error"]["message"])
     report = answer["report"]
     return Planned(

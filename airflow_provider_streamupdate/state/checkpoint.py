@@ -80,16 +80,17 @@ class Checkpoint:
     def operator_ids(self) -> list[int]:
         return self._numbers("state")
 
-    def export(self, carry_in_flight: bool) -> QuerySnapshot:
+    def export(self, carry_in_flight: bool, source_order: tuple[str, ...] = ()) -> QuerySnapshot:
         """List what a restart after the last committed batch needs. Nothing is copied: `object` is the path again.
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
         (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
-        NotFoundError before the first commit.
+        `source_order` is the plan's; without it every line of an offset entry is taken for a source of its own.
+        Before the first commit there is nothing to carry: batch -1, no files.
         """
         batch = self.committed_batch()
         if batch is None:
-            raise NotFoundError(f"{self.folder.path()} has no committed batch yet; wait for the first one")
+            return self._nothing(carry_in_flight)
         entry = self.offsets(batch)
         logged = self.logged_batch()
         in_flight = batch + 1 if carry_in_flight and logged == batch + 1 else None
@@ -98,8 +99,8 @@ class Checkpoint:
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
         newest = self.offsets(in_flight) if in_flight is not None else entry
-        for position, offset in enumerate(newest.sources):
-            paths += self._source_files(position, offset)
+        for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
+            paths += self._source_files(number, newest.sources[line])
         for operator in self.operator_ids():
             paths += self._operator_files(operator, batch + 1)
         return QuerySnapshot(
@@ -110,6 +111,14 @@ class Checkpoint:
             in_flight=in_flight,
             conf=entry.conf,
         )
+
+    def _nothing(self, carry_in_flight: bool) -> QuerySnapshot:
+        if carry_in_flight and self.logged_batch() is not None:
+            raise NotFoundError(
+                f"{self.folder.path()} was stopped in its very first batch, which did not commit; "
+                "start the deployment again and let that batch finish"
+            )
+        return QuerySnapshot(batch=-1, query_id="", files=())
 
     def source_file_log(self, position: int, upto: int | None = None) -> list[dict[str, Any]]:
         """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept."""
@@ -197,6 +206,15 @@ class Checkpoint:
         if text is None:
             raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")
         return text
+
+
+def _first_lines(source_order: tuple[str, ...], lines: int) -> list[int]:
+    """For each source, in the order of its folder's number, the first line that holds its offset."""
+    if not source_order:
+        return list(range(lines))
+    if len(source_order) != lines:
+        raise CorruptError(f"the offset log has {lines} lines an entry, but the plan has {len(source_order)} sources")
+    return [source_order.index(name) for name in dict.fromkeys(source_order)]
 
 
 def _log_number(name: str) -> int | None:

@@ -12,6 +12,14 @@ class StreamUpdateError(Exception):
     """Base of every error this package raises on purpose."""
 
 
+def describe(error: BaseException) -> str:
+    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack trace."""
+    text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
+    for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ==="):
+        text = text.split(rest)[0]
+    return text[:4000]
+
+
 class InvalidInputError(StreamUpdateError, ValueError):
     """A name, parameter or file the user gave cannot be used."""
 

@@ -27,16 +27,21 @@ def export(
     was logged but not committed keeps its offsets; of a running deployment it is left out, since the deployment itself
     will commit it. `progress` is kept as a baseline."""
     checkpoints = {q.name: app.checkpoint(deployment, q.name) for q in plan.queries}
+    orders = {q.name: q.source_order for q in plan.queries}
     exports = {}
     for query, folder in checkpoints.items():
         checkpoint = Checkpoint(folder)
-        exported = checkpoint.export(carry_in_flight=cancelled)
+        exported = checkpoint.export(carry_in_flight=cancelled, source_order=orders[query])
         status = progress.get(query, QueryStatus())
         exports[query] = attrs.evolve(
             exported,
-            committed_at=clock.from_epoch_ms(checkpoint.commit_time(exported.batch) * 1000),
+            committed_at=_commit_time(checkpoint, exported.batch),
             state_rows=status.state_rows,
             lag=status.lag,
         )
     kind = "cancelled" if cancelled else "live"
     return SnapshotStore(app).save(name, deployment, kind, plan, exports, checkpoints)
+
+
+def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:
+    return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000) if batch >= 0 else None

@@ -63,13 +63,18 @@ class SinkPlan:
 
 @attrs.frozen(kw_only=True)
 class QueryPlan:
-    """One query; stages in the order of Spark's operator ids (0 is nearest the sink)."""
+    """One query; stages in the order of Spark's operator ids (0 is nearest the sink).
+
+    source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
+        lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
+    """
 
     name: str
     output_mode: str
     sink: SinkPlan
     sources: tuple[SourcePlan, ...]
     stages: tuple[StagePlan, ...]
+    source_order: tuple[str, ...] = ()
     watermarks: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
 

@@ -20,10 +20,14 @@ _STATE = re.compile(r"state/(\d+)/(.+)")
 
 @attrs.frozen(kw_only=True)
 class RestorePlan:
-    """moves: (snapshot file, path in the new checkpoint). empty: new stages, which need a store without rows at
+    """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, whose lines are put in
+    the order of the new plan's sources. empty: new stages, which need a store without rows at
     store version `version` in each of `partitions` partitions."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
+    offsets: tuple[SnapshotFile, ...]
+    old_order: tuple[str, ...]
+    new_order: tuple[str, ...]
     empty: tuple[StagePlan, ...]
     version: int
     partitions: int
@@ -44,7 +48,13 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
     return RestorePlan(
-        moves=tuple(_moves(snapshot, target)), empty=added, version=snapshot.batch + 1, partitions=partitions
+        moves=tuple(_moves(snapshot, target)),
+        offsets=tuple(f for f in snapshot.files if f.path.startswith("offsets/")),
+        old_order=old.source_order,
+        new_order=new.source_order,
+        empty=added,
+        version=snapshot.batch + 1,
+        partitions=partitions,
     )
 
 
@@ -52,7 +62,8 @@ def _moves(snapshot: QuerySnapshot, target: dict[int, int]) -> Iterator[tuple[Sn
     for file in snapshot.files:
         match = _STATE.fullmatch(file.path)
         if match is None:
-            yield file, file.path
+            if not file.path.startswith("offsets/"):
+                yield file, file.path
         elif "_metadata/" not in match[2] and not match[2].startswith("_stateSchema/"):
             operator = int(match[1])
             if operator in target:
@@ -69,16 +80,36 @@ def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
-        shown = f"{source.path(file.object)} ({file.path})"
-        try:
-            size = source.size(file.object)
-        except FileNotFoundError:
-            raise CorruptError(f"{shown} is missing; use another snapshot") from None
-        if size != file.size:
-            raise CorruptError(f"{shown} has {size} bytes instead of {file.size}; use another snapshot")
-        if file.sha256 and size <= CHUNK and source.sha256(file.object)[0] != file.sha256:
-            raise CorruptError(f"{shown} was altered; use another snapshot")
+        _check(source, file)
         checkpoint.copy_from(source, file.object, path)
 
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         list(pool.map(bring, plan.moves))
+    for file in plan.offsets:
+        _check(source, file)
+        entry = (source.read(file.object) or b"").decode()
+        checkpoint.write(file.path, reorder_offsets(entry, plan.old_order, plan.new_order).encode())
+
+
+def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str, ...]) -> str:
+    """An offset log entry with its sources' lines in another plan's order; a source used more than once there gets
+    its line as often."""
+    if old_order == new_order:
+        return entry
+    version, metadata, *lines = entry.split("\n")
+    if len(lines) != len(old_order):
+        raise CorruptError(f"an offset log entry has {len(lines)} source lines, but its plan has {len(old_order)}")
+    offsets = dict(zip(old_order, lines, strict=True))
+    return "\n".join([version, metadata, *(offsets[name] for name in new_order)])
+
+
+def _check(source: Folder, file: SnapshotFile) -> None:
+    shown = f"{source.path(file.object)} ({file.path})"
+    try:
+        size = source.size(file.object)
+    except FileNotFoundError:
+        raise CorruptError(f"{shown} is missing; use another snapshot") from None
+    if size != file.size:
+        raise CorruptError(f"{shown} has {size} bytes instead of {file.size}; use another snapshot")
+    if file.sha256 and size <= CHUNK and source.sha256(file.object)[0] != file.sha256:
+        raise CorruptError(f"{shown} was altered; use another snapshot")

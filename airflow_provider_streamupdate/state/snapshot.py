@@ -26,6 +26,7 @@ class SnapshotFile:
 class QuerySnapshot:
     """A query's state after `batch` committed (state store version ``batch + 1``).
 
+    batch: -1 before the first commit: there are no files, and a restore starts afresh
     in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
         same offsets and the same batch id (exactly-once sinks depend on it)
     conf: the configuration recorded in the offset log; it wins over the session's on a restart

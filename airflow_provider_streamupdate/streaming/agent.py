@@ -33,7 +33,7 @@ from ..state.deployment import (
     SUSPENDED,
     Status,
 )
-from ..state.errors import ApplicationError, FencedError, IncompatibleError, StreamUpdateError
+from ..state.errors import ApplicationError, FencedError, IncompatibleError, StreamUpdateError, describe
 from ..state.events import Events
 from ..state.export import export
 from ..state.plan import AppPlan
@@ -161,11 +161,10 @@ class Agent:
             final = self._carry_out(command, queries, plan)
         except Exception as error:
             traceback.print_exc()
-            message = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
             if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
                 self._report(state=RUNNING)
-            self.box.answer(command.name, error=message)
+            self.box.answer(command.name, error=describe(error))
             return
         if final is not None:
             # The answer first: who asked sees it even if this process dies before its final status.
@@ -230,8 +229,7 @@ class Agent:
         if self._signal is not None:
             self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")
             return
-        message = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
-        self._report(state=FAILED, error=message.split("\nJVM stacktrace:")[0][:4000], reason=type(error).__name__)
+        self._report(state=FAILED, error=describe(error), reason=type(error).__name__)
 
     @contextlib.contextmanager
     def _heartbeat(self) -> Iterator[None]:

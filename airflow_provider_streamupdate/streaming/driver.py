@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import traceback
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from ..state.errors import ApplicationError, IncompatibleError, StreamUpdateError
+from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.registry import Registry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
@@ -51,17 +50,8 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
                     report = check_restorable(saved, report, made, writers, Path(scratch))
             result["report"] = to_dict(report)
     except Exception as error:
-        result["error"] = describe(error)
+        kind = type(error) if isinstance(error, StreamUpdateError) else ApplicationError
+        result["error"] = {"type": kind.__name__, "message": describe(error)}
         traceback.print_exc()
     Path(options.out).write_text(json.dumps(result))
     return 1 if result["error"] else 0
-
-
-def describe(error: BaseException) -> dict[str, str]:
-    """An error as plain data: ours by its message, anybody else's with its type."""
-    ours = isinstance(error, StreamUpdateError)
-    text = str(error) if ours else f"{type(error).__name__}: {error}"
-    kind = type(error).__name__ if ours else ApplicationError.__name__
-    if isinstance(error, IncompatibleError):
-        print(error.report.to_markdown(), file=sys.stderr)
-    return {"type": kind, "message": text.split("\nJVM stacktrace:")[0]}

@@ -35,7 +35,7 @@ class Lineage:
     def __init__(self, plan: Node, sources: list[str], stages: list[str]) -> None:
         self.plan = plan
         leaves = [n for n in plan.walk() if not n.children and n.streaming]
-        self._sources = {id(n): name for n, name in zip(leaves, _spread(leaves, sources), strict=True)}
+        self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._cache: dict[int, list[Column]] = {}
@@ -212,10 +212,3 @@ def _join_type(node: Node) -> str:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
-
-
-def _spread(leaves: list[Node], names: list[str]) -> list[str]:
-    """One name a leaf. The optimizer may repeat or drop leaves; equal leaves (by output ids) share a name."""
-    if len(leaves) == len(names):
-        return names
-    return [f"{UNKNOWN}source" for _ in leaves]

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.errors import ApplicationError
 from ..state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
 from . import spark_internals
-from .lineage import Lineage, aggregates, watermarks
+from .lineage import UNKNOWN, Lineage, aggregates, watermarks
 from .schema_file import read_schemas
 from .stage import stage_names
 from .tree import STATEFUL, Node, parse
@@ -49,17 +49,19 @@ def plan_app(
 def _plan_query(name: str, writer: DataStreamWriter) -> QueryPlan:
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
-    sources = _sources(df)
+    analyzed = parse(spark_internals.analyzed_plan(df))
+    sources, order = _sources(df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         optimized = parse(dry_run(df, details["output_mode"], f"file://{scratch}", Path(scratch)))
-        analyzed = parse(spark_internals.analyzed_plan(df))
-        stages, lineage = _stages(name, analyzed, optimized, sources, Path(scratch) / "state")
+        leaf_names = dict(zip(map(_output_ids, _leaves(analyzed)), order, strict=True))
+        stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
     return QueryPlan(
         name=name,
         output_mode=details["output_mode"],
         sink=SinkPlan(format=details["format"], options=details["options"]),
         sources=sources,
         stages=stages,
+        source_order=order,
         watermarks=tuple(watermarks(lineage)),
     )
 
@@ -77,54 +79,46 @@ def dry_run(
         placeholder.unlink()
 
 
-def _sources(df: DataFrame) -> tuple[SourcePlan, ...]:
-    leaves = [n for n in parse(spark_internals.analyzed_plan(df)).walk() if not n.children and n.streaming]
+def _sources(df: DataFrame, analyzed: Node) -> tuple[tuple[SourcePlan, ...], tuple[str, ...]]:
+    """The sources, and for each streaming leaf (a line of the offset log) the name of its source.
+
+    Leaves with the same columns (by id) are one source: a DataFrame used twice (MicroBatchExecution's
+    toExecutionRelationMap is keyed by the whole relation).
+    """
+    plans: dict[str, SourcePlan] = {}
+    order = []
     found = spark_internals.streaming_sources(df)
-    plans: list[SourcePlan] = []
-    seen: dict[str, None] = {}
-    for leaf, source in zip(leaves, found, strict=True):
-        key = _same_source(leaf, source)
-        if key in seen:
-            continue  # one DataFrame used twice is one source (MicroBatchExecution's toExecutionRelationMap)
-        seen[key] = None
-        options = {k.lower(): v for k, v in source["options"].items()}
-        given = leaf.fields.get("sourceIdentifyingName")
-        own = given.get("name") if isinstance(given, dict) else None
-        plans.append(
-            SourcePlan(
-                name=str(own) if own else f"source-{len(plans) + 1}",
-                named=bool(own),
-                format=source["format"],
-                location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
-                columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
-            )
-        )
-    return tuple(plans)
+    for leaf, source in zip(_leaves(analyzed), found, strict=True):
+        key = _output_ids(leaf)
+        if key not in plans:
+            plans[key] = _source(leaf, source, len(plans) + 1)
+        order.append(plans[key].name)
+    return tuple(plans.values()), tuple(order)
 
 
-def _same_source(leaf: Node, source: dict[str, Any]) -> str:
-    return json.dumps([leaf.name, source["format"], source["options"], _output_ids(leaf)], sort_keys=True)
+def _source(leaf: Node, source: dict[str, Any], number: int) -> SourcePlan:
+    options = {k.lower(): v for k, v in source["options"].items()}
+    given = leaf.fields.get("sourceIdentifyingName")
+    own = given.get("name") if isinstance(given, dict) else None
+    return SourcePlan(
+        name=str(own) if own else f"source-{number}",
+        named=bool(own),
+        format=source["format"],
+        location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
+        columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
+    )
 
 
-def _output_ids(leaf: Node) -> list[int]:
-    return [a.fields["exprId"]["id"] for a in leaf.expressions("output")]
+def _leaves(plan: Node) -> list[Node]:
+    return [n for n in plan.walk() if not n.children and n.streaming]
 
 
-def _leaf_names(plan: Node, analyzed: Node, sources: tuple[SourcePlan, ...]) -> list[str]:
-    """The source behind each streaming leaf of `plan`, by the ids of its output columns."""
-    by_ids: dict[str, str] = {}
-    order: list[str] = []
-    for leaf in (n for n in analyzed.walk() if not n.children and n.streaming):
-        ids = json.dumps(_output_ids(leaf))
-        if ids not in by_ids:
-            by_ids[ids] = sources[min(len(order), len(sources) - 1)].name
-            order.append(ids)
-    leaves = [n for n in plan.walk() if not n.children and n.streaming]
-    return [by_ids.get(json.dumps(_output_ids(n)), "?source") for n in leaves]
+def _output_ids(leaf: Node) -> str:
+    return json.dumps([a.fields["exprId"]["id"] for a in leaf.expressions("output")])
 
 
 def _stages(
-    query: str, analyzed: Node, optimized: Node, sources: tuple[SourcePlan, ...], state: Path
+    query: str, analyzed: Node, optimized: Node, leaf_names: dict[str, str], state: Path
 ) -> tuple[tuple[StagePlan, ...], Lineage]:
     """Three views of the same operators, all in pre-order: names from the analyzed plan, meaning from the optimized
     one, Spark's operator ids and schemas from what the dry run wrote. They must agree, or nothing can be said."""
@@ -142,7 +136,8 @@ def _stages(
             f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
         )
     names = _names(query, given, operators)
-    lineage = Lineage(optimized, _leaf_names(optimized, analyzed, sources), names)
+    found = [leaf_names.get(_output_ids(leaf), f"{UNKNOWN}source") for leaf in _leaves(optimized)]
+    lineage = Lineage(optimized, found, names)
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
         for node, operator, name, named in zip(nodes, operators, names, given, strict=True)

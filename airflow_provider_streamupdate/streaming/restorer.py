@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
-from ..state.errors import CorruptError, NotFoundError
+from ..state.errors import CorruptError, NotFoundError, describe
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
@@ -61,8 +61,15 @@ class SavedState:
                 "name a snapshot to check against"
             )
         folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
-        exports = {q: Checkpoint(folder).export(carry_in_flight=False) for q, folder in folders.items()}
+        exports = {
+            q.name: Checkpoint(folders[q.name]).export(carry_in_flight=False, source_order=q.source_order)
+            for q in plan.queries
+        }
         return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
+
+    def holds(self, query: str) -> bool:
+        """Whether there is anything to continue from: the query is known and has committed a batch."""
+        return query in self.queries and self.queries[query].batch >= 0
 
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
         return compare(self.plan, new, self.source, agree)
@@ -79,7 +86,7 @@ def restore_app(
     a driver that died here can be started again. The caller has compared the plans."""
     for query in new.queries:
         mark = f"deployments/{deployment}/restored/{query.name}.json"
-        if query.name not in saved.queries or app.folder.exists(mark):
+        if not saved.holds(query.name) or app.folder.exists(mark):
             continue
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
@@ -98,7 +105,7 @@ def check_restorable(
     the report with Spark's refusals added."""
     refusals = []
     for query in new.queries:
-        if query.name not in saved.queries:
+        if not saved.holds(query.name):
             continue
         checkpoint = Folder.open(str(scratch / query.name))
         _restore(saved, query, writers[query.name], checkpoint)
@@ -114,7 +121,7 @@ def check_restorable(
                 conf=saved.queries[query.name].conf,
             )
         except Exception as error:
-            first = str(error).split("\n")[0]
+            first = describe(error)
             refusals.append(
                 ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=f"Spark refuses it: {first}")
             )
