@@ -1,0 +1,28 @@
+"""The command line ``streamupdate``: the client without Airflow. Its modules import little, so that it starts fast;
+a command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from . import apps, snapshots, status, updates
+from .group import main
+
+for _command in (
+    apps.submit,
+    updates.update,
+    updates.rollback,
+    updates.plan,
+    updates.check,
+    status.list_apps,
+    status.status,
+    status.log,
+    snapshots.save,
+    snapshots.list_all,
+    snapshots.verify,
+    snapshots.delete,
+    apps.suspend,
+    apps.resume,
+    apps.cancel,
+):
+    main.add_command(_command)
+
+__all__ = ["main"]

@@ -1,0 +1,85 @@
+"""Options that make up an application: APP_FILE, --set, --conf, --master, --py-files, --files, --env."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .failure import USAGE, Failure
+from .values import KeyValue
+
+if TYPE_CHECKING:
+    from ..state.application import Application
+
+pairs = KeyValue()
+
+
+def application_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command an `application` in place of these options, after the cheap checks of its files."""
+
+    @click.argument("app_file", metavar="APP_FILE")
+    @click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
+    @click.option("--conf", type=pairs, multiple=True, help="A Spark setting; repeatable.")
+    @click.option("--master", help="Spark master, e.g. local[2] (else what spark-submit is configured for).")
+    @click.option("--py-files", multiple=True, metavar="FILES", help="More .py, .zip or .whl files, comma-separated.")
+    @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
+    @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        app_file: str,
+        params: Sequence[tuple[str, str]],
+        conf: Sequence[tuple[str, str]],
+        master: str | None,
+        py_files: Sequence[str],
+        files: Sequence[str],
+        env_vars: Sequence[tuple[str, str]],
+        **kwargs: Any,
+    ) -> Any:
+        application = make_application(app_file, params, conf, master, py_files, files, env_vars)
+        return function(*args, application=application, **kwargs)
+
+    return wrapper
+
+
+def make_application(
+    app_file: str,
+    params: Sequence[tuple[str, str]] = (),
+    conf: Sequence[tuple[str, str]] = (),
+    master: str | None = None,
+    py_files: Sequence[str] = (),
+    files: Sequence[str] = (),
+    env_vars: Sequence[tuple[str, str]] = (),
+) -> Application:
+    """Build and check the application; a Failure for wrong usage when a file is missing or does not parse."""
+    from ..state.application import Application
+    from ..state.errors import StreamUpdateError
+
+    if not app_file:
+        raise click.UsageError("APP_FILE is empty; give the path of a .py file")
+    application = Application(
+        file=_absolute(app_file),  # the driver has another working directory
+        py_files=_paths(py_files),
+        files=_paths(files),
+        params=dict(params),
+        conf=dict(conf),
+        master=master,
+        env_vars=dict(env_vars),
+    )
+    try:
+        application.check()
+    except StreamUpdateError as error:
+        raise Failure.of(error, USAGE) from error
+    return application
+
+
+def _paths(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_absolute(path) for text in given for path in text.split(",") if path)
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())

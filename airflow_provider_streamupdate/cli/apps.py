@@ -1,0 +1,138 @@
+"""Commands that start, stop and pause an app: submit, cancel, suspend, resume."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .application import application_options
+from .output import print_json
+from .progress import note, progress
+from .settings import Settings, pass_settings, shared
+from .values import Duration
+
+if TYPE_CHECKING:
+    from ..state.application import Application
+
+
+@click.command(short_help="Start an app, fresh or from a snapshot.")
+@application_options
+@click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
+@click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
+@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
+@shared
+@pass_settings
+def submit(
+    settings: Settings,
+    application: Application,
+    deployment: str | None,
+    snapshot: str | None,
+    agree: tuple[str, ...],
+    timeout: float,
+) -> None:
+    """Start the app that APP_FILE defines, and wait until its queries run.
+
+    The driver is detached: it outlives this command. With --snapshot the new version is checked against the snapshot
+    first, and stages are matched by name. An app that runs already is replaced with update, not with submit.
+
+    \b
+    Examples:
+      streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --master 'local[2]'
+      streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
+    """
+    from ..state.errors import IncompatibleError
+    from ..state.names import check_name
+
+    if deployment is not None:
+        check_name("deployment", deployment)
+    if snapshot is not None:
+        check_name("snapshot", snapshot)
+    client = settings.client()
+    interrupted = "a driver that was started goes on (streamupdate list shows it; cancel ends it)"
+    app: str | None = None
+    with progress(f"planning {application.file}", interrupted) as report:
+        if snapshot is None:
+            app = client.plan(application).app
+        else:
+            planned = client.plan_and_check(application, snapshot=snapshot, agree=agree)
+            app = planned.plan.app
+            if planned.report is not None and not planned.report.compatible:
+                raise IncompatibleError(
+                    f"{application.file} cannot continue from {planned.report.source}; nothing was started:\n  "
+                    + "\n  ".join(planned.report.problems),
+                    planned.report,
+                )
+        deployed = client.submit(application, deployment, snapshot, agree, timeout=timeout, progress=report, app=app)
+    if settings.as_json:
+        print_json(deployed)
+    note(settings, f"{deployed.app} runs as deployment {deployed.deployment} (epoch {deployed.epoch})")
+
+
+@click.command(short_help="End an app, at once or after its current batch.")
+@click.argument("app")
+@click.option("--drain", is_flag=True, help="Let the batch in flight commit (else stop wherever it is).")
+@click.option("--drain-timeout", type=Duration(), help="How long the drain may take.  [default: 300; with --drain]")
+@shared
+@pass_settings
+def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | None) -> None:
+    """End APP. No snapshot is taken: save-snapshot --cancel does both.
+
+    Without --drain the batch in flight is interrupted; a driver that does not stop is killed. With --drain the batch
+    in flight commits and none begins; after --drain-timeout the command fails and the drain goes on.
+
+    \b
+    Examples:
+      streamupdate cancel flight-windows --drain --drain-timeout 5m
+      streamupdate cancel flight-windows
+    """
+    if drain_timeout is not None and not drain:
+        raise click.UsageError("--drain-timeout needs --drain")
+    interrupted = f"{app} was told to end and goes on doing so (streamupdate status {app})"
+    with progress(f"ending {app}", interrupted) as report:
+        state = settings.client().cancel(app, drain, drain_timeout or 300.0, report)
+    if settings.as_json:
+        print_json({"app": app, "state": state})
+    note(settings, f"{app} is {state}")
+
+
+@click.command(short_help="Pause an app: its driver stays, no batch runs.")
+@click.argument("app")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the drain may take.")
+@shared
+@pass_settings
+def suspend(settings: Settings, app: str, timeout: float) -> None:
+    """Drain the queries of APP but keep its driver. resume goes on where they stopped.
+
+    \b
+    Example:
+      streamupdate suspend flight-windows
+    """
+    _pause(settings, app, timeout, "suspend")
+
+
+@click.command(short_help="Go on after suspend.")
+@click.argument("app")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
+@shared
+@pass_settings
+def resume(settings: Settings, app: str, timeout: float) -> None:
+    """Start the queries of a suspended APP again, where they stopped.
+
+    \b
+    Example:
+      streamupdate resume flight-windows
+    """
+    _pause(settings, app, timeout, "resume")
+
+
+def _pause(settings: Settings, app: str, timeout: float, verb: str) -> None:
+    client = settings.client()
+    interrupted = f"{app} was asked to {verb} and does so (streamupdate status {app})"
+    with progress(f"asking {app} to {verb}", interrupted):
+        (client.suspend if verb == "suspend" else client.resume)(app, timeout)
+    state = client.status(app).state
+    if settings.as_json:
+        print_json({"app": app, "state": state})
+    note(settings, f"{app} is {state}")

@@ -1,0 +1,30 @@
+"""An error with the exit code it ends the command with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+# Exit codes: the request failed; usage or unreadable input; Ctrl-C, as shells say it.
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Failure(click.ClickException):
+    """`code`: the exit code; `kind`: the type that --json names; `details`: more for the JSON document."""
+
+    def __init__(self, message: str, kind: str, code: int, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.code = code
+        self.details = details or {}
+
+    @classmethod
+    def of(cls, error: Exception, code: int = FAILED) -> Failure:
+        """The failure an error of this package is; an IncompatibleError's report goes into the details."""
+        details = {}
+        if (report := getattr(error, "report", None)) is not None:
+            from .output import report_document
+
+            details["report"] = report_document(report)
+        return cls(str(error), type(error).__name__, code, details)

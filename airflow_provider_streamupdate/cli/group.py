@@ -1,0 +1,91 @@
+"""The command group ``streamupdate``: what all commands share, and how errors end them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from .. import __version__
+from ..state.errors import InvalidInputError, StreamUpdateError
+from .failure import FAILED, INTERRUPTED, USAGE, Failure
+from .output import print_json
+from .settings import shared
+
+COMMAND = "streamupdate"
+
+
+class Group(click.Group):
+    """Ends with the documented exit codes, and without a traceback for errors a user can act on."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        argv = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False  # errors are shown here
+        try:
+            code = super().main(argv, prog_name or COMMAND, **extra)
+        except click.Abort:
+            code = _end(Failure("interrupted", "Interrupted", INTERRUPTED), argv)
+        except click.ClickException as error:
+            code = _end(error, argv)
+        except StreamUpdateError as error:
+            wrong_input = isinstance(error, InvalidInputError)
+            code = _end(Failure.of(error, USAGE if wrong_input else FAILED), argv)
+        with contextlib.suppress(OSError):  # a reader that has gone (| head) is no failure of ours
+            sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order they are used in, not by the alphabet."""
+        return list(self.commands)
+
+
+def _end(error: click.ClickException, argv: Sequence[str]) -> int:
+    if "--json" in argv:
+        kind = error.kind if isinstance(error, Failure) else type(error).__name__
+        document = {"error": {"type": kind, "message": error.format_message()}}
+        print_json({**document, **error.details} if isinstance(error, Failure) else document)
+    else:
+        error.show()
+    return error.code if isinstance(error, Failure) else error.exit_code
+
+
+@click.group(
+    COMMAND,
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=f"""\b
+Exit codes of all commands:
+  0    done ({COMMAND} check: compatible)
+  1    the request failed ({COMMAND} check: not compatible)
+  2    wrong usage or unreadable input ({COMMAND} check: anything but a verdict)
+  130  interrupted
+
+\b
+Environment:
+  STREAMUPDATE_ROOT          the same as --root
+  STREAMUPDATE_SPARK_SUBMIT  the same as --spark-submit
+
+\b
+Example:
+  export STREAMUPDATE_ROOT=/data/streams
+  {COMMAND} submit flight_windows/v1.py --set input=/data/in --set output=/data/out
+  {COMMAND} check  flight_windows/v2.py --set input=/data/in --set output=/data/out
+  {COMMAND} update flight_windows/v2.py --set input=/data/in --set output=/data/out
+  {COMMAND} status flight-windows
+""",
+)
+@shared
+@click.version_option(__version__, prog_name=COMMAND)
+def main() -> None:
+    """Update running PySpark Structured Streaming apps without losing their state.
+
+    --root, --storage-option, --spark-submit and --json may stand before or after the command. Results go to standard
+    output, progress and errors to standard error; with --json there is exactly one JSON document on standard output,
+    {"error": {"type": ..., "message": ...}} when the command fails. Durations are seconds (90), 1h30m or ISO 8601
+    (PT1H30M). Times are shown in UTC.
+    """

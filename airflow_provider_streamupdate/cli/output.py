@@ -1,0 +1,140 @@
+"""What commands print on standard output: tables, facts, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ..state.report import CompatibilityReport
+
+_SECRET = re.compile(r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key", re.IGNORECASE)
+_COLOURS = {
+    "running": "green",
+    "promoted": "green",
+    "compatible": "green",
+    "carried": "green",
+    "failed": "red",
+    "lost": "red",
+    "refused": "red",
+    "not compatible": "red",
+    "unreadable": "red",
+    "rolled-back": "yellow",
+    "ignored": "yellow",
+    "draining": "yellow",
+    "suspended": "yellow",
+}
+NOTHING = "-"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    from ..state.serde import to_dict
+
+    click.echo(json.dumps(to_dict(value), indent=2, sort_keys=True, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[str] = ()) -> None:
+    """A table without lines, for people and for awk alike; the columns in `right` are aligned right."""
+    from rich.table import Table
+
+    table = Table(*(), box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console().print(table)
+
+
+def print_wrapped(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table whose last column holds sentences, which may wrap on a narrow terminal."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns[:-1]:
+        table.add_column(column, no_wrap=True, overflow="fold")
+    table.add_column(columns[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console().print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Name and value, a line each; facts without a value are left out."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value not in (None, ""):
+            table.add_row(name, _cell(value))
+    console().print(table)
+
+
+def console() -> Console:
+    """Standard output; as wide as it takes when it is not a terminal, so that nothing is cut or wrapped."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    return Console(file=sys.stdout, width=None if terminal else 10_000, soft_wrap=False, highlight=False)
+
+
+def _cell(value: Any) -> Text:
+
+    text = NOTHING if value is None or value == "" else str(value)
+    return Text(text, style=_COLOURS.get(text, ""))
+
+
+def size(count: int) -> str:
+    """Bytes for people, e.g. ``1.2 MB``."""
+    from rich.filesize import decimal
+
+    return decimal(count)
+
+
+def moment(text: str | None) -> str | None:
+    """A stored time, to the second, e.g. ``2026-11-21T03:20:48Z``."""
+    from ..state import clock
+
+    return None if text is None else clock.parse(text).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ago(text: str | None) -> str | None:
+    """How long ago a stored time was, e.g. ``0.4 s``, ``3 min``."""
+    from ..state import clock
+
+    if text is None:
+        return None
+    seconds = max(clock.age(text), 0.0)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{seconds:.1f} s ago" if seconds < 10 else f"{seconds:.0f} s ago"
+
+
+def number(value: float | None) -> str | None:
+    """A rate or a count: no decimals from 100 on."""
+    if value is None:
+        return None
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def redacted(values: Mapping[str, str]) -> dict[str, str]:
+    """Settings with the values of those hidden whose names speak of secrets."""
+    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in values.items()}
+
+
+def report_document(report: CompatibilityReport) -> dict[str, Any]:
+    """A report as JSON: all verdicts, the outcome and what stands in the way."""
+    from ..state.serde import to_dict
+
+    return {**to_dict(report), "compatible": report.compatible, "problems": report.problems}

@@ -1,0 +1,88 @@
+"""Where the registry is and how the output should look: options that all commands take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .values import KeyValue
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Settings:
+    """root: the registry's folder or URI; storage_options: what fsspec needs to reach it; as_json: print JSON."""
+
+    root: str | None = None
+    spark_submit: str | None = None
+    storage_options: dict[str, Any] = field(default_factory=dict)
+    as_json: bool = False
+
+    def client(self) -> StreamUpdateClient:
+        """A client that can start drivers. UsageError without a root."""
+        from ..control.client import StreamUpdateClient
+        from ..control.launcher import SparkSubmit
+
+        if not self.root:
+            raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")
+        return StreamUpdateClient(self.root, SparkSubmit(self.spark_submit), self.storage_options)
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def shared(function: F) -> F:
+    """Add the options that may stand before or after a command; the one after it wins."""
+    options = (
+        _option("--root", metavar="URI", envvar="STREAMUPDATE_ROOT", help="Folder or URI that holds all apps."),
+        _option(
+            "--spark-submit",
+            metavar="PATH",
+            envvar="STREAMUPDATE_SPARK_SUBMIT",
+            help="spark-submit to start drivers with (else SPARK_HOME/bin, then PATH).",
+        ),
+        _option(
+            "--storage-option",
+            "storage_options",
+            type=KeyValue(),
+            multiple=True,
+            help="What the root's file system needs (fsspec); repeatable. A value that is JSON is read as JSON.",
+        ),
+        _option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _option(*names: str, **attributes: Any) -> Callable[[F], F]:
+    return click.option(*names, expose_value=False, callback=_keep, **attributes)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    settings = ctx.ensure_object(Settings)
+    name = str(param.name)
+    if not value:
+        return
+    from_environment = ctx.get_parameter_source(name) is click.core.ParameterSource.ENVIRONMENT
+    if from_environment and getattr(settings, name):
+        return  # given before the command, which is nearer than the environment
+    if name == "storage_options":
+        settings.storage_options |= {key: _value(text) for key, text in value}
+    else:
+        setattr(settings, name, value)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

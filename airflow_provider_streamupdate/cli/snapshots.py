@@ -1,0 +1,136 @@
+"""Commands on snapshots: save, list, verify, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import moment, print_json, print_table, size
+from .progress import note, progress
+from .settings import Settings, pass_settings, shared
+from .values import Duration
+
+if TYPE_CHECKING:
+    from ..state.snapshot import Snapshot
+
+
+@click.command("save-snapshot", short_help="Export a running app's state under a name.")
+@click.argument("app")
+@click.argument("name")
+@click.option("--cancel", is_flag=True, help="End the app with it: no batch runs afterwards.")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long it may take.")
+@shared
+@pass_settings
+def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) -> None:
+    """Save the state of the running APP as snapshot NAME, without stopping it (or, with --cancel, ending it).
+
+    A snapshot is consistent: it holds each query's state after its last committed batch. Asking again for a snapshot
+    that is under way waits for it.
+
+    \b
+    Examples:
+      streamupdate save-snapshot flight-windows nightly
+      streamupdate save-snapshot flight-windows before-move --cancel
+    """
+    client = settings.client()
+    interrupted = f"the snapshot goes on without this command; run it again to wait for {name}"
+    with progress(f"snapshot {name} of {app}", interrupted) as report:
+        snapshot = client.save_snapshot(app, name, cancel, timeout, report)
+    if settings.as_json:
+        print_json(_document(snapshot))
+    note(settings, f"saved snapshot {name} of {app}: {size(snapshot.size)}, {size(snapshot.bytes_new)} of it new")
+
+
+@click.command("list-snapshots", short_help="List snapshots.")
+@click.argument("app", required=False)
+@shared
+@pass_settings
+def list_all(settings: Settings, app: str | None) -> None:
+    """List the snapshots of APP, or of all apps, oldest first.
+
+    SIZE counts all of a snapshot's files; snapshots of one deployment share unchanged files. KIND is live (the app
+    went on) or cancelled (no batch ran after it).
+
+    \b
+    Example:
+      streamupdate list-snapshots flight-windows
+    """
+    snapshots = settings.client().snapshots(app)
+    if settings.as_json:
+        print_json([_document(s) for s in snapshots])
+        return
+    print_table(
+        ("TIME", "SIZE", "APP", "SNAPSHOT NAME", "DEPLOYMENT", "KIND", "BATCH"),
+        ((moment(s.created_at), size(s.size), s.app, s.name, s.deployment, s.kind, _batches(s)) for s in snapshots),
+        right=("SIZE",),
+    )
+
+
+@click.command("verify-snapshot", short_help="Compare a snapshot's files with their checksums.")
+@click.argument("app")
+@click.argument("name")
+@shared
+@pass_settings
+def verify(settings: Settings, app: str, name: str) -> None:
+    """Read every file of snapshot NAME of APP and compare it with its checksum. Fails naming what is damaged.
+
+    \b
+    Example:
+      streamupdate verify-snapshot flight-windows nightly
+    """
+    with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
+        files = settings.client().verify_snapshot(app, name, report)
+    if settings.as_json:
+        print_json({"app": app, "name": name, "files": files, "valid": True})
+    note(settings, f"snapshot {name} of {app} is whole: {files} files verified")
+
+
+@click.command("delete-snapshot", short_help="Delete a snapshot.")
+@click.argument("app")
+@click.argument("name")
+@shared
+@pass_settings
+def delete(settings: Settings, app: str, name: str) -> None:
+    """Delete snapshot NAME of APP and the bytes only it held.
+
+    Refused for an app's last snapshot, for one in use, and while an update of the app is under way.
+
+    \b
+    Example:
+      streamupdate delete-snapshot flight-windows nightly
+    """
+    freed = settings.client().delete_snapshot(app, name)
+    if settings.as_json:
+        print_json({"app": app, "name": name, "bytes_freed": freed})
+    note(settings, f"deleted snapshot {name} of {app}: {size(freed)} freed")
+
+
+def _document(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot without its list of files and its plan."""
+    return {
+        "app": snapshot.app,
+        "name": snapshot.name,
+        "created_at": snapshot.created_at,
+        "deployment": snapshot.deployment,
+        "kind": snapshot.kind,
+        "size": snapshot.size,
+        "bytes_new": snapshot.bytes_new,
+        "queries": {
+            name: {
+                "batch": query.batch,
+                "committed_at": query.committed_at,
+                "in_flight": query.in_flight,
+                "watermark_ms": query.watermark_ms,
+                "state_rows": query.state_rows,
+                "files": len(query.files),
+            }
+            for name, query in snapshot.queries.items()
+        },
+    }
+
+
+def _batches(snapshot: Snapshot) -> str:
+    if len(snapshot.queries) == 1:
+        return str(next(iter(snapshot.queries.values())).batch)
+    return ", ".join(f"{name} {query.batch}" for name, query in sorted(snapshot.queries.items()))

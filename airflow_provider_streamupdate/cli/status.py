@@ -1,0 +1,266 @@
+"""Commands that only look: list, status, log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .failure import FAILED
+from .output import ago, moment, number, print_facts, print_json, print_table, redacted
+from .settings import Settings, pass_settings, shared
+
+if TYPE_CHECKING:
+    from ..control.client import AppStatus, StreamUpdateClient
+    from ..state.application import Application
+    from ..state.deployment import QueryStatus, Status
+    from ..state.plan import AppPlan
+    from ..state.update import UpdateRecord
+
+
+@click.command("list", short_help="List the apps.")
+@shared
+@click.pass_context
+def list_apps(ctx: click.Context) -> None:
+    """List all apps under the root, one a line.
+
+    BATCH is the last committed batch, ROWS/S what its queries process, STATE ROWS what their stages hold, HEARTBEAT
+    how long ago the driver was heard of. An app whose files cannot be read is listed as unreadable, and the exit code
+    is 1.
+
+    \b
+    Example:
+      streamupdate list --root /data/streams
+    """
+    from ..state.errors import StreamUpdateError
+
+    settings = ctx.ensure_object(Settings)
+    client = settings.client()
+    found: list[tuple[str, AppStatus | StreamUpdateError]] = []
+    for app in client.apps():
+        try:
+            found.append((app, client.status(app)))
+        except StreamUpdateError as error:
+            found.append((app, error))
+    broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
+    if settings.as_json:
+        print_json([_summary(app, status) for app, status in found])
+    else:
+        print_table(
+            ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
+            (_row(app, status) for app, status in found),
+            right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
+        )
+        if not found:
+            click.echo(f"no apps under {settings.root}", err=True)
+        for app, problem in broken:
+            click.echo(f"Error: {app}: {problem}", err=True)
+    if broken:
+        ctx.exit(FAILED)
+
+
+@click.command(short_help="Show everything about an app.")
+@click.argument("app")
+@shared
+@pass_settings
+def status(settings: Settings, app: str) -> None:
+    """Show the current deployment of APP, its queries and stages, an update under way, and all its deployments.
+
+    \b
+    Example:
+      streamupdate status flight-windows
+    """
+    client = settings.client()
+    found = client.status(app)
+    made = client.registry.app(app).plan(found.current.deployment) if found.current else None
+    if settings.as_json:
+        print_json(_document(client, found, made))
+        return
+    print_facts(_facts(client, found))
+    if found.status and found.status.queries:
+        click.echo()
+        _print_queries(found.status, made)
+    click.echo()
+    print_table(
+        ("DEPLOYMENT", "STATE", "SUBMITTED", "PARENT", "FROM SNAPSHOT", "UPDATE"),
+        (
+            (d["deployment"], d["state"], moment(d["submitted_at"]), d["parent"], d["from_snapshot"], d["update"])
+            for d in _deployments(client, app)
+        ),
+    )
+
+
+@click.command(short_help="Show the end of a driver's log.")
+@click.argument("app")
+@click.option("--deployment", metavar="ID", help="Whose driver (else the current deployment's).")
+@click.option("-n", "--lines", type=click.IntRange(min=1), default=30, show_default=True, help="How many lines.")
+@shared
+@pass_settings
+def log(settings: Settings, app: str, deployment: str | None, lines: int) -> None:
+    """Show the last lines of the driver log of APP's current deployment, started last on this machine.
+
+    \b
+    Example:
+      streamupdate log flight-windows -n 100
+    """
+    from ..state.errors import NotRunningError
+
+    client = settings.client()
+    found = client.status(app)
+    if deployment is None:
+        if found.current is None:
+            raise NotRunningError(f"app {app} has no current deployment, so it has no driver log")
+        deployment = found.current.deployment
+    client.deployment_state(app, deployment)  # NotFoundError for an unknown one
+    path, text = client.driver_log(app, deployment), client.log_tail(app, deployment, lines)
+    if settings.as_json:
+        print_json({"app": app, "deployment": deployment, "path": path, "lines": text.splitlines()})
+    else:
+        click.echo(text)
+
+
+def _row(app: str, found: AppStatus | Exception) -> tuple[Any, ...]:
+    if isinstance(found, Exception):
+        return app, "unreadable", *(None,) * 6
+    current, status = found.current, found.status
+    return (
+        app,
+        found.state,
+        current.deployment if current else None,
+        current.epoch if current else None,
+        _batches(status),
+        number(_total(q.processed_rows_per_second for q in status.queries.values())) if status else None,
+        number(_total(n for q in status.queries.values() for n in q.state_rows.values())) if status else None,
+        ago(status.heartbeat_at) if status else None,
+    )
+
+
+def _summary(app: str, found: AppStatus | Exception) -> dict[str, Any]:
+    if isinstance(found, Exception):
+        return {"app": app, "state": "unreadable", "error": {"type": type(found).__name__, "message": str(found)}}
+    status = found.status
+    return {
+        "app": app,
+        "state": found.state,
+        "deployment": found.current.deployment if found.current else None,
+        "epoch": found.current.epoch if found.current else None,
+        "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
+        "rows_per_second": _total(q.processed_rows_per_second for q in status.queries.values()) if status else None,
+        "state_rows": _total(n for q in status.queries.values() for n in q.state_rows.values()) if status else None,
+        "heartbeat_at": status.heartbeat_at if status else None,
+        "updating_to": found.update.new if found.update else None,
+    }
+
+
+def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
+    from ..state.serde import to_dict
+
+    document: dict[str, Any] = to_dict(found)
+    if found.spec:
+        for part in ("params", "conf", "env_vars"):
+            document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
+    current = found.current.deployment if found.current else None
+    document["driver_log"] = client.driver_log(found.app, current) if current else None
+    document["plan"] = to_dict(made)
+    document["deployments"] = list(_deployments(client, found.app))
+    return document
+
+
+def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
+    facts: dict[str, Any] = {"app": found.app, "state": found.state}
+    status, spec, current = found.status, found.spec, found.current
+    if current and spec:
+        promoted = "promoted" if current.promoted else "not promoted"
+        facts["deployment"] = f"{current.deployment} (epoch {current.epoch}, {promoted})"
+        facts["submitted"] = moment(spec.submitted_at)
+        facts["from snapshot"] = spec.from_snapshot
+        facts["took over from"] = spec.parent
+        facts |= _application(spec.application)
+        facts["digest"] = spec.digest[:12]
+    if status:
+        facts["heartbeat"] = f"{ago(status.heartbeat_at)}, process {status.pid} on {status.host}"
+        facts["started"] = moment(status.started_at)
+        facts["Spark"] = " ".join(filter(None, (status.spark_version, status.spark_app_id)))
+        facts["Spark UI"] = status.spark_ui
+        facts["reason"] = status.reason
+        facts["error"] = status.error
+    facts["driver log"] = client.driver_log(found.app, current.deployment) if current else None
+    if found.update:
+        snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
+        since = moment(found.update.started_at)
+        facts["update"] = f"to {found.update.new} is under way since {since}: {found.update.step}{snapshot}"
+    return facts
+
+
+def _application(application: Application) -> dict[str, str]:
+    groups = (
+        ("parameters", redacted(application.params)),
+        ("conf", redacted(application.conf)),
+        ("environment", redacted(application.env_vars)),
+    )
+    facts = {name: "\n".join(f"{key}={value}" for key, value in sorted(group.items())) for name, group in groups}
+    return {"application": application.file, "master": application.master or "", **facts}
+
+
+def _print_queries(status: Status, made: AppPlan | None) -> None:
+    print_table(
+        ("QUERY", "BATCH", "COMMITTED", "ROWS/S IN", "ROWS/S DONE", "BATCH TIME", "LAG", "WATERMARK", "DOES"),
+        (
+            (
+                name,
+                q.batch if q.batch >= 0 else None,
+                ago(q.last_commit_at),
+                number(q.input_rows_per_second),
+                number(q.processed_rows_per_second),
+                f"{q.batch_seconds:.1f} s" if q.batch_seconds is not None else None,
+                f"{q.lag:.0f} rows" if q.lag is not None else None,
+                q.watermark,
+                "wait for data" if q.idle else "run" if q.active else "nothing: stopped",
+            )
+            for name, q in sorted(status.queries.items())
+        ),
+        right=("BATCH", "ROWS/S IN", "ROWS/S DONE", "BATCH TIME", "LAG"),
+    )
+    stages = list(_stages(status, made))
+    if stages:
+        click.echo()
+        print_table(("STAGE", "KIND", "OPERATOR", "STATE ROWS"), stages, right=("OPERATOR", "STATE ROWS"))
+
+
+def _stages(status: Status, made: AppPlan | None) -> Iterator[tuple[Any, ...]]:
+    for name, query in sorted(status.queries.items()):
+        planned = made.query(name) if made else None
+        for stage in planned.stages if planned else ():
+            yield f"{name}/{stage.name}", stage.kind, stage.operator_id, number(query.state_rows.get(stage.name))
+
+
+def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any]]:
+    updates = {record.new: record for record in client.registry.app(app).updates()}
+    for spec in client.deployments(app):
+        yield {
+            "deployment": spec.deployment,
+            "state": client.deployment_state(app, spec.deployment),
+            "submitted_at": spec.submitted_at,
+            "parent": spec.parent,
+            "from_snapshot": spec.from_snapshot,
+            "digest": spec.digest,
+            "update": _outcome(updates.get(spec.deployment)),
+        }
+
+
+def _outcome(record: UpdateRecord | None) -> str | None:
+    return None if record is None else record.outcome or f"under way ({record.step})"
+
+
+def _batches(status: Status | None) -> str | None:
+    queries: dict[str, QueryStatus] = status.queries if status else {}
+    if len(queries) == 1:
+        batch = next(iter(queries.values())).batch
+        return str(batch) if batch >= 0 else None
+    return ", ".join(f"{name} {query.batch}" for name, query in sorted(queries.items())) or None
+
+
+def _total(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,200 @@
+"""Commands that bring in a new version: plan, check, update, rollback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .application import application_options
+from .failure import FAILED, USAGE, Failure
+from .output import print_facts, print_json, print_table, print_wrapped, report_document
+from .progress import note, progress
+from .settings import Settings, pass_settings, shared
+from .values import Duration
+
+if TYPE_CHECKING:
+    from ..state.application import Application
+    from ..state.plan import AppPlan, StagePlan
+    from ..state.report import CompatibilityReport
+
+
+@click.command(short_help="Show what an application file's queries are made of.")
+@application_options
+@shared
+@pass_settings
+def plan(settings: Settings, application: Application) -> None:
+    """Start a driver that plans APP_FILE and starts nothing (15-30 s); show its queries, stages, sources and sinks.
+
+    \b
+    Example:
+      streamupdate plan flight_windows/v2.py --set input=/data/in --set output=/data/out
+    """
+    client = settings.client()
+    with progress(f"planning {application.file}", "nothing was started"):
+        made = client.plan(application)
+    if settings.as_json:
+        print_json(made)
+    else:
+        _print_plan(made)
+
+
+@click.command(short_help="Say whether a new version can continue from saved state.")
+@application_options
+@click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
+@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
+@shared
+@click.pass_context
+def check(
+    ctx: click.Context, application: Application, snapshot: str | None, agree: tuple[str, ...], markdown: bool
+) -> None:
+    """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
+
+    Every stage, source and sink gets a verdict. When none stands in the way, the state is restored into a scratch
+    folder and Spark itself checks it. The running app is not touched.
+
+    Exit code: 0 compatible, 1 not compatible, 2 wrong usage or unreadable input, so that no verdict could be given.
+
+    \b
+    Examples:
+      streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
+      streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
+    """
+    from ..state.errors import StreamUpdateError
+    from ..state.names import check_name
+
+    settings = ctx.ensure_object(Settings)
+    if markdown and settings.as_json:
+        raise click.UsageError("--markdown and --json exclude each other")
+    if snapshot is not None:
+        check_name("snapshot", snapshot)
+    against = f"snapshot {snapshot}" if snapshot else "the current deployment"
+    try:
+        with progress(f"checking {application.file} against {against}", "nothing was changed"):
+            report = settings.client().check(application, snapshot=snapshot, agree=agree)
+    except StreamUpdateError as error:
+        raise Failure.of(error, USAGE) from error
+    if settings.as_json:
+        print_json(report_document(report))
+    elif markdown:
+        click.echo(report.to_markdown(), nl=False)
+    else:
+        _print_report(report)
+    ctx.exit(0 if report.compatible else FAILED)
+
+
+@click.command(short_help="Replace a running app by its next version, with its state.")
+@application_options
+@click.option("--deployment", metavar="ID", help="Id of the new deployment, never used before (else from its digest).")
+@click.option(
+    "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."
+)
+@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
+@shared
+@pass_settings
+def update(
+    settings: Settings,
+    application: Application,
+    deployment: str | None,
+    snapshot: str | None,
+    agree: tuple[str, ...],
+    drain_timeout: float,
+    timeout: float,
+) -> None:
+    """Update the running app that APP_FILE defines: plan, check, snapshot with cancel, submit from it, verify, promote.
+
+    An incompatible version is refused while the old one goes on running. When the new version fails after the old one
+    was stopped, the old one is started again where it was stopped, and the command fails. After a crash or Ctrl-C run
+    the same command again: it continues the update.
+
+    \b
+    Example:
+      streamupdate update flight_windows/v2.py --set input=/data/in --set output=/data/out
+    """
+    from ..state.names import check_name
+
+    if deployment is not None:
+        check_name("deployment", deployment)
+    if snapshot is not None:
+        check_name("snapshot", snapshot)
+    client = settings.client()
+    interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
+    with progress(f"updating to {application.file}", interrupted) as report:
+        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report)
+    if settings.as_json:
+        print_json(record)
+    paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
+    note(settings, f"{record.app} runs as deployment {record.new}, in place of {record.old}{paused}")
+
+
+@click.command(short_help="Go back to the deployment before.")
+@click.argument("app")
+@click.option("--deployment", metavar="ID", help="The deployment to go back from (else the current one).")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
+@shared
+@pass_settings
+def rollback(settings: Settings, app: str, deployment: str | None, timeout: float) -> None:
+    """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
+
+    What the stopped deployment wrote stays written: the batches that downstream has seen are named. Ends an update
+    that was interrupted, too.
+
+    \b
+    Example:
+      streamupdate rollback flight-windows
+    """
+    client = settings.client()
+    with progress(f"rolling {app} back", "run the same command again to complete the rollback") as report:
+        deployed = client.rollback(app, deployment, timeout, report)
+    if settings.as_json:
+        print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
+    elif deployed is None:
+        note(settings, f"{app} was never stopped; there was nothing to go back from")
+    else:
+        note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
+
+
+def _print_report(report: CompatibilityReport) -> None:
+    print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
+    click.echo()
+    print_wrapped(
+        ("THING", "NAME", "VERDICT", "AGREEMENT", "REASON"),
+        (
+            (i.thing, i.name, i.verdict, ("agreed" if i.agreed else "needed") if i.needs_agreement else None, i.reason)
+            for i in report.items
+        ),
+    )
+    if report.problems:
+        click.echo("\nIn the way:")
+        for problem in report.problems:
+            click.echo(f"  {problem}")
+
+
+def _print_plan(made: AppPlan) -> None:
+    print_facts({"app": made.app, "Spark": made.spark_version})
+    for query in made.queries:
+        click.echo()
+        print_facts(
+            {
+                "query": query.name,
+                "output mode": query.output_mode,
+                "sink": query.sink.format,
+                "sources": "\n".join(" ".join(filter(None, (s.name, s.format, s.location))) for s in query.sources),
+                "watermarks": "\n".join(query.watermarks),
+            }
+        )
+        print_table(("STAGE", "KIND", "OPERATOR", "DEFINITION"), (_stage(s) for s in query.stages))
+    for warning in made.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _stage(stage: StagePlan) -> tuple[Any, ...]:
+    parts = (f"{key}: {_text(value)}" for key, value in sorted(stage.definition.items()))
+    return stage.name, stage.kind, stage.operator_id, "; ".join(parts)
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

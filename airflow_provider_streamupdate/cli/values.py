@@ -1,0 +1,60 @@
+"""Kinds of option values: durations and key=value pairs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", re.IGNORECASE)
+
+
+class Duration(click.ParamType):
+    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; more than none."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = _seconds(str(value).strip())
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration; give seconds (90), 1h30m or ISO 8601 (PT1H30M)", param, ctx)
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{value!r} must be longer than nothing, and finite", param, ctx)
+        return seconds
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    import pendulum  # slow to import
+
+    short = _SHORT.fullmatch(text)
+    if text and short:
+        days, hours, minutes = (int(part or 0) for part in short.groups()[:3])
+        whole = pendulum.duration(days=days, hours=hours, minutes=minutes)
+        return whole.total_seconds() + float(short[4] or 0)
+    try:
+        parsed = pendulum.parse(text)
+    except (ValueError, OverflowError):
+        return None
+    return parsed.total_seconds() if isinstance(parsed, pendulum.Duration) else None
+
+
+class KeyValue(click.ParamType):
+    """``key=value`` as a pair; the value may hold further ``=``."""
+
+    name = "key=value"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, separator, text = str(value).partition("=")
+        if not separator or not key.strip():
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return key.strip(), text
