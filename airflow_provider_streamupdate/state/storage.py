@@ -106,7 +106,11 @@ class Folder:
                 else:
                     self.fs.invalidate_cache(self.path(relative))
                     found = [p.rstrip("/").rsplit("/", 1)[-1] for p in self.fs.ls(self.path(relative), detail=False)]
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
+                return []
+            except NotADirectoryError:
+                if not relative:  # this very folder is a file, or lies below one
+                    raise
                 return []
         return sorted(n for n in found if n and not n.startswith("."))
 
