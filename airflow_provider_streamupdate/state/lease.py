@@ -41,7 +41,9 @@ def read(folder: Folder) -> Lease | None:
         return None
     path = f"lease/{max(numbers)}.json"
     text = folder.read(path)
-    return from_json(text, Lease, folder.path(path)) if text is not None else None
+    if text is None:
+        return read(folder)  # removed since it was listed, because a newer one is there
+    return from_json(text, Lease, folder.path(path))
 
 
 def acquire(folder: Folder, owner: str, seconds: float = DEFAULT_SECONDS) -> Lease:
@@ -63,6 +65,11 @@ def acquire(folder: Folder, owner: str, seconds: float = DEFAULT_SECONDS) -> Lea
     lease = Lease(number=number, owner=owner, token=uuid.uuid4().hex, expires_at=_in(seconds))
     if not folder.create(f"lease/{number}.json", to_json(lease)):
         return acquire(folder, owner, seconds)  # somebody was faster: look again
+    newest = read(folder)
+    if newest is None or newest.token != lease.token:
+        # The number was free only because its holder had gone and a later one had removed it: it counts for nothing.
+        folder.remove(f"lease/{number}.json")
+        return acquire(folder, owner, seconds)
     if number > 1:
         folder.remove(f"lease/{number - 1}.json")
     return lease

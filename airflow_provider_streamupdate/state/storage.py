@@ -196,9 +196,11 @@ class Folder:
     def _errors(self, verb: str, relative: str) -> Iterator[None]:
         try:
             yield
-        except (StorageError, FileNotFoundError):
+        except StorageError:
             raise
         except Exception as error:  # every fsspec back end has its own exceptions
+            if isinstance(error, FileNotFoundError) and verb not in ("write", "create"):
+                raise  # what a caller may ask for; no folder to write to is a fault of the root
             raise StorageError(
                 f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
                 "check that the root exists, can be reached and is writable for this user"
