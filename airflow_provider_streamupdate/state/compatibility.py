@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from .errors import InvalidInputError
-from .plan import RESTORABLE_KINDS, AppPlan, QueryPlan, SourcePlan, StagePlan
+from .plan import PYTHON, RESTORABLE_KINDS, UNKNOWN, AppPlan, QueryPlan, SourcePlan, StagePlan
 from .report import CARRIED, EMPTY, IGNORED, REFUSED, CompatibilityReport, ReportItem
 
 
@@ -97,6 +97,8 @@ def _stage(name: str, old: StagePlan, new: StagePlan) -> ReportItem:
                 name,
                 _changed(part, before, after) + "; give the changed stage another name to start it empty",
             )
+    if vague := _not_compared(new):
+        return _refused("stage", name, vague)
     if difference := _schema_difference(old, new):
         return _refused("stage", name, difference)
     moved = "" if old.operator_id == new.operator_id else f", moved from {old.operator_id} to {new.operator_id}"
@@ -106,6 +108,19 @@ def _stage(name: str, old: StagePlan, new: StagePlan) -> ReportItem:
         verdict=CARRIED,
         reason=f"same {new.kind} (operator {new.operator_id}{moved})",
     )
+
+
+def _not_compared(stage: StagePlan) -> str | None:
+    """Equal texts say nothing about what the texts leave out."""
+    for part, value in sorted(stage.definition.items()):
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if PYTHON in str(text):
+                return (
+                    f"{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions"
+                )
+            if str(text).startswith(UNKNOWN):
+                return f"{part} could not be traced to the source ({text})"
+    return None
 
 
 def _schema_difference(old: StagePlan, new: StagePlan) -> str | None:

@@ -13,9 +13,9 @@ class StreamUpdateError(Exception):
 
 
 def describe(error: BaseException) -> str:
-    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack trace."""
+    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack traces."""
     text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
-    for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ==="):
+    for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ===", "\n\tat "):
         text = text.split(rest)[0]
     return text[:4000]
 

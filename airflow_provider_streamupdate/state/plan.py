@@ -10,6 +10,11 @@ import attrs
 RESTORABLE_KINDS = ("aggregate", "deduplicate", "transform-with-state")
 
 
+# Marks in the texts of a definition for what the planner could not compare.
+UNKNOWN = "?"  # a column that could not be traced to its source
+PYTHON = "python:"  # a Python function: its name is known, its code is not
+
+
 @attrs.frozen(kw_only=True)
 class StateSchema:
     """One column family of a state store: its key and value rows as Spark's JSON types."""

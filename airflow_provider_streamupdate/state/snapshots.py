@@ -26,7 +26,7 @@ from .storage import Folder
 
 Progress = Callable[[str], None]
 COPIES_AT_ONCE = 8
-ABANDONED_SECONDS = 3600.0  # an export that has not ended for so long is not running any more
+ABANDONED_SECONDS = 86400.0  # an export that has not ended for so long is not running any more
 
 
 class SnapshotStore:
@@ -119,9 +119,9 @@ class SnapshotStore:
         return len(files)
 
     def delete(self, name: str) -> int:
-        """Remove a snapshot and the bytes only it held; the bytes freed. The caller holds the lease.
+        """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.
         InUseError for the app's last snapshot and for one a deployment that may run again started from."""
-        snapshot = self.get(name)
+        self.get(name)
         others = [s for s in self.all() if s.name != name]
         if not others:
             raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
@@ -130,7 +130,7 @@ class SnapshotStore:
                 f"snapshot {name} of {self.app.name} is in use: {'; '.join(users)}; delete it after the next update"
             )
         self.folder.remove(_manifest(name))
-        freed = self._collect(snapshot, others)
+        freed = self._collect(others)
         self.folder.remove(f"snapshots/{name}")
         return freed
 
@@ -193,17 +193,17 @@ class SnapshotStore:
             return f"{query}/{file.path} ({file.object}) has another checksum"
         return None
 
-    def _collect(self, gone: Snapshot, others: list[Snapshot]) -> int:
+    def _collect(self, kept: list[Snapshot]) -> int:
+        """Remove every object that no snapshot needs, those that an export or a deletion left behind too; the bytes."""
         if any(self._exporting(name) for name in self.folder.names("snapshots")):
-            return 0  # an export may be referring to these very objects; a later delete collects them
-        needed = {f.object for s in others for q in s.queries.values() for f in q.files}
-        needed_exports = {name.split("/")[1] for name in needed}
+            return 0  # an export may be writing or referring to these very objects; a later delete collects them
+        needed = {f.object for s in kept for q in s.queries.values() for f in q.files}
         freed = 0
-        for file in {f.object: f for q in gone.queries.values() for f in q.files}.values():
-            if file.object not in needed:
-                self.folder.remove(file.object)
-                freed += file.size
-        for export in {f.object.split("/")[1] for q in gone.queries.values() for f in q.files} - needed_exports:
+        for path in self.folder.files("objects"):
+            if f"objects/{path}" not in needed:
+                freed += self.folder.size(f"objects/{path}")
+                self.folder.remove(f"objects/{path}")
+        for export in set(self.folder.names("objects")) - {name.split("/")[1] for name in needed}:
             self.folder.remove(f"objects/{export}")
         return freed
 

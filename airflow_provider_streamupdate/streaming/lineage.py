@@ -11,10 +11,8 @@ import hashlib
 import json
 from typing import Any
 
+from ..state.plan import PYTHON, UNKNOWN
 from .tree import Node, parse
-
-UNKNOWN = "?"  # marks what cannot be traced
-PYTHON = "python:"  # marks a Python function, whose code is not compared
 
 _NOISE = frozenset(
     {"exprId", "qualifier", "resultId", "metadata", "explicitMetadata", "nonInheritableMetadataKeys", "evalContext",

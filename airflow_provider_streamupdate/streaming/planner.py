@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.errors import ApplicationError
-from ..state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
+from ..state.plan import UNKNOWN, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
 from . import spark_internals
-from .lineage import UNKNOWN, Lineage, aggregates, watermarks
+from .lineage import Lineage, aggregates, watermarks
 from .schema_file import read_schemas
 from .stage import stage_names
 from .tree import STATEFUL, Node, parse
