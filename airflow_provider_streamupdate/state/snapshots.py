@@ -122,15 +122,14 @@ class SnapshotStore:
         """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.
         InUseError for the app's last snapshot and for one a deployment that may run again started from."""
         self.get(name)
-        others = [s for s in self.all() if s.name != name]
-        if not others:
+        if len(self.all()) == 1:
             raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
         if users := self.users(name):
             raise InUseError(
                 f"snapshot {name} of {self.app.name} is in use: {'; '.join(users)}; delete it after the next update"
             )
         self.folder.remove(_manifest(name))
-        freed = self._collect(others)
+        freed = self._collect()
         self.folder.remove(f"snapshots/{name}")
         return freed
 
@@ -193,17 +192,22 @@ class SnapshotStore:
             return f"{query}/{file.path} ({file.object}) has another checksum"
         return None
 
-    def _collect(self, kept: list[Snapshot]) -> int:
-        """Remove every object that no snapshot needs, those that an export or a deletion left behind too; the bytes."""
+    def _collect(self) -> int:
+        """Remove every object that no snapshot needs, those that a crash left behind too; the bytes freed.
+
+        The order counts: an export that wrote one of the listed objects, or read a manifest that is gone now, either
+        still has its marker when that is looked for, or its manifest is read afterwards.
+        """
+        found = [f"objects/{path}" for path in self.folder.files("objects")]
         if any(self._exporting(name) for name in self.folder.names("snapshots")):
-            return 0  # an export may be writing or referring to these very objects; a later delete collects them
-        needed = {f.object for s in kept for q in s.queries.values() for f in q.files}
+            return 0  # a later delete collects them
+        needed = {f.object for s in self.all() for q in s.queries.values() for f in q.files}
         freed = 0
-        for path in self.folder.files("objects"):
-            if f"objects/{path}" not in needed:
-                freed += self.folder.size(f"objects/{path}")
-                self.folder.remove(f"objects/{path}")
-        for export in set(self.folder.names("objects")) - {name.split("/")[1] for name in needed}:
+        for name in found:
+            if name not in needed:
+                freed += self.folder.size(name)
+                self.folder.remove(name)
+        for export in {n.split("/")[1] for n in found} - {n.split("/")[1] for n in needed}:
             self.folder.remove(f"objects/{export}")
         return freed
 
