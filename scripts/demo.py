@@ -45,7 +45,7 @@ MARKER = ".streamupdate-demo"  # says that a folder is the demo's own and may be
 LIMIT = 540.0  # seconds the demo may take, without ending what it started
 UPDATE_AFTER = 120  # files that have arrived when the update begins
 # seconds between two files: until the update, during it, and when it is over
-GAP_BEFORE, GAP_DURING, GAP_AFTER = 0.35, 1.1, 0.1
+GAP_BEFORE, GAP_DURING, GAP_AFTER = 0.35, 1.5, 0.1
 
 
 class DemoError(Exception):
@@ -118,9 +118,7 @@ class Demo:
 
     def submit_v1(self) -> None:
         application = Application(file=str(APPS / "v1.py"), params=self.params, master="local[2]")
-        deployed = self.client.submit(application, deployment="v1", timeout=180, progress=self.say)
-        if deployed.app != APP:
-            raise DemoError(f"{application.file} defines app {deployed.app}, not {APP}")
+        self.client.submit(application, deployment="v1", timeout=180, progress=self.say, app=APP)
 
     def arrived(self, replay: Replay, count: int) -> bool:
         if replay.error is not None:

@@ -24,9 +24,10 @@ def files_of_snapshot(snapshot: QuerySnapshot, read: Read) -> list[str]:
 
 def processed_files(paths: Iterable[str], read: Read, batch: int) -> list[str]:
     """The same for `paths` of a checkpoint (``offsets/7``, ``sources/0/7`` ...) with one source."""
-    _version, _metadata, offset = read(f"offsets/{batch}").decode().split("\n")
-    # The source numbers its own batches: a batch of the query without new files has none.
-    last = json.loads(offset)["logOffset"]
+    _version, _metadata, *offsets = read(f"offsets/{batch}").decode().split("\n")
+    # A query has a line for each use of the source. The source numbers its own batches: a batch of the query without
+    # new files has none.
+    last = max(json.loads(offset)["logOffset"] for offset in offsets)
     entries: dict[str, tuple[int, int]] = {}
     for path in paths:
         if path.startswith("sources/0/") and not PurePosixPath(path).name.startswith("."):

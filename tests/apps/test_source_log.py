@@ -17,7 +17,9 @@ def entries(*files: tuple[str, int]) -> bytes:
 
 
 def offsets(log_offset: int) -> bytes:
-    return f'v1\n{{"batchWatermarkMs":0}}\n{{"logOffset":{log_offset}}}'.encode()
+    """As Spark writes them for a query that uses its source twice."""
+    line = json.dumps({"logOffset": log_offset})
+    return f'v1\n{{"batchWatermarkMs":0}}\n{line}\n{line}'.encode()
 
 
 def test_only_files_of_committed_batches_count():
