@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.health import assess
+from airflow_provider_streamupdate.state.deployment import FINAL_STATES, QueryStatus
+from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, Snapshot
+
+from .builders import app_plan, status
+
+GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
+
+
+def baseline(**changes: Any) -> Snapshot:
+    query = QuerySnapshot(batch=9, query_id="id", files=(), state_rows={"daily": 100}, lag=10.0)
+    return Snapshot(
+        name="s1",
+        app="flights",
+        deployment="v1",
+        created_at="",
+        kind="live",
+        plan=app_plan(),
+        queries={"windows": attrs.evolve(query, **changes)},
+    )
+
+
+def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2) -> tuple[str, ...]:
+    health = assess("v2", "running", status(queries={"windows": query}), before, batches)
+    assert health.healthy == (not health.reasons) and not health.failed
+    return health.reasons
+
+
+def test_well() -> None:
+    assert reasons(GOOD) == () and reasons(GOOD, baseline()) == ()
+
+
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+def test_what_has_ended_can_never_become_healthy(state: str) -> None:
+    health = assess("v2", state, status(state, error="ValueError: boom"))
+    assert health.failed and not health.healthy
+    assert health.reasons == (f"deployment v2 is {state}: ValueError: boom",)
+
+
+@pytest.mark.parametrize("state", ["starting", "restoring", "suspended", "new"])
+def test_what_does_not_run_yet_may_become_healthy(state: str) -> None:
+    health = assess("v2", state, None)
+    assert not health.healthy and not health.failed and health.reasons == (f"deployment v2 is {state}",)
+
+
+def test_no_query_has_reported() -> None:
+    assert assess("v2", "running", status(queries={})).reasons == ("no query has reported yet",)
+
+
+@pytest.mark.parametrize(
+    ("first", "batch", "idle", "well"),
+    [
+        (None, 9, False, False),
+        (None, 9, True, False),  # waits for data, yet has not shown that it can commit
+        (10, 10, False, False),
+        (10, 10, True, True),
+        (10, 11, False, True),
+    ],
+)
+def test_batches_count_from_the_start_of_this_driver(first: int | None, batch: int, idle: bool, well: bool) -> None:
+    found = reasons(attrs.evolve(GOOD, first_batch=first, batch=batch, idle=idle))
+    assert (found == ()) is well
+    assert well or "of 2 batches since its start" in found[0]
+
+
+def test_a_stopped_query_is_told() -> None:
+    assert reasons(attrs.evolve(GOOD, active=False)) == ("query windows has stopped",)
+
+
+def test_lag_must_come_back_to_where_it_was() -> None:
+    assert reasons(attrs.evolve(GOOD, lag=15.0), baseline()) == ()
+    assert reasons(attrs.evolve(GOOD, lag=16.0), baseline()) == ("query windows is 16 rows behind; it was 10",)
+    busy = attrs.evolve(GOOD, lag=60.0, input_rows_per_second=100.0, batch_seconds=0.5)
+    assert reasons(busy, baseline()) == (), "one batch's worth of rows is always on its way"
+    assert reasons(attrs.evolve(GOOD, lag=None), baseline()) == ()
+
+
+def test_state_that_did_not_arrive_is_told() -> None:
+    lost = attrs.evolve(GOOD, state_rows={"daily": 9})
+    assert reasons(lost, baseline()) == ("stage windows/daily holds 9 rows; it held 100",)
+    assert reasons(attrs.evolve(GOOD, state_rows={"daily": 10}), baseline()) == ()
+    assert reasons(attrs.evolve(GOOD, state_rows={"hourly": 0}), baseline()) == (), "a removed stage is no loss here"
