@@ -10,6 +10,7 @@ from .application import application_options
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
+from .snapshots import need_snapshot
 from .values import Duration
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def submit(
 
     if deployment is not None:
         check_name("deployment", deployment)
-    if snapshot is not None:
-        check_name("snapshot", snapshot)
     client = settings.client()
+    if snapshot is not None:
+        need_snapshot(client, snapshot)
+    client.registry.folder.check_writable()  # before the plan, which takes its time
     interrupted = "a driver that was started goes on (streamupdate list shows it; cancel ends it)"
     app: str | None = None
     with progress(f"planning {application.file}", interrupted) as report:

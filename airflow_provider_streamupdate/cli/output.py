@@ -89,9 +89,10 @@ def console() -> Console:
 
 
 def _cell(value: Any) -> Text:
+    import rich.text  # as plain text: square brackets are no markup
 
     text = NOTHING if value is None or value == "" else str(value)
-    return Text(text, style=_COLOURS.get(text, ""))
+    return rich.text.Text(text, style=_COLOURS.get(text, ""))
 
 
 def size(count: int) -> str:

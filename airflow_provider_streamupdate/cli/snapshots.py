@@ -12,6 +12,7 @@ from .settings import Settings, pass_settings, shared
 from .values import Duration
 
 if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
     from ..state.snapshot import Snapshot
 
 
@@ -104,6 +105,18 @@ def delete(settings: Settings, app: str, name: str) -> None:
     if settings.as_json:
         print_json({"app": app, "name": name, "bytes_freed": freed})
     note(settings, f"deleted snapshot {name} of {app}: {size(freed)} freed")
+
+
+def need_snapshot(client: StreamUpdateClient, name: str) -> None:
+    """InvalidInputError or NotFoundError for a name no app has a snapshot of, before a driver is started to find the
+    app's name out."""
+    from ..state.errors import NotFoundError
+    from ..state.names import check_name
+    from ..state.snapshots import SnapshotStore
+
+    check_name("snapshot", name)
+    if not any(SnapshotStore(client.registry.app(app)).exists(name) for app in client.apps()):
+        raise NotFoundError(f"no app under {client.root} has a snapshot {name!r}; see list-snapshots")
 
 
 def _document(snapshot: Snapshot) -> dict[str, Any]:

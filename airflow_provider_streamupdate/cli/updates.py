@@ -11,6 +11,7 @@ from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, print_wrapped, report_document
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
+from .snapshots import need_snapshot
 from .values import Duration
 
 if TYPE_CHECKING:
@@ -62,17 +63,17 @@ def check(
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
     from ..state.errors import StreamUpdateError
-    from ..state.names import check_name
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
         raise click.UsageError("--markdown and --json exclude each other")
-    if snapshot is not None:
-        check_name("snapshot", snapshot)
     against = f"snapshot {snapshot}" if snapshot else "the current deployment"
     try:
+        client = settings.client()
+        if snapshot is not None:
+            need_snapshot(client, snapshot)
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
-            report = settings.client().check(application, snapshot=snapshot, agree=agree)
+            report = client.check(application, snapshot=snapshot, agree=agree)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     if settings.as_json:
@@ -118,9 +119,9 @@ def update(
 
     if deployment is not None:
         check_name("deployment", deployment)
-    if snapshot is not None:
-        check_name("snapshot", snapshot)
     client = settings.client()
+    if snapshot is not None:
+        need_snapshot(client, snapshot)
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
         record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report)

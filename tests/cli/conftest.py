@@ -1,0 +1,108 @@
+"""Run the command line as a user would; `site` adds a stand-in for Spark, so that drivers really start and end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+
+from airflow_provider_streamupdate.cli import main
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STANDIN = REPOSITORY / "tests" / "airflow" / "standin_spark_submit.py"
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test pulls the plug, and waiting for the disk would be most of their time."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STREAMUPDATE_ROOT", str(tmp_path / "root"))
+    monkeypatch.delenv("STREAMUPDATE_SPARK_SUBMIT", raising=False)
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    """Run a command; what it raised beyond SystemExit fails the test, so that no traceback reaches a user."""
+
+    def invoke(*args: str | Path) -> Result:
+        result = CliRunner().invoke(main, [str(a) for a in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+def document(result: Result) -> Any:
+    """The one JSON document on standard output."""
+    return json.loads(result.stdout)
+
+
+def table(result: Result) -> list[list[str]]:
+    """The words of each line."""
+    return [line.split() for line in result.stdout.splitlines() if line.strip()]
+
+
+@attrs.frozen
+class Site:
+    """An installation whose drivers are run by the stand-in."""
+
+    folder: Path
+    run: Run
+
+    def application(self, version: str = "v1", **constants: Any) -> Path:
+        """An application file for the stand-in (see there)."""
+        path = self.folder / f"{version}.py"
+        content = {"APP": "alarm", "VERSION": version, **constants}
+        path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
+        return path
+
+    @property
+    def client(self) -> StreamUpdateClient:
+        return StreamUpdateClient(str(self.folder / "root"))
+
+    def alive(self) -> list[str]:
+        """The deployments whose driver's processes live."""
+        client = self.client
+        return [s.deployment for s in client.deployments("alarm") if not client.drivers("alarm").gone(s.deployment)]
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """spark-submit and Java, as far as they are looked at."""
+    spark_submit = tmp_path / "spark" / "bin" / "spark-submit"
+    java = tmp_path / "java" / "bin" / "java"
+    for path, text in (
+        (spark_submit, f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "{STANDIN}" "$@"'),
+        (java, "echo 'openjdk version \"17.0.12\" 2024-07-16' >&2"),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", str(spark_submit))
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    return spark_submit
+
+
+@pytest.fixture
+def site(tmp_path: Path, run: Run, spark: Path) -> Iterator[Site]:
+    made = Site(tmp_path, run)
+    yield made
+    client = made.client
+    for app in client.apps():
+        for spec in client.deployments(app):
+            client.drivers(app).kill(spec.deployment)

@@ -1,0 +1,298 @@
+"""The commands that start and end drivers, with a stand-in for Spark (tests/airflow/standin_spark_submit.py)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.state import lease
+
+from .conftest import REPOSITORY, Site, document, table
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    return site
+
+
+# submit
+
+
+def test_submit_starts_a_driver_that_outlives_the_command(site: Site) -> None:
+    result = site.run("submit", site.application(), "--set", "input=/in", "--conf", "spark.x=1")
+    assert result.exit_code == 0, result.stderr
+    [spec] = site.client.deployments("alarm")
+    assert result.stdout == f"alarm runs as deployment {spec.deployment} (epoch 1)\n"
+    assert spec.application.params == {"input": "/in"} and spec.application.conf == {"spark.x": "1"}
+    assert spec.deployment == spec.digest[:8]
+    steps = result.stderr.splitlines()
+    assert steps[0].startswith("planning ") and steps[-1].endswith("is running")
+    assert site.alive() == [spec.deployment]
+
+
+def test_submit_as_json_says_what_runs_and_keeps_progress_off_standard_output(site: Site) -> None:
+    result = site.run("submit", site.application(), "--deployment", "v1", "--json")
+    assert document(result) == {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": False}
+    assert "driver started" in result.stderr
+
+
+def test_a_relative_application_file_is_found_from_where_the_command_runs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.application()
+    monkeypatch.chdir(site.folder)
+    assert site.run("submit", "v1.py").exit_code == 0
+
+
+def test_a_running_app_is_not_submitted_again(running: Site) -> None:
+    result = running.run("submit", running.application("v2"), "--json")
+    assert result.exit_code == 1
+    error = document(result)["error"]
+    assert error["type"] == "AlreadyRunningError" and "use update to replace it" in error["message"]
+    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
+
+
+def test_a_deployment_id_is_used_once(running: Site) -> None:
+    running.run("cancel", "alarm")
+    result = running.run("submit", running.application("v2"), "--deployment", "v1", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "AlreadyExistsError"
+
+
+def test_a_driver_that_dies_at_start_ends_with_its_last_lines(site: Site) -> None:
+    result = site.run("submit", site.application(FAIL="start"))
+    assert result.exit_code == 1
+    assert "the last words of a driver that dies at start" in result.stderr
+    assert site.alive() == []
+
+
+def test_a_file_whose_query_function_raises_is_told(site: Site) -> None:
+    for command in ("submit", "plan"):
+        result = site.run(command, site.application(FAIL="plan"), "--json")
+        assert result.exit_code == 1
+        assert document(result)["error"] == {
+            "type": "ApplicationError",
+            "message": "query events raised ValueError: no such column",
+        }
+    assert site.client.apps() == []
+
+
+def test_a_driver_that_does_not_come_up_in_time_is_told(site: Site) -> None:
+    result = site.run("submit", site.application(FAIL="never"), "--timeout", "0.5s", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "WaitTimeoutError"
+
+
+def test_submit_from_a_snapshot_continues_and_refuses_what_does_not_fit(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "s1", "--cancel").exit_code == 0
+    batch = running.client.snapshot("alarm", "s1").queries["events"].batch
+    refused = running.run(
+        "submit", running.application("v2", STAGES={"rooms": ["floor"]}), "--snapshot", "s1", "--json"
+    )
+    assert refused.exit_code == 1
+    assert document(refused)["error"]["type"] == "IncompatibleError"
+    assert document(refused)["report"]["compatible"] is False
+    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
+
+    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1").exit_code == 0
+    status = running.client.wait_healthy("alarm").status
+    assert status is not None and status.queries["events"].first_batch == batch + 1
+
+
+# snapshots of a running app
+
+
+def test_save_snapshot_of_a_running_app(running: Site) -> None:
+    result = running.run("save-snapshot", "alarm", "s1")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("saved snapshot s1 of alarm: ")
+    assert running.alive() == ["v1"]
+    again = running.run("save-snapshot", "alarm", "s1", "--json")
+    assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
+    assert running.run("verify-snapshot", "alarm", "s1").exit_code == 0
+
+
+def test_save_snapshot_with_cancel_ends_the_app(running: Site) -> None:
+    found = document(running.run("save-snapshot", "alarm", "s1", "--cancel", "--json"))
+    assert found["kind"] == "cancelled" and running.alive() == []
+    registry = running.client.registry.app("alarm")
+    committed = max(int(n) for n in registry.checkpoint("v1", "events").names("commits"))
+    assert found["queries"]["events"]["batch"] == committed
+
+
+# check and plan
+
+
+def test_check_against_the_running_deployment_and_a_snapshot(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "s1")
+    good = running.application("v2", STAGES={"extra": ["x"], "rooms": ["room"]})
+    for args, source in (((), "deployment v1"), (("--snapshot", "s1"), "snapshot s1")):
+        result = running.run("check", good, *args)
+        assert result.exit_code == 0, result.stderr
+        rows = table(result)
+        assert ["against", *source.split()] in rows and ["verdict", "compatible"] in rows
+        assert any(row[:3] == ["stage", "events/extra", "empty"] for row in rows)
+    assert running.alive() == ["v1"]
+
+
+def test_check_of_what_does_not_fit_is_1(running: Site) -> None:
+    bad = running.application("v2", STAGES={"rooms": ["floor"]})
+    result = running.run("check", bad)
+    assert result.exit_code == 1
+    assert "In the way:\n  stage events/rooms: keys changed from [room] to [floor]" in result.stdout
+    as_json = running.run("check", bad, "--json")
+    assert as_json.exit_code == 1
+    assert document(as_json)["compatible"] is False and len(document(as_json)["problems"]) == 1
+    markdown = running.run("check", bad, "--markdown")
+    assert markdown.exit_code == 1 and "| stage | events/rooms | refused |" in markdown.stdout
+    assert running.alive() == ["v1"]
+
+
+def test_check_with_an_agreed_loss(running: Site) -> None:
+    less = running.application("v2", STAGES={"other": ["room"]})
+    assert running.run("check", less).exit_code == 1
+    agreed = running.run("check", less, "--agree", "events/rooms")
+    assert agreed.exit_code == 0 and "agreed" in agreed.stdout
+
+
+def test_check_without_a_verdict_is_2(running: Site) -> None:
+    good = running.application("v2")
+    for args, kind in (
+        (("--snapshot", "nosuch"), "NotFoundError"),
+        (("--snapshot", "a/b"), "InvalidInputError"),
+        (("--markdown",), "UsageError"),
+    ):
+        result = running.run("check", good, *args, "--json")
+        assert (result.exit_code, document(result)["error"]["type"]) == (2, kind)
+    assert running.run("check", good, "--agree", "events/nosuch").exit_code == 2
+    running.run("save-snapshot", "alarm", "s1")
+    running.client.registry.app("alarm").folder.write("snapshots/s1/snapshot.json", b"{")
+    assert running.run("check", good, "--snapshot", "s1").exit_code == 2
+    assert running.run("check", running.application("v2", APP="unknown")).exit_code == 2
+
+
+def test_plan_shows_queries_and_stages(site: Site) -> None:
+    application = site.application(STAGES={"rooms": ["room", "floor"]})
+    result = site.run("plan", application)
+    assert result.exit_code == 0
+    assert ["rooms", "aggregate", "0", "keys:", "room,", "floor"] in table(result)
+    assert document(site.run("plan", application, "--json"))["queries"][0]["name"] == "events"
+    assert site.client.apps() == []
+
+
+# update and rollback
+
+
+def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
+    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("alarm runs as deployment v2, in place of v1; the pause was ")
+    assert running.alive() == ["v2"]
+    client = running.client
+    snapshot = client.snapshot("alarm", "before-v2").queries["events"]
+    status = client.status("alarm").status
+    assert status is not None and status.queries["events"].first_batch == snapshot.batch + 1
+    assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
+
+
+def test_update_as_json_is_its_record(running: Site) -> None:
+    record = document(running.run("update", running.application("v2"), "--deployment", "v2", "--json"))
+    assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")
+
+
+def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> None:
+    result = running.run("update", running.application("v2", STAGES={"rooms": ["floor"]}), "--json")
+    assert result.exit_code == 1
+    found = document(result)
+    assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
+    assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
+    held = lease.read(running.client.registry.app("alarm").folder)
+    assert held is not None and not held.held
+
+
+def test_a_new_version_that_fails_is_rolled_back_and_the_command_fails(running: Site) -> None:
+    result = running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2")
+    assert result.exit_code == 1
+    assert "was rolled back; v1 runs again" in result.stderr
+    assert running.alive() == ["v1"]
+    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
+
+
+def test_an_update_of_an_app_that_does_not_run_is_refused(running: Site) -> None:
+    running.run("cancel", "alarm")
+    result = running.run("update", running.application("v2"))
+    assert result.exit_code == 1 and "is not running" in result.stderr and "start it with submit" in result.stderr
+
+
+def test_a_second_update_is_refused_while_one_is_under_way(running: Site) -> None:
+    lease.acquire(running.client.registry.app("alarm").folder, "v2")
+    result = running.run("update", running.application("v3"), "--deployment", "v3", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
+    assert running.alive() == ["v1"]
+
+
+def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
+    running.run("update", running.application("v2"), "--deployment", "v2")
+    result = running.run("rollback", "alarm")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "alarm runs as deployment v1 again (epoch 3)\n"
+    assert "downstream has seen its batches events" in result.stderr
+    assert running.alive() == ["v1"]
+
+
+def test_ctrl_c_during_an_update_says_how_to_continue_and_the_same_command_does(running: Site) -> None:
+    v2 = running.application("v2", FAIL="stuck")  # it never becomes healthy, so the update waits
+    args = ["update", str(v2), "--deployment", "v2", "--timeout", "60"]
+    code = f"from airflow_provider_streamupdate.cli import main; main({args!r})"
+    update = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    watchdog = threading.Timer(60, update.kill)
+    watchdog.start()
+    assert update.stderr is not None
+    seen = []
+    for line in update.stderr:
+        seen.append(line)
+        if "has committed 0 of 2 batches" in line:
+            os.kill(update.pid, signal.SIGINT)
+            break
+    rest = update.stderr.read()
+    assert update.wait() == 130, "".join(seen) + rest
+    watchdog.cancel()
+    assert "run the same command again to continue it" in rest and "Traceback" not in rest
+    status = running.client.status("alarm")
+    assert status.update is not None and status.update.new == "v2" and running.alive() == ["v2"]
+
+    rolled_back = running.run("rollback", "alarm")
+    assert rolled_back.exit_code == 0, rolled_back.stderr
+    assert running.alive() == ["v1"]
+
+
+# cancel
+
+
+@pytest.mark.parametrize("how", [(), ("--drain",), ("--drain", "--drain-timeout", "1m")])
+def test_cancel(running: Site, how: tuple[str, ...]) -> None:
+    result = running.run("cancel", "alarm", *how)
+    assert (result.exit_code, result.stdout) == (0, "alarm is cancelled\n")
+    assert running.alive() == []
+    again = running.run("cancel", "alarm", *how, "--json")
+    assert again.exit_code == 1 and document(again)["error"]["type"] == "NotRunningError"
+
+
+def test_a_drain_that_takes_too_long_is_1_and_goes_on(site: Site) -> None:
+    site.run("submit", site.application(DRAIN_SECONDS=2.0), "--deployment", "v1")
+    result = site.run("cancel", "alarm", "--drain", "--drain-timeout", "0.3", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "WaitTimeoutError"
+    assert document(site.run("status", "alarm", "--json"))["state"] in ("draining", "cancelled")
+
+
+def test_the_log_of_a_driver_on_this_machine(site: Site, tmp_path: Path) -> None:
+    site.run("submit", site.application(FAIL="start"), "--deployment", "v1")
+    assert site.run("log", "alarm").stdout == "the last words of a driver that dies at start\n"

@@ -1,0 +1,220 @@
+"""list, status and log, on files written through the state library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.deployment import Current, Launch, QueryStatus
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.update import UpdateRecord
+from tests.state.builders import deploy, set_status, spec, status, write_json
+
+from .conftest import Run, document, table
+
+
+@pytest.fixture
+def app(root: Path) -> AppRegistry:
+    """A running app whose driver is on another machine."""
+    registry = Registry(str(root)).app("flights")
+    deploy(registry)
+    return registry
+
+
+# list
+
+
+def test_list_of_an_empty_root_says_so(run: Run, root: Path) -> None:
+    result = run("list")
+    assert result.exit_code == 0
+    assert result.stderr == f"no apps under {root}\n"
+    assert document(run("list", "--json")) == []
+
+
+def test_list_shows_an_app_a_line(run: Run, root: Path, app: AppRegistry) -> None:
+    second = Registry(str(root)).app("alarm")
+    deploy(second, "r7", epoch=12, state="suspended")
+    two = {"a": QueryStatus(batch=3), "b": QueryStatus(batch=4, processed_rows_per_second=1.25, state_rows={"x": 1})}
+    set_status(second, "r7", status("suspended", 12, queries=two))
+    result = run("list")
+    assert result.exit_code == 0 and result.stderr == ""
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[0].split() == [
+        *("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE", "ROWS", "HEARTBEAT")
+    ]
+    assert lines[1].split()[:-3] == ["alarm", "suspended", "r7", "12", "a", "3,", "b", "4", "1.2", "1"]
+    assert lines[2].split()[:-3] == ["flights", "running", "v1", "1", "7", "120", "42"]
+    assert lines[2].endswith(" s ago")
+
+
+def test_list_as_json(run: Run, app: AppRegistry) -> None:
+    [found] = document(run("list", "--json"))
+    heartbeat = found.pop("heartbeat_at")
+    assert clock.age(heartbeat) < 60
+    assert found == {
+        "app": "flights",
+        "state": "running",
+        "deployment": "v1",
+        "epoch": 1,
+        "batches": {"windows": 7},
+        "rows_per_second": 120.5,
+        "state_rows": 42,
+        "updating_to": None,
+    }
+
+
+def test_list_shows_a_silent_driver_as_lost_and_a_deployment_that_never_started_as_new(
+    run: Run, root: Path, app: AppRegistry
+) -> None:
+    silent = "2020-01-01T00:00:00+00:00"
+    set_status(app, "v1", status(heartbeat_at=silent))
+    deploy(Registry(str(root)).app("young"), state=None)
+    rows = {row[0]: row[1] for row in table(run("list"))[1:]}
+    assert rows == {"flights": "lost", "young": "new"}
+
+
+@pytest.mark.parametrize("path", ["current.json", "deployments/v1/spec.json", "deployments/v1/status.json"])
+def test_an_app_with_a_truncated_file_does_not_hide_the_others(
+    run: Run, root: Path, app: AppRegistry, path: str
+) -> None:
+    deploy(Registry(str(root)).app("other"))
+    app.folder.write(path, (app.folder.read(path) or b"")[:-10])
+    result = run("list")
+    assert result.exit_code == 1
+    assert {row[0]: row[1] for row in table(result)[1:]} == {"flights": "unreadable", "other": "running"}
+    assert f"Error: flights: {app.folder.path(path)} is not valid JSON" in result.stderr
+    as_json = run("list", "--json")
+    assert as_json.exit_code == 1
+    assert document(as_json)[0]["error"]["type"] == "CorruptError"
+
+
+# status
+
+
+def test_status_shows_deployment_queries_stages_and_links(run: Run, app: AppRegistry) -> None:
+    result = run("status", "flights")
+    assert result.exit_code == 0
+    for words in (
+        "v1 (epoch 1, promoted)",
+        "process 4711 on elsewhere",
+        "http://elsewhere:4040",
+        "/nowhere.log",
+        "input=/in",
+    ):
+        assert words in result.stdout
+    rows = table(result)
+    assert ["windows/daily", "aggregate", "0", "42"] in rows
+    query = next(row for row in rows if row[0] == "windows")
+    assert query[1] == "7" and "120" in query
+    assert rows[-1][:2] == ["v1", "running"]
+
+
+def test_status_shows_an_update_under_way_and_how_others_ended(run: Run, app: AppRegistry) -> None:
+    now = clock.now()
+    app.create_deployment(spec("v0", submitted_at="2020-01-01T00:00:00+00:00"))
+    app.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=now, outcome="promoted"))
+    app.set_update(
+        UpdateRecord(app="flights", old="v1", new="v2", started_at=now, step="snapshotted", snapshot="before-v2")
+    )
+    result = run("status", "flights")
+    assert "to v2 is under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
+    assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
+
+
+def test_status_of_a_failed_driver_shows_its_error(run: Run, app: AppRegistry) -> None:
+    set_status(app, "v1", status("failed", error="ValueError: no such column\nsecond line", reason="ValueError"))
+    result = run("status", "flights")
+    assert "failed" in table(result)[1] and "ValueError: no such column" in result.stdout
+
+
+def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegistry) -> None:
+    secret = Application(file="a.py", conf={"spark.hadoop.fs.s3a.secret.key": "hunter2"}, env_vars={"API_TOKEN": "x"})
+    write_json(app, "deployments/v1/spec.json", attrs.evolve(app.spec("v1"), application=secret))
+    result = run("status", "flights", "--json")
+    found = document(result)
+    assert set(found) == {
+        *("app", "state", "current", "spec", "status", "launch", "update"),
+        *("driver_log", "plan", "deployments"),
+    }
+    assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
+    assert found["plan"]["queries"][0]["stages"][0]["name"] == "daily"
+    assert found["deployments"][0]["state"] == "running"
+    assert found["driver_log"] == "/nowhere.log"
+    assert "hunter2" not in result.stdout and found["spec"]["application"]["env_vars"] == {"API_TOKEN": "(hidden)"}
+    assert "hunter2" not in run("status", "flights").stdout
+
+
+def test_status_of_a_deployment_that_never_started(run: Run, root: Path) -> None:
+    deploy(Registry(str(root)).app("young"), state=None)
+    assert ["state", "new"] in table(run("status", "young"))
+    assert document(run("status", "young", "--json"))["status"] is None
+
+
+def test_text_from_files_is_not_taken_for_markup(run: Run, app: AppRegistry) -> None:
+    set_status(app, "v1", status("failed", error="no [bold]column[/bold] [/nope]"))
+    assert "no [bold]column[/bold] [/nope]" in run("status", "flights").stdout
+
+
+# log
+
+
+def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) -> None:
+    log = tmp_path / "driver-1.log"
+    log.write_text("".join(f"line {n}\n" for n in range(100)))
+    app.set_launch("v1", attrs.evolve(_launch(app), log=str(log)))
+    assert run("log", "flights", "-n", "2").stdout == "line 98\nline 99\n"
+    found = document(run("log", "flights", "--lines", "1", "--json"))
+    assert found == {"app": "flights", "deployment": "v1", "path": str(log), "lines": ["line 99"]}
+
+
+def test_a_log_on_another_machine_is_told(run: Run, app: AppRegistry) -> None:
+    assert run("log", "flights").stdout == "(no log at /nowhere.log)\n"
+
+
+def test_an_unknown_deployment_s_log_is_told(run: Run, app: AppRegistry) -> None:
+    result = run("log", "flights", "--deployment", "v9")
+    assert result.exit_code == 1 and "app flights has no deployment 'v9' (known: v1)" in result.stderr
+
+
+# What needs a running app
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed", "finished", None])
+@pytest.mark.parametrize("args", [("save-snapshot", "flights", "s1"), ("cancel", "flights"), ("suspend", "flights")])
+def test_an_app_that_is_not_running_is_1_and_nothing_is_asked_of_it(
+    run: Run, root: Path, state: str | None, args: tuple[str, ...]
+) -> None:
+    registry = Registry(str(root)).app("flights")
+    deploy(registry, state=state)
+    result = run(*args, "--json")
+    assert result.exit_code == 1
+    error = document(result)["error"]
+    assert error["type"] == "NotRunningError" and (state or "new") in error["message"]
+    assert not registry.folder.exists("deployments/v1/commands")
+
+
+def test_resume_needs_a_suspended_app(run: Run, app: AppRegistry) -> None:
+    result = run("resume", "flights")
+    assert result.exit_code == 1 and "app flights is running; to resume it, it must be suspended" in result.stderr
+
+
+def test_the_first_deployment_has_nothing_to_roll_back_to(run: Run, app: AppRegistry) -> None:
+    result = run("rollback", "flights")
+    assert result.exit_code == 1 and "so there is nothing to roll back to" in result.stderr
+    assert app.current() == Current(deployment="v1", epoch=1, promoted=True)
+
+
+def test_a_truncated_command_or_lease_is_told(run: Run, app: AppRegistry) -> None:
+    app.folder.write("lease/1.json", b'{"num')
+    result = run("delete-snapshot", "flights", "s1", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "CorruptError"
+
+
+def _launch(app: AppRegistry) -> Launch:
+    launch = app.launch("v1")
+    assert launch is not None
+    return launch

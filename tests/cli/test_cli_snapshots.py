@@ -1,0 +1,144 @@
+"""Snapshots through the command line; the app runs elsewhere, its snapshots are real."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from tests.state.builders import app_with_snapshots, take
+
+from .conftest import Run, document, table
+from .test_cli_usage import BAD_NAMES
+
+
+@pytest.fixture
+def app(root: Path) -> AppRegistry:
+    """Snapshots s1 (after batch 0) and s2 (after batch 1)."""
+    return app_with_snapshots(root, ["s1", "s2"])
+
+
+def test_list_snapshots_begins_with_the_four_columns(run: Run, root: Path, app: AppRegistry) -> None:
+    app_with_snapshots(root, ["other"], app="alarm")
+    result = run("list-snapshots")
+    assert result.exit_code == 0 and result.stderr == ""
+    header, *rows = table(result)
+    assert " ".join(header).startswith("TIME SIZE APP SNAPSHOT NAME ")
+    assert [(row[3], row[4], row[5], row[6], row[7]) for row in rows] == [
+        ("flights", "s1", "v1", "live", "0"),
+        ("flights", "s2", "v1", "live", "1"),
+        ("alarm", "other", "v1", "live", "0"),
+    ]
+    for row in rows:
+        assert row[0].endswith("Z") and row[2] in ("bytes", "kB")
+
+
+def test_list_snapshots_of_one_app(run: Run, root: Path, app: AppRegistry) -> None:
+    app_with_snapshots(root, ["other"], app="alarm")
+    assert [row[4] for row in table(run("list-snapshots", "alarm"))[1:]] == ["other"]
+    assert [s["name"] for s in document(run("list-snapshots", "flights", "--json"))] == ["s1", "s2"]
+
+
+def test_list_snapshots_as_json(run: Run, app: AppRegistry) -> None:
+    take(app, "s3", cancelled=True)
+    found = document(run("list-snapshots", "--json"))[-1]
+    snapshot = SnapshotStore(app).get("s3")
+    assert found["name"] == "s3" and found["kind"] == "cancelled" and found["size"] == snapshot.size
+    assert found["created_at"] == snapshot.created_at
+    assert found["queries"]["windows"]["batch"] == 1
+    assert found["queries"]["windows"]["files"] == len(snapshot.queries["windows"].files)
+
+
+def test_without_snapshots_there_is_a_header_and_an_empty_document(run: Run) -> None:
+    assert len(table(run("list-snapshots"))) == 1
+    assert document(run("list-snapshots", "--json")) == []
+
+
+def test_an_unknown_app_is_told(run: Run, app: AppRegistry) -> None:
+    result = run("list-snapshots", "nosuch")
+    assert result.exit_code == 1 and "no app 'nosuch'" in result.stderr and "known: flights" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["save-snapshot", "verify-snapshot", "delete-snapshot"])
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_snapshot_name_is_2(run: Run, app: AppRegistry, command: str, name: str) -> None:
+    result = run(command, "flights", name, "--json")
+    assert result.exit_code == 2
+    assert document(result)["error"]["type"] == "InvalidInputError"
+    assert not app.folder.exists("deployments/v1/commands")
+
+
+@pytest.mark.parametrize("command", ["verify-snapshot", "delete-snapshot"])
+def test_an_unknown_snapshot_is_1(run: Run, app: AppRegistry, command: str) -> None:
+    result = run(command, "flights", "s9")
+    assert result.exit_code == 1 and "app flights has no snapshot 's9' (known: s1, s2)" in result.stderr
+
+
+def test_a_used_name_is_1_and_nothing_is_asked(run: Run, app: AppRegistry) -> None:
+    result = run("save-snapshot", "flights", "s1")
+    assert result.exit_code == 1 and "already has a snapshot 's1'; choose another name" in result.stderr
+    assert not app.folder.exists("deployments/v1/commands")
+
+
+# verify
+
+
+def test_verify_counts_the_files(run: Run, app: AppRegistry) -> None:
+    files = len(SnapshotStore(app).get("s2").queries["windows"].files)
+    result = run("verify-snapshot", "flights", "s2")
+    assert result.exit_code == 0 and result.stdout == f"snapshot s2 of flights is whole: {files} files verified\n"
+    assert result.stderr == "verifying snapshot s2 of flights\n"
+    found = document(run("verify-snapshot", "flights", "s2", "--json"))
+    assert found == {"app": "flights", "name": "s2", "files": files, "valid": True}
+
+
+def test_verify_of_a_damaged_snapshot_is_1_and_names_the_file(run: Run, app: AppRegistry) -> None:
+    file = SnapshotStore(app).get("s2").queries["windows"].files[0]
+    os.unlink(app.folder.path(file.object))
+    result = run("verify-snapshot", "flights", "s2")
+    assert result.exit_code == 1 and f"{file.object}) is missing" in result.stderr
+    assert document(run("verify-snapshot", "flights", "s2", "--json"))["error"]["type"] == "CorruptError"
+
+
+def test_a_truncated_manifest_is_told(run: Run, app: AppRegistry) -> None:
+    app.folder.write("snapshots/s1/snapshot.json", b'{"app": "fli')
+    for args in (("verify-snapshot", "flights", "s1"), ("list-snapshots",)):
+        result = run(*args)
+        assert result.exit_code == 1 and "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+
+
+# delete
+
+
+def test_delete_says_what_was_freed(run: Run, app: AppRegistry) -> None:
+    result = run("delete-snapshot", "flights", "s1")
+    assert result.exit_code == 0 and result.stdout.startswith("deleted snapshot s1 of flights: ")
+    assert SnapshotStore(app).names() == ["s2"]
+    held = lease.read(app.folder)
+    assert held is not None and not held.held, "the lease is given back"
+
+
+def test_delete_as_json(run: Run, app: AppRegistry) -> None:
+    found = document(run("delete-snapshot", "flights", "s1", "--json"))
+    assert found.pop("bytes_freed") > 0
+    assert found == {"app": "flights", "name": "s1"}
+
+
+def test_the_last_one_cannot_be_deleted(run: Run, app: AppRegistry) -> None:
+    assert run("delete-snapshot", "flights", "s1").exit_code == 0
+    result = run("delete-snapshot", "flights", "s2", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "InUseError"
+    assert SnapshotStore(app).verify("s2")
+    held = lease.read(app.folder)
+    assert held is not None and not held.held, "the lease is given back after a refusal too"
+
+
+def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> None:
+    lease.acquire(app.folder, "v2")
+    result = run("delete-snapshot", "flights", "s1", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
+    assert SnapshotStore(app).names() == ["s1", "s2"]

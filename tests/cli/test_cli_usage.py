@@ -1,0 +1,315 @@
+"""Help, options and wrong usage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from airflow_provider_streamupdate import __version__
+from airflow_provider_streamupdate.cli import main
+from airflow_provider_streamupdate.cli.output import ago, number, redacted
+from airflow_provider_streamupdate.cli.values import Duration, KeyValue
+
+from .conftest import Run, document
+
+COMMANDS = (
+    "submit",
+    "update",
+    "rollback",
+    "plan",
+    "check",
+    "list",
+    "status",
+    "log",
+    "save-snapshot",
+    "list-snapshots",
+    "verify-snapshot",
+    "delete-snapshot",
+    "suspend",
+    "resume",
+    "cancel",
+)
+BAD_NAMES = ("a/b", "..", "", "x" * 201)
+
+
+def test_the_group_s_help_lists_every_command_the_exit_codes_and_the_environment(run: Run) -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert tuple(main.commands) == COMMANDS
+    for words in (*COMMANDS, "Exit codes", "STREAMUPDATE_ROOT", "STREAMUPDATE_SPARK_SUBMIT", "PT1H30M"):
+        assert words in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_the_shared_options(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"streamupdate {command}" in result.stdout.split("Example", 1)[1].split("Options:")[0]
+    for option in ("--root", "--json", "--storage-option"):
+        assert option in result.stdout
+
+
+def test_check_s_help_says_its_exit_codes(run: Run) -> None:
+    assert "0 compatible, 1 not compatible, 2 wrong usage or unreadable input" in run("check", "--help").stdout
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").stdout.strip() == f"streamupdate, version {__version__}"
+
+
+def test_importing_the_command_line_imports_neither_airflow_nor_spark_nor_what_a_command_may_not_need() -> None:
+    code = (
+        "import sys, airflow_provider_streamupdate.cli\n"
+        "slow = {'airflow', 'pyspark', 'fsspec', 'cattrs', 'rich', 'pendulum', 'psutil', 'tenacity'}\n"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    repository = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_command_needs_airflow_or_spark(root: Path) -> None:
+    """What `list` imports is what all commands import for the client."""
+    code = (
+        "import sys\n"
+        "from airflow_provider_streamupdate.cli import main\n"
+        "try:\n"
+        "    main(['list'])\n"
+        "except SystemExit as end:\n"
+        "    print(end.code, sorted({'airflow', 'pyspark'} & set(sys.modules)))"
+    )
+    repository = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nosuch",),
+        ("status",),
+        ("save-snapshot", "app"),
+        ("list", "--nosuch"),
+        ("submit", "app.py", "--set", "novalue"),
+        ("submit", "app.py", "--set", "=x"),
+        ("submit", ""),
+        ("cancel", "app", "--drain-timeout", "5m"),
+        ("cancel", "app", "--drain", "--drain-timeout", "soon"),
+        ("log", "app", "-n", "0"),
+        ("list", "--storage-option", "x"),
+    ],
+)
+def test_wrong_usage_is_2_with_a_message_and_as_json(run: Run, args: tuple[str, ...]) -> None:
+    result = run(*args)
+    assert result.exit_code == 2 and result.stdout == "" and "Error: " in result.stderr
+    as_json = run(*args, "--json")
+    assert as_json.exit_code == 2
+    error = document(as_json)["error"]
+    assert error["type"] in ("UsageError", "BadParameter", "MissingParameter", "NoSuchOption", "NoSuchCommand")
+    assert error["message"] in result.stderr.replace("\n", " ") or error["message"].split("\n")[0] in result.stderr
+
+
+def test_without_a_root_the_two_ways_to_give_one_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STREAMUPDATE_ROOT")
+    result = run("list")
+    assert result.exit_code == 2 and "use --root or set STREAMUPDATE_ROOT" in result.stderr
+
+
+@pytest.mark.parametrize("where", ["before", "after", "both"])
+def test_options_may_stand_before_or_after_the_command_and_win_over_the_environment(
+    run: Run, tmp_path: Path, where: str
+) -> None:
+    mine, other = ("--root", str(tmp_path / "mine")), ("--root", str(tmp_path / "other"))
+    args = {
+        "before": ("--json", *mine, "status", "x"),
+        "after": ("status", "x", *mine, "--json"),
+        "both": (*other, "status", "x", "--json", *mine),
+    }[where]
+    assert f"under {tmp_path / 'mine'} " in document(run(*args))["error"]["message"]
+
+
+def test_storage_options_reach_the_file_system(run: Run) -> None:
+    result = run("list", "--root", "memory://x", "--storage-option", "asynchronous=true", "--json")
+    assert result.exit_code == 0 and document(result) == []
+
+
+@pytest.mark.parametrize("command", ["status", "log", "cancel", "suspend", "resume", "rollback"])
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_app_name_is_2(run: Run, command: str, name: str) -> None:
+    result = run(command, name, "--json")
+    assert result.exit_code == 2
+    assert document(result)["error"]["type"] == "InvalidInputError"
+
+
+@pytest.mark.parametrize("command", ["status", "log", "cancel", "suspend", "resume", "rollback"])
+def test_an_unknown_app_is_1(run: Run, command: str) -> None:
+    result = run(command, "nosuch")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("Error: no app 'nosuch' under")
+
+
+@pytest.mark.parametrize("command", ["save-snapshot", "verify-snapshot", "delete-snapshot"])
+def test_an_unknown_app_is_1_for_snapshots_too(run: Run, command: str) -> None:
+    result = run(command, "nosuch", "s1", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "NotFoundError"
+
+
+@pytest.mark.parametrize("command", ["submit", "update", "plan", "check"])
+def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tmp_path: Path, command: str) -> None:
+    missing = run(command, tmp_path / "nix.py")
+    assert missing.exit_code == 2
+    assert missing.stderr == f"Error: application file {tmp_path}/nix.py does not exist; give the path of a .py file\n"
+    (tmp_path / "broken.py").write_text("def broken(:\n")
+    broken = run(command, tmp_path / "broken.py", "--json")
+    assert broken.exit_code == 2
+    assert document(broken)["error"]["type"] == "ApplicationError"
+    assert "does not parse as Python" in document(broken)["error"]["message"]
+
+
+@pytest.mark.parametrize("option", ["--py-files", "--files"])
+def test_a_missing_extra_file_is_2(run: Run, tmp_path: Path, option: str) -> None:
+    (tmp_path / "app.py").write_text("")
+    result = run("submit", tmp_path / "app.py", option, f"{tmp_path}/app.py,/nix.zip")
+    assert result.exit_code == 2 and "file /nix.zip of application" in result.stderr
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("submit", "--deployment"), ("submit", "--snapshot"), ("update", "--deployment"), ("update", "--snapshot"),
+     ("check", "--snapshot")],
+)  # fmt: skip
+def test_a_bad_name_in_an_option_is_2_before_anything_is_started(
+    run: Run, tmp_path: Path, command: str, option: str, name: str
+) -> None:
+    (tmp_path / "app.py").write_text("")
+    result = run(command, tmp_path / "app.py", option, name, "--spark-submit", "/nix/spark-submit", "--json")
+    assert result.exit_code == 2 and document(result)["error"]["type"] == "InvalidInputError"
+
+
+@pytest.mark.parametrize(("command", "code"), [("submit", 1), ("update", 1), ("check", 2)])
+def test_an_unknown_snapshot_is_told_before_a_driver_is_started(
+    run: Run, tmp_path: Path, command: str, code: int
+) -> None:
+    (tmp_path / "app.py").write_text("")
+    result = run(command, tmp_path / "app.py", "--snapshot", "nosuch", "--spark-submit", "/nix/spark-submit")
+    assert result.exit_code == code and "has a snapshot 'nosuch'; see list-snapshots" in result.stderr
+
+
+# What a driver needs
+
+EXPECTED = {"submit": 1, "update": 1, "plan": 1, "check": 2}  # for check, 1 means "not compatible" and nothing else
+
+
+@pytest.mark.parametrize(("command", "code"), EXPECTED.items())
+def test_without_spark_submit_the_ways_to_name_it_are_told(run: Run, tmp_path: Path, command: str, code: int) -> None:
+    (tmp_path / "app.py").write_text("")
+    result = run(command, tmp_path / "app.py", "--spark-submit", "/nix/spark-submit", "--json")
+    assert result.exit_code == code
+    error = document(result)["error"]
+    assert error["type"] == "EnvironmentProblem"
+    assert "'/nix/spark-submit'" in error["message"] and "STREAMUPDATE_SPARK_SUBMIT" in error["message"]
+
+
+@pytest.mark.parametrize(("command", "code"), EXPECTED.items())
+def test_without_java_what_to_install_is_told(
+    run: Run, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, code: int
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    (tmp_path / "app.py").write_text("")
+    result = run(command, tmp_path / "app.py")
+    assert result.exit_code == code
+    assert f"no Java was found (JAVA_HOME={tmp_path}/nowhere); install Java 17 or newer" in result.stderr
+
+
+def test_an_old_java_is_refused(run: Run, spark: Path, tmp_path: Path) -> None:
+    (tmp_path / "java" / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
+    (tmp_path / "app.py").write_text("")
+    result = run("plan", tmp_path / "app.py")
+    assert result.exit_code == 1 and "is Java 8; Spark 4 needs Java 17 or newer" in result.stderr
+
+
+def test_a_mixed_spark_environment_is_explained(run: Run, spark: Path, tmp_path: Path) -> None:
+    (spark.parent.parent / "lib/python3.11/site-packages/pyspark_client-4.2.0.dist-info").mkdir(parents=True)
+    (tmp_path / "app.py").write_text("")
+    result = run("plan", tmp_path / "app.py")
+    assert result.exit_code == 1 and "also holds pyspark-client, which overwrites pyspark's files" in result.stderr
+
+
+# The root
+
+
+def test_a_root_below_a_file_is_told_by_reading_commands(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for args in (("list",), ("list-snapshots",), ("status", "x")):
+        result = run(*args, "--root", tmp_path / "file" / "root", "--json")
+        assert result.exit_code == 1
+        assert document(result)["error"]["type"] == "StorageError"
+
+
+@pytest.mark.parametrize("bad", ["file", "/proc"])
+def test_a_root_that_cannot_be_written_stops_submit(run: Run, spark: Path, tmp_path: Path, bad: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "app.py").write_text("APP = 'alarm'\n")
+    where = "/proc/streamupdate" if bad == "/proc" else tmp_path / "file" / "root"
+    result = run("submit", tmp_path / "app.py", "--root", where, "--json")
+    assert result.exit_code == 1
+    error = document(result)["error"]
+    assert error["type"] == "StorageError" and "is writable for this user" in error["message"]
+
+
+def test_an_unknown_protocol_is_2(run: Run) -> None:
+    result = run("list", "--root", "nosuch://bucket")
+    assert result.exit_code == 2 and "root 'nosuch://bucket' cannot be used" in result.stderr
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("90s", 90),
+        ("0.5s", 0.5),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("2d", 172800),
+        ("1H30M", 5400),
+        ("PT5M", 300),
+        ("PT1H30M", 5400),
+        ("P1DT1S", 86401),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "-5", "0m", "5 m x", "nan", "inf", "PT", "2024-01-01", "m5"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Duration().convert(text, None, None)
+
+
+def test_pairs_keep_further_equal_signs() -> None:
+    assert KeyValue().convert("a=b=c", None, None) == ("a", "b=c")
+    assert KeyValue().convert("a=", None, None) == ("a", "")
+
+
+def test_what_is_shown_for_people() -> None:
+    from airflow_provider_streamupdate.state import clock
+
+    now = clock.parse(clock.now()).timestamp()
+    ages = {seconds: ago(clock.from_epoch_ms((now - seconds) * 1000)) for seconds in (45, 600, 7300, 200_000)}
+    assert ages == {45: "45 s ago", 600: "10 min ago", 7300: "2 h ago", 200_000: "2 d ago"}
+    assert [number(v) for v in (None, 0.0, 3.14159, 12.0, 123.456)] == [None, "0", "3.1", "12", "123"]
+
+
+def test_secrets_are_hidden() -> None:
+    shown = redacted({"spark.hadoop.fs.s3a.secret.key": "x", "DB_PASSWORD": "y", "input": "/in", "apiToken": "z"})
+    assert shown["input"] == "/in" and {v for k, v in shown.items() if k != "input"} == {"(hidden)"}
