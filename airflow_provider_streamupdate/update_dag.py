@@ -94,6 +94,7 @@ def stream_update(
             from_snapshot=begun["snapshot"],
             agree=agree,
             timeout=submit_timeout,
+            retry_dead_driver=False,  # the old version is down: go back without delay
             owner_token=f"update {begun['deployment']}",  # the same as on the command line, which may continue it
             **described,
             **update,

@@ -68,6 +68,11 @@ class ConnectionLauncher:
         arguments.
         """
         self.check_connection()
+        for path in (*application.py_files, *application.files):
+            if "," in path:
+                raise InvalidInputError(
+                    f"path {path!r} holds a comma, which separates files for spark-submit; rename it"
+                )
         try:
             hook = self.spark_hook(application, args, runtime)
             command: list[str] = hook._build_spark_submit_command(application.file)
@@ -92,20 +97,13 @@ class ConnectionLauncher:
         return SparkSubmitHook(
             conn_id=self.spark_conn_id,
             conf={**self.conf, **application.conf},
-            py_files=_joined((runtime, *application.py_files)),
-            files=_joined(application.files),
+            py_files=",".join((runtime, *application.py_files)),
+            files=",".join(application.files) or None,
             name=_name(application, args),
             application_args=list(args),
             env_vars={**self.env_vars, **application.env_vars} or None,
             spark_binary=self.local.spark_submit,
         )
-
-
-def _joined(paths: tuple[str, ...]) -> str | None:
-    for path in paths:
-        if "," in path:
-            raise InvalidInputError(f"path {path!r} holds a comma, which separates files for spark-submit; rename it")
-    return ",".join(paths) or None
 
 
 def _name(application: Application, args: list[str]) -> str:

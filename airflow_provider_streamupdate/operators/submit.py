@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowFailException
+
 from ..hooks.values import optional_text, seconds, text_list
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.application import Application
-from ..state.errors import StreamUpdateError
+from ..state.errors import DriverError, StreamUpdateError
 from ..state.serde import to_dict
 from .application import ApplicationOperator, check_app
 from .steps import note_step
@@ -26,6 +28,7 @@ class StreamSubmitOperator(ApplicationOperator):
     from_snapshot: the snapshot its state comes from; None: it starts without state
     agree: names of the losses that are agreed to
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
+    retry_dead_driver: whether a driver that dies at start is worth the task's retries
     owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
     """
 
@@ -47,6 +50,7 @@ class StreamSubmitOperator(ApplicationOperator):
         from_snapshot: str | None = None,
         agree: Sequence[str] | str = (),
         timeout: Any = None,
+        retry_dead_driver: bool = True,
         owner_token: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -55,6 +59,7 @@ class StreamSubmitOperator(ApplicationOperator):
         self.from_snapshot = from_snapshot
         self.agree = agree
         self.timeout = timeout
+        self.retry_dead_driver = retry_dead_driver
         self.owner_token = owner_token
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -73,6 +78,10 @@ class StreamSubmitOperator(ApplicationOperator):
                     timeout=timeout,
                     progress=self.log.info,
                 )
+            except DriverError as error:
+                if self.retry_dead_driver:
+                    raise
+                raise AirflowFailException(str(error)) from error
             except BaseException as error:
                 if not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
                     self._stop_started(owner)

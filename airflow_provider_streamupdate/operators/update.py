@@ -169,29 +169,27 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
         self.steps = steps
 
     def execute(self, context: Any) -> dict[str, Any]:
-        ti = context["ti"]
-        if all(state == "skipped" for state in step_states(ti, self.steps).values()):
-            raise AirflowSkipException("the update was skipped")
-        deployment = optional_text(self.deployment_id)
-        failed, why = failure(ti, self.steps)
-        if deployment is None:
-            raise AirflowFailException(f"the update of app {self.app} did not begin: {failed} failed: {why}")
         with self.step(context):
+            ti = context["ti"]
+            if all(state == "skipped" for state in step_states(ti, self.steps).values()):
+                raise AirflowSkipException("the update was skipped")
+            failed, why = failure(ti, self.steps)
+            deployment = optional_text(self.deployment_id)
+            if deployment is None:
+                raise AirflowFailException(f"the update of app {self.app} did not begin: {failed} failed: {why}")
             record = self.client.registry.existing(self.app).update(deployment)
+            if record is not None and record.outcome == PROMOTED:
+                result: dict[str, Any] = to_dict(record)
+                return result
             status = self.client.status(self.app)
-        if record is not None and record.outcome == PROMOTED:
-            result: dict[str, Any] = to_dict(record)
-            return result
-        now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
-        became = {
-            ROLLED_BACK: "was rolled back",
-            REFUSED: "was refused, the old version was not touched",
-        }.get(
-            record.outcome or "" if record else "", "did not end: run this DAG run's failed tasks again, or roll back"
-        )
-        raise AirflowFailException(
-            f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
-        )
+            now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
+            became = {
+                ROLLED_BACK: "was rolled back",
+                REFUSED: "was refused, the old version was not touched",
+            }.get((record.outcome if record else None) or "", "did not end; run the failed tasks again, or roll back")
+            raise AirflowFailException(
+                f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
+            )
 
 
 def step_states(ti: Any, steps: dict[str, str]) -> dict[str, str]:
@@ -216,6 +214,12 @@ def failure(ti: Any, steps: dict[str, str]) -> tuple[str, str]:
 def _new_id(registry: AppRegistry, digest: str, wanted: str | None) -> str:
     """The id of the new deployment; AlreadyExistsError when the wanted one was used before."""
     records = registry.updates()
+    for record in records:
+        if record.new == wanted and record.outcome is None and record.digest not in ("", digest):
+            raise AlreadyExistsError(
+                f"an update of app {registry.name} to {wanted!r} with another application is under way; "
+                "end it (run it again with its application, or roll back), or choose another deployment id"
+            )
     under_way = {r.new for r in records if r.outcome is None}
     used = {*registry.deployment_ids(), *(r.new for r in records)}
     if wanted:

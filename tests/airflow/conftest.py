@@ -1,0 +1,69 @@
+"""A real Airflow (SQLite in a temporary AIRFLOW_HOME) and, under a temporary root, apps run by a stand-in for Spark
+(standin_spark_submit.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow_site import REPOSITORY, STANDIN, FakeTaskInstance, Site
+
+# Before the first import of airflow: never the user's own Airflow.
+_HOME = tempfile.mkdtemp(prefix="streamupdate-airflow-")
+os.environ.update(
+    AIRFLOW_HOME=_HOME,
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__CORE__DAGS_FOLDER=str(REPOSITORY / "dags"),
+    AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(
+        [
+            {
+                "name": name,
+                "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+                "kwargs": {"path": str(path), "refresh_interval": 0},
+            }
+            for name, path in (("dags-folder", REPOSITORY / "dags"), ("tests", Path(__file__).with_name("dags")))
+        ]
+    ),
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_HOME}/airflow.db",
+    AIRFLOW__USAGE_DATA_COLLECTION__ENABLED="False",
+)
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> Iterator[str]:
+    """A migrated database; its AIRFLOW_HOME."""
+    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True)
+    yield _HOME
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """An empty installation with working connections; its drivers end with the test."""
+    made = Site(tmp_path, monkeypatch)
+    made.root.mkdir()
+    made.spark_submit.parent.mkdir()
+    made.spark_submit.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "{STANDIN}" "$@"\n')
+    made.spark_submit.chmod(0o755)
+    made.connect()
+    made.define("spark_default", conn_type="spark", host="local[1]")
+    yield made
+    made.connect()
+    client = made.client
+    for app in client.apps():
+        for spec in client.deployments(app):
+            client.drivers(app).kill(spec.deployment)
+
+
+@pytest.fixture
+def context() -> dict[str, Any]:
+    """A task's context, outside a DAG run."""
+    return {"ti": FakeTaskInstance()}

@@ -1,0 +1,201 @@
+"""A stand-in for spark-submit and the driver, so that the Airflow side can be run through without Spark.
+
+It takes the command line SparkSubmitHook builds and behaves to the outside as the real driver does: plan mode answers
+with a plan and a report, run mode writes the plan, heartbeats and a checkpoint's logs, and obeys commands. It uses the
+real state library for all of it; only Spark is missing. What the real driver does is tested under tests/spark.
+
+The "application" is a Python file of constants:
+
+    APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
+    FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
+         | "stuck" (commits nothing) | "never" (never gets to run)
+    DRAIN_SECONDS = 0.0   how long the last batch takes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_streamupdate.state import clock, commands
+from airflow_provider_streamupdate.state.commands import CommandBox
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.deployment import QueryStatus, Status
+from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.serde import to_dict, to_json
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+
+QUERY = "events"
+
+
+def plan_of(application: dict[str, Any]) -> AppPlan:
+    stages = tuple(
+        StagePlan(
+            name=name,
+            named=True,
+            kind="aggregate",
+            operator="stateStoreSave",
+            operator_id=number,
+            definition={"keys": keys},
+        )
+        for number, (name, keys) in enumerate(application.get("STAGES", {"rooms": ["room"]}).items())
+    )
+    query = QueryPlan(
+        name=QUERY,
+        output_mode="update",
+        sink=SinkPlan(format="noop"),
+        sources=(SourcePlan(name="source-1", named=False, format="rate"),),
+        stages=stages,
+    )
+    return AppPlan(app=application["APP"], spark_version="4.3.0", queries=(query,))
+
+
+def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
+    answer: dict[str, Any] = {"plan": None, "report": None, "error": None}
+    if application.get("FAIL") == "plan":
+        answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
+    else:
+        made = plan_of(application)
+        answer["plan"] = to_dict(made)
+        if options.against:
+            registry = Registry(options.root).existing(made.app)
+            kind, _, name = options.against.partition(":")
+            if kind == "snapshot":
+                old, source = SnapshotStore(registry).get(name).plan, f"snapshot {name}"
+            else:
+                current = registry.current()
+                saved = registry.plan(current.deployment) if current else None
+                assert current and saved
+                old, source = saved, f"deployment {current.deployment}"
+            answer["report"] = to_dict(compare(old, made, source, options.agree))
+    Path(options.out).write_text(json.dumps(answer))
+    return 1 if answer["error"] else 0
+
+
+def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
+    registry = Registry(options.root).existing(options.app)
+    driver = Driver(registry, options.deployment, options.epoch, application)
+    if application.get("FAIL") == "start":
+        print("the last words of a driver that dies at start", flush=True)
+        return 3
+    while application.get("FAIL") == "never":
+        driver.report("starting")
+        time.sleep(0.1)
+    driver.serve()
+    return 0
+
+
+class Driver:
+    """Commits a batch every 50 ms."""
+
+    def __init__(self, app: AppRegistry, deployment: str, epoch: int, application: dict[str, Any]) -> None:
+        self.app = app
+        self.deployment = deployment
+        self.application = application
+        self.folder = app.deployment_folder(deployment)
+        self.box = CommandBox(self.folder, epoch)
+        self.checkpoint = app.checkpoint(deployment, QUERY)
+        self.plan = plan_of(application)
+        self.folder.write("plan.json", to_json(self.plan))
+        self.batch = self.restored()
+        self.first = self.batch + 1
+        self.first_commit: str | None = None
+        self.state = Status(
+            state="starting",
+            epoch=epoch,
+            heartbeat_at=clock.now(),
+            started_at=clock.now(),
+            spark_ui="http://localhost:4040",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def restored(self) -> int:
+        """The last committed batch: the checkpoint's own (a restart), else the snapshot's."""
+        own = [int(n) for n in self.checkpoint.names("commits")]
+        source = self.app.spec(self.deployment).from_snapshot
+        if own or source is None:
+            return max(own, default=-1)
+        snapshot = SnapshotStore(self.app).get(source).queries[QUERY]
+        for file in snapshot.files:
+            data = self.app.folder.read(file.object)
+            assert data is not None
+            self.checkpoint.write(file.path, data)
+        return snapshot.batch
+
+    def commit(self) -> None:
+        if not self.checkpoint.exists("metadata"):
+            self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
+        self.batch += 1
+        self.checkpoint.write(f"offsets/{self.batch}", b'v1\n{"batchWatermarkMs":0,"conf":{}}\n%d' % self.batch)
+        self.checkpoint.write(f"commits/{self.batch}", b'v1\n{"nextBatchWatermarkMs":0}')
+        self.first_commit = self.first_commit or clock.now()
+
+    def report(self, state: str, **fields: Any) -> None:
+        import attrs
+
+        query = QueryStatus(
+            batch=self.batch,
+            last_commit_at=clock.now() if self.batch >= self.first else None,
+            first_batch=self.first if self.batch >= self.first else None,
+            first_commit_at=self.first_commit,
+            lag=0.0,
+            state_rows={stage.name: 10 for stage in self.plan.queries[0].stages},
+        )
+        self.state = attrs.evolve(self.state, state=state, heartbeat_at=clock.now(), queries={QUERY: query}, **fields)
+        self.folder.write("status.json", to_json(self.state))
+
+    def serve(self) -> None:
+        fail = self.application.get("FAIL")
+        while True:
+            if fail not in ("stuck", "run"):
+                self.commit()
+            if fail == "run" and clock.age(self.state.started_at) > 1.5:
+                self.report("failed", error="ValueError: a row the new version cannot read")
+                return
+            self.report("running")
+            for command in self.box.pending():
+                if self.obey(command):
+                    return
+            time.sleep(0.05)  # a batch's length
+
+    def obey(self, command: commands.Command) -> bool:
+        """True when the driver ends with it."""
+        ends = command.kind in (commands.DRAIN, commands.CANCEL) or command.cancel
+        if ends and command.kind != commands.CANCEL:
+            self.report("draining")
+            time.sleep(self.application.get("DRAIN_SECONDS", 0.0))
+        if command.kind == commands.SNAPSHOT:
+            assert command.snapshot
+            export(self.app, self.deployment, command.snapshot, self.plan, command.cancel, self.state.queries)
+        self.box.answer(command.name)
+        if ends:
+            self.report("cancelled", reason=command.kind)
+        return ends
+
+
+def main(argv: list[str]) -> int:
+    number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mode")
+    for option in ("--root", "--app", "--deployment", "--storage-options", "--out", "--against"):
+        parser.add_argument(option)
+    parser.add_argument("--epoch", type=int)
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--agree", action="append", default=[])
+    options = parser.parse_args(argv[number + 1 :])
+    application = runpy.run_path(argv[number])
+    return plan(options, application) if options.mode == "plan" else run(options, application)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

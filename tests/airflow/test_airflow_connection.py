@@ -1,0 +1,251 @@
+"""The connection, its form, the hook, and the command line that comes out of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from typing import Any
+
+import jsonschema
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow_site import Site
+
+import airflow_provider_streamupdate
+from airflow_provider_streamupdate.get_provider_info import get_provider_info
+from airflow_provider_streamupdate.hooks.launcher import ConnectionLauncher
+from airflow_provider_streamupdate.hooks.settings import Settings
+from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.errors import EnvironmentProblem, InvalidInputError, NotFoundError
+
+
+def test_provider_info_fits_airflows_schema_and_names_what_exists() -> None:
+    import airflow
+
+    info = get_provider_info()
+    schema = os.path.join(os.path.dirname(airflow.__file__), "provider_info.schema.json")
+    with open(schema) as file:
+        jsonschema.validate(info, json.load(file))
+    assert info["versions"] == [airflow_provider_streamupdate.__version__]
+    for kind in ("hooks", "operators", "sensors", "triggers"):
+        for entry in info[kind]:
+            for module in entry["python-modules"]:
+                __import__(module)
+    from airflow.sdk._shared.module_loading import import_string
+
+    for path in (*info["extra-links"], info["connection-types"][0]["hook-class-name"]):
+        import_string(path)
+
+
+def test_provider_info_leaves_no_module_out() -> None:
+    listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
+    package = os.path.dirname(airflow_provider_streamupdate.__file__)
+    support = {"base", "application", "steps", "errors", "launcher", "plain", "settings", "values", "__init__"}
+    for kind in ("hooks", "operators", "sensors", "triggers"):
+        found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
+        assert {f"airflow_provider_streamupdate.{kind}.{name}" for name in found} <= listed
+
+
+def _modules(kind: str) -> list[str]:
+    return [m for entry in get_provider_info()[kind] for m in entry["python-modules"]]
+
+
+@pytest.fixture
+def providers(airflow_db: str) -> Any:
+    """Airflow's own view of its providers; this package must be installed (make setup does it)."""
+    from airflow.providers_manager import ProvidersManager
+
+    return ProvidersManager()
+
+
+def test_airflow_lists_the_provider(providers: Any) -> None:
+    provider = providers.providers["airflow-provider-streamupdate"]
+    assert provider.data["name"] == "Stream Update"
+    for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink"):
+        assert f"airflow_provider_streamupdate.links.streamupdate.{link}" in providers.extra_links_class_names
+
+
+def test_the_form_of_the_connection(providers: Any) -> None:
+    assert providers.hooks["streamupdate"].hook_name == "Stream Update"
+    assert providers.hooks["streamupdate"].connection_id_attribute_name == "streamupdate_conn_id"
+    fields = {
+        name.removeprefix("extra__streamupdate__"): widget
+        for name, widget in providers.connection_form_widgets.items()
+        if name.startswith("extra__streamupdate__")
+    }
+    assert set(fields) == {"root", "spark_conn_id", "spark_submit", "storage_options", "defaults"}
+    assert fields["root"].field["schema"]["title"] == "Root URI"
+    assert fields["spark_conn_id"].field["value"] == "spark_default"
+    assert fields["storage_options"].is_sensitive
+    behaviour = providers.field_behaviours["streamupdate"]
+    assert "extra" in behaviour["hidden_fields"] and "password" in behaviour["hidden_fields"]
+    assert behaviour["placeholders"]["extra__streamupdate__root"].startswith("/data")
+
+
+def test_settings_from_a_form_are_texts_from_a_file_are_objects() -> None:
+    texts = {
+        "root": "s3://b/r",
+        "spark_submit": "",
+        "storage_options": '{"key": "k"}',
+        "defaults": '{"conf": {"spark.x": 1, "spark.y": true}, "env_vars": {"A": "b"}, "drain_timeout": "PT2M"}',
+    }
+    objects = {
+        "root": "s3://b/r",
+        "storage_options": {"key": "k"},
+        "defaults": {"conf": {"spark.x": "1", "spark.y": "true"}, "env_vars": {"A": "b"}, "drain_timeout": 120},
+    }
+    assert Settings.from_extra("c", "streamupdate", texts) == Settings.from_extra("c", "streamupdate", objects)
+    settings = Settings.from_extra("c", "streamupdate", texts)
+    assert settings.conf == {"spark.x": "1", "spark.y": "true"}
+    assert (settings.drain_timeout, settings.spark_submit, settings.spark_conn_id) == (120.0, None, "spark_default")
+    assert "'k'" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({}, "connection c has no root"),
+        ({"root": " "}, "connection c has no root"),
+        ({"root": "/r", "storage_options": "{"}, "field storage_options of connection c must be a JSON object"),
+        ({"root": "/r", "storage_options": "[]"}, "field storage_options of connection c must be a JSON object"),
+        ({"root": "/r", "defaults": '{"drain": 1}'}, "field defaults of connection c holds drain; it may hold conf"),
+        ({"root": "/r", "defaults": '{"drain_timeout": "x"}'}, "drain_timeout in defaults of connection c must be"),
+        ({"root": "/r", "defaults": '{"conf": {"a": []}}'}, "conf in defaults of connection c 'a' must be text"),
+    ],
+)
+def test_settings_say_which_field_is_wrong(extra: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        Settings.from_extra("c", "streamupdate", extra)
+    assert expected in str(caught.value)
+
+
+def test_a_connection_of_another_type_is_refused(site: Site) -> None:
+    with pytest.raises(InvalidInputError, match="is of type 'spark'; make one of type streamupdate"):
+        StreamUpdateHook("spark_default").get_client()
+
+
+def test_an_undefined_connection_is_explained(airflow_db: str) -> None:
+    with pytest.raises(NotFoundError, match="connection nope is not defined; create it in Admin > Connections"):
+        StreamUpdateHook("nope").get_client()
+
+
+def test_test_connection(site: Site) -> None:
+    assert StreamUpdateHook().test_connection() == (
+        True,
+        f"root {site.root} is writable and holds 0 app(s); Spark can be started",
+    )
+    site.connect(spark_submit="/no/spark-submit")
+    assert _problem() == "spark-submit was not found at '/no/spark-submit'"
+    site.connect(spark_conn_id="elsewhere")
+    assert _problem() == "Spark connection elsewhere is not defined"
+    site.connect(root=str(site.spark_submit))  # a file
+    assert str(site.spark_submit) in _problem()
+    site.connect(root="nosuch://bucket/root")
+    assert "nosuch" in _problem()
+    site.connect(root=None)
+    assert "has no root" in _problem()
+
+
+def _problem() -> str:
+    works, message = StreamUpdateHook().test_connection()
+    assert not works
+    return message.split(";")[0]
+
+
+def test_airflows_own_test_of_the_connection(site: Site, airflow_db: str) -> None:
+    """What the Test button and `airflow connections test` call, with the hook found through the provider's info."""
+    from airflow.models.connection import Connection
+
+    extra = {"root": str(site.root), "spark_submit": str(site.spark_submit)}
+    works, message = Connection(
+        conn_id="streamupdate_default", conn_type="streamupdate", extra=json.dumps(extra)
+    ).test_connection()
+    assert works, message
+
+
+def launcher(site: Site, **kwargs: Any) -> ConnectionLauncher:
+    return ConnectionLauncher("spark_default", spark_submit=str(site.spark_submit), **kwargs)
+
+
+def test_spark_submit_hook_still_has_the_private_parts_used() -> None:
+    """A contract with apache-airflow-providers-apache-spark: when this fails, look at hooks/launcher.py."""
+    build = inspect.signature(SparkSubmitHook._build_spark_submit_command)
+    assert list(build.parameters) == ["self", "application"]
+    assert list(inspect.signature(SparkSubmitHook._resolve_should_track_driver_status).parameters) == ["self"]
+    accepted = inspect.signature(SparkSubmitHook.__init__).parameters
+    used = {"conn_id", "conf", "py_files", "files", "name", "application_args", "env_vars", "spark_binary"}
+    assert used <= set(accepted)
+
+
+def test_the_command_is_what_the_spark_connection_asks_for(site: Site) -> None:
+    site.define(
+        "spark_default",
+        conn_type="spark",
+        host="yarn",
+        extra={"queue": "streams", "deploy-mode": "client"},
+    )
+    application = Application(
+        file="/apps/app.py",
+        py_files=("/apps/a.py", "/apps/b.zip"),
+        files=("/apps/c.csv",),
+        conf={"spark.x": "own", "spark.y": "2"},
+        env_vars={"A": "1"},
+    )
+    args = ["run", "--app", "alarm", "--deployment", "v1", "--storage-options={}"]
+    command = launcher(site, conf={"spark.x": "default", "spark.z": "3"}).command(application, args, "/rt.zip")
+    assert command[0] == str(site.spark_submit)
+    assert command[command.index("/apps/app.py") :] == ["/apps/app.py", *args]
+    assert _option(command, "--master") == ["yarn"]
+    assert _option(command, "--queue") == ["streams"]
+    assert _option(command, "--deploy-mode") == ["client"]
+    assert _option(command, "--py-files") == ["/rt.zip,/apps/a.py,/apps/b.zip"]
+    assert _option(command, "--files") == ["/apps/c.csv"]
+    assert _option(command, "--name") == ["alarm@v1"]
+    conf = ["spark.x=own", "spark.z=3", "spark.y=2", "spark.yarn.appMasterEnv.A=1"]
+    assert _option(command, "--conf") == conf
+
+
+def test_the_environment_is_spark_own(site: Site) -> None:
+    (site.spark_submit.parent / "python").symlink_to("/bin/true")
+    site.monkeypatch.setenv("SPARK_HOME", "/other/spark")
+    application = Application(file="/apps/app.py", env_vars={"A": "own"})
+    environment = launcher(site, env_vars={"A": "default", "B": "b"}).environment(application)
+    assert (environment["A"], environment["B"]) == ("own", "b")
+    assert environment["PYSPARK_PYTHON"] == str(site.spark_submit.parent / "python")
+    assert "SPARK_HOME" not in environment
+
+
+def test_an_application_may_bring_its_own_master(site: Site) -> None:
+    application = Application(file="/apps/app.py", master="local[7]")
+    command = launcher(site).command(application, ["plan"], "/rt.zip")
+    assert _option(command, "--master") == ["local[7]"]
+    assert _option(command, "--name") == ["app"]
+
+
+def test_a_spark_connection_without_a_master_is_refused(site: Site) -> None:
+    site.define("spark_default", conn_type="spark")
+    with pytest.raises(EnvironmentProblem, match="Spark connection spark_default has no host"):
+        launcher(site).check()
+
+
+def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
+    site.define("spark_default", conn_type="spark", host="spark://m", port=7077, extra={"deploy-mode": "cluster"})
+    with pytest.raises(EnvironmentProblem, match="cluster mode on a standalone master"):
+        launcher(site).command(Application(file="/apps/app.py"), [], "/rt.zip")
+
+
+def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
+    with pytest.raises(InvalidInputError, match="holds a comma"):
+        launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
+
+
+def test_a_mixed_environment_is_explained(site: Site) -> None:
+    (site.folder / "lib/python3.11/site-packages/pyspark_client-4.2.0.dist-info").mkdir(parents=True)
+    with pytest.raises(EnvironmentProblem, match="also holds pyspark-client"):
+        launcher(site).check()
+
+
+def _option(command: list[str], name: str) -> list[str]:
+    return [command[i + 1] for i, word in enumerate(command) if word == name]

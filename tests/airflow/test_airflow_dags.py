@@ -1,0 +1,243 @@
+"""The DAG files: they import without any configuration, serialize, and do what they say."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from airflow_site import REPOSITORY, Site
+
+from airflow_provider_streamupdate.release import describe, read_release, release_needed
+from airflow_provider_streamupdate.retention import clean, outdated
+from airflow_provider_streamupdate.state.errors import InvalidInputError
+from airflow_provider_streamupdate.state.plan import AppPlan
+from airflow_provider_streamupdate.state.snapshot import Snapshot
+
+pytestmark = pytest.mark.usefixtures("airflow_db")
+DAGS = ["stream_maintenance", "stream_release", "stream_update"]
+STEPS = ("plan", "check", "snapshot", "submit", "verify", "promote")
+
+
+@pytest.fixture(scope="module")
+def bag() -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(REPOSITORY / "dags"))
+
+
+def test_all_import_without_configuration(bag: Any) -> None:
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == DAGS
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_serialize(bag: Any, dag_id: str) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = json.loads(json.dumps(DagSerialization.to_dict(bag.dags[dag_id])))
+    again = DagSerialization.from_dict(stored)
+    assert sorted(again.task_dict) == sorted(bag.dags[dag_id].task_dict)
+    submit = again.task_dict.get("update.submit")
+    if submit is not None:
+        assert {"Spark UI", "Driver log"} <= set(submit.extra_links)
+
+
+def test_no_task_is_templated_on_what_it_does_not_have(bag: Any) -> None:
+    for dag in bag.dags.values():
+        for task in dag.tasks:
+            if not task.is_mapped:
+                assert [f for f in task.template_fields if not hasattr(task, f)] == []
+
+
+def test_the_shape_of_an_update(bag: Any) -> None:
+    tasks = {t.task_id.removeprefix("update."): t for t in bag.dags["stream_update"].tasks}
+    assert set(tasks) == {*STEPS, "rollback", "outcome"}
+    for before, after in pairwise(STEPS):
+        assert f"update.{after}" in tasks[before].downstream_task_ids
+    assert tasks["rollback"].trigger_rule == "one_failed"
+    assert tasks["rollback"].upstream_task_ids == {f"update.{s}" for s in ("snapshot", "submit", "verify", "promote")}
+    assert tasks["outcome"].trigger_rule == "all_done"
+    assert [t.task_id for t in bag.dags["stream_update"].leaves] == ["update.outcome"]
+
+
+def test_an_approval_stands_before_the_stop() -> None:
+    from airflow.sdk import DAG
+
+    from airflow_provider_streamupdate.update_dag import stream_update
+
+    with DAG("d", schedule=None) as dag:
+        stream_update(app="alarm", application="/a.py", approval=True, group_id="up")
+    assert dag.get_task("up.approve").upstream_task_ids == {"up.check"}
+    assert "up.approve" in dag.get_task("up.snapshot").upstream_task_ids
+    assert "key='report_markdown'" in dag.get_task("up.approve").body
+    assert "up.approve" in dag.get_task("up.outcome").steps
+    assert dag.get_task("up.promote").outlets[0].uri.startswith("streamupdate://alarm")
+
+
+def test_the_form_of_the_manual_dag(bag: Any) -> None:
+    params = bag.dags["stream_update"].params
+    fields = {"app", "application", "deployment_id", "parameters", "spark_conf", "py_files", "from_snapshot"}
+    assert set(params) == fields | {"agree", "drain_timeout"}
+    assert params.get_param("agree").schema["type"] == ["null", "array"]
+    assert params.get_param("parameters").schema["type"] == ["null", "object"]
+
+
+def release(site: Site, application: str, **fields: Any) -> dict[str, Any]:
+    return {"app": "alarm", "application": application, "drain_timeout": 20, **fields}
+
+
+def test_release_without_a_release_is_skipped(site: Site) -> None:
+    run = site.run_dag("stream_release")
+    assert run.state == "success"
+    assert {state for task, state in run.states.items() if task != "release"} == {"skipped"}
+    assert run.states["release"] == "success"
+
+
+def test_release_updates_once_and_then_skips(site: Site) -> None:
+    site.submit()
+    path = site.folder / "release.json"
+    site.application("v2")
+    path.write_text(json.dumps(release(site, "v2.py")))  # relative to the file
+    run = site.run_dag("stream_release", release_file=str(path))
+    assert run.state == "success", run.states
+    assert run.states["outcome"] == "success"
+    (new,) = site.drivers_alive()
+    assert new != "v1"
+    again = site.run_dag("stream_release", release_file=str(path))
+    assert again.states["plan"] == again.states["outcome"] == "skipped"
+    assert site.drivers_alive() == [new]
+
+
+def test_release_from_a_variable(site: Site) -> None:
+    """The same version as the running one: compared, and skipped."""
+    site.submit()
+    described = release(site, site.application("v1"))
+    site.monkeypatch.setenv("AIRFLOW_VAR_STREAMUPDATE_RELEASE", json.dumps(described))
+    run = site.run_dag("stream_release")
+    assert run.state == "success" and run.states["plan"] == "skipped"
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+
+
+def test_when_a_release_is_needed(site: Site) -> None:
+    v1, v2 = (describe(release(site, site.application(v))) for v in ("v1", "v2"))
+    client = site.client
+    assert release_needed(client, v1) == (
+        False,
+        "app alarm was never submitted; submit it once by hand (StreamSubmitOperator or streamupdate submit)",
+    )
+    site.submit()
+    assert release_needed(client, v1)[0] is False
+    assert release_needed(client, v2)[0] is True
+    assert release_needed(client, {**v1, "app_params": {"a": "1"}})[0] is True
+    client.begin_update("alarm", "other")
+    assert "is under way" in release_needed(client, v2)[1]
+    client.end_update("alarm", "other", "refused")
+    client.cancel("alarm")
+    assert "is cancelled" in release_needed(client, v2)[1]
+
+
+def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site) -> None:
+    site.submit()
+    client = site.client
+    wanted = describe(release(site, site.application("v2", FAIL="start")))
+    from airflow_provider_streamupdate.release import application_of
+
+    with pytest.raises(Exception, match="rolled back"):
+        client.update(application_of(wanted), "v2")
+    needed, reason = release_needed(client, wanted)
+    assert not needed and "rolled back before (deployment v2" in reason
+    assert release_needed(client, wanted, try_again=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        ([], "must be a JSON object"),
+        ({"app": "a"}, "lacks application"),
+        ({"app": "a", "application": "b", "file": "c"}, "holds file; it may hold app, application"),
+        ({"app": "a/b", "application": "b"}, "app name 'a/b' is not allowed"),
+    ],
+)
+def test_a_release_that_is_not_one(described: Any, expected: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        describe(described)
+    assert expected in str(caught.value)
+
+
+def test_a_release_file_that_cannot_be_read(site: Site) -> None:
+    path = site.folder / "release.json"
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        read_release(str(path))
+    path.write_text('{"app": ')
+    with pytest.raises(InvalidInputError, match="cannot be read as JSON"):
+        read_release(str(path))
+
+
+def snapshot(name: str, days: float) -> Snapshot:
+    from datetime import datetime
+
+    created = datetime.now(UTC) - timedelta(days=days)
+    plan = AppPlan(app="alarm", spark_version="4.3.0", queries=())
+    return Snapshot(
+        name=name, app="alarm", deployment="v1", created_at=created.isoformat(), kind="live", plan=plan, queries={}
+    )
+
+
+def test_retention_by_count_and_age() -> None:
+    taken = [snapshot("mine", 99)] + [snapshot(f"periodic-{d}", d) for d in (40, 20, 10, 5)]
+    assert [s.name for s in outdated(taken, 2, 30 * 86400)] == ["periodic-40", "periodic-20"]
+    assert [s.name for s in outdated(taken, 9, 15 * 86400)] == ["periodic-40", "periodic-20"]
+    assert outdated(taken, 9, 50 * 86400) == []
+    assert [s.name for s in outdated(taken, 0, 50 * 86400)] == [s.name for s in taken[1:]]
+
+
+def test_retention_keeps_the_last_one_and_those_in_use(site: Site) -> None:
+    site.submit()
+    client = site.client
+    for name in ("periodic-1", "periodic-2", "mine", "periodic-3"):
+        client.save_snapshot("alarm", name)
+    assert clean(client, "alarm", keep_count=1, keep_seconds=1e9) == ["periodic-1", "periodic-2"]
+    lines: list[str] = []
+    client.delete_snapshot("alarm", "mine")
+    assert clean(client, "alarm", keep_count=0, keep_seconds=0, progress=lines.append) == []
+    assert "periodic-3 is the last snapshot" in lines[0]
+
+
+def test_maintenance(site: Site) -> None:
+    """Two apps run, one is stopped: two snapshots, verified, and the older ones of all three thinned out."""
+    for app in ("alarm", "door", "stopped"):
+        site.submit(APP=app, deployment="v1")
+        for number in (1, 2):
+            site.client.save_snapshot(app, f"periodic-{number}")
+    site.client.cancel("stopped")
+    run = site.run_dag("stream_maintenance", keep_count=1)
+    assert run.state == "success", run.states
+    assert [run.states[f"snapshot[{n}]"] for n in (0, 1)] == ["success", "success"]
+    assert "snapshot[2]" not in run.states
+    left = {app: [s.name for s in site.client.snapshots(app)] for app in site.client.apps()}
+    assert left["stopped"] == ["periodic-2"]
+    for app in ("alarm", "door"):
+        (name,) = left[app]
+        assert name.startswith("periodic-20")
+    assert run.xcom("retention", map_index=0) == ["periodic-1", "periodic-2"]
+    verified = run.xcom("verify", map_index=0)
+    assert set(verified) == set(left["alarm"]) and verified[left["alarm"][0]] > 1
+
+
+def test_maintenance_without_apps(site: Site) -> None:
+    run = site.run_dag("stream_maintenance")
+    assert run.state == "success"
+    assert run.states["snapshot"] == "skipped"
+
+
+def test_maintenance_deletes_nothing_while_a_snapshot_is_damaged(site: Site) -> None:
+    site.submit()
+    taken = site.client.save_snapshot("alarm", "mine")
+    file = site.root / "alarm" / taken.queries["events"].files[0].object
+    file.write_bytes(b"damaged")
+    run = site.run_dag("stream_maintenance", verify_all=True)
+    assert run.state == "failed"
+    assert run.states["verify[0]"] == "failed" and run.states["retention"] == "upstream_failed"

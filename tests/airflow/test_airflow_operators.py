@@ -1,0 +1,409 @@
+"""What each operator does, against a real root and the stand-in for Spark (see conftest.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow_site import FakeTaskInstance, Site
+
+from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
+from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
+from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
+from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
+from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
+from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
+from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
+
+Context = dict[str, Any]
+OTHER_KEYS = {"rooms": ["floor"]}  # the stage of the same name with another meaning
+
+
+def test_plan_gives_plain_data(site: Site, context: Context) -> None:
+    plan = StreamPlanOperator(task_id="t", application=site.application()).execute(context)
+    assert json.loads(json.dumps(plan))["queries"][0]["stages"][0]["name"] == "rooms"
+    assert site.client.apps() == []
+
+
+def test_plan_refuses_the_file_of_another_app(site: Site, context: Context) -> None:
+    operator = StreamPlanOperator(task_id="t", app="alarms", application=site.application())
+    with pytest.raises(AirflowFailException, match="defines app 'alarm', not 'alarms'"):
+        operator.execute(context)
+    assert "defines app" in context["ti"].pushed["error"]
+
+
+@pytest.mark.parametrize(
+    ("application", "expected"),
+    [
+        ("/no/such/file.py", "/no/such/file.py does not exist"),
+        ("", "does not exist"),
+        ("broken.py", "does not parse as Python"),
+    ],
+)
+def test_submit_refuses_a_file_it_cannot_read(site: Site, context: Context, application: str, expected: str) -> None:
+    (site.folder / "broken.py").write_text("def (:\n")
+    path = str(site.folder / application) if application == "broken.py" else application
+    with pytest.raises(AirflowFailException, match=expected):
+        StreamSubmitOperator(task_id="t", application=path).execute(context)
+    assert site.client.apps() == []
+
+
+@pytest.mark.parametrize("bad", ["a/b", "..", "a..b", "x" * 201, "-a", ""])
+def test_bad_names_are_refused_and_not_retried(site: Site, context: Context, bad: str) -> None:
+    site.submit()
+    operators = [
+        StreamSubmitOperator(task_id="t1", application=site.application("v2"), app="alarm", deployment_id=bad),
+        StreamSnapshotOperator(task_id="t2", app="alarm", name=bad),
+        StreamSnapshotOperator(task_id="t3", app=bad, name="s"),
+        StreamCancelOperator(task_id="t4", app=bad),
+        StreamRollbackOperator(task_id="t5", app=bad),
+        StreamPromoteOperator(task_id="t6", app=bad),
+    ]
+    for operator in operators if bad else operators[1:]:  # no deployment id is no error
+        with pytest.raises(AirflowFailException, match="name"):
+            operator.execute(context)
+    assert site.client.snapshots("alarm") == []
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_submit_starts_a_driver_that_outlives_the_task(site: Site, context: Context) -> None:
+    operator = StreamSubmitOperator(
+        task_id="t",
+        app="alarm",
+        application=site.application(),
+        deployment_id="v1",
+        app_params={"rooms": 3, "strict": True},
+        timeout="PT30S",
+    )
+    deployed = operator.execute(context)
+    assert deployed == {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": False}
+    spec = site.client.status("alarm").spec
+    assert spec is not None
+    assert spec.application.params == {"rooms": "3", "strict": "true"}
+    assert spec.owner == "airflow:dag/run/task/-1"
+    pushed = context["ti"].pushed
+    assert Path(pushed["driver_log"].removeprefix("file://")).is_file()
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_submit_again_by_the_same_task_reattaches(site: Site, context: Context) -> None:
+    def operator() -> StreamSubmitOperator:
+        return StreamSubmitOperator(task_id="t", app="alarm", application=site.application())
+
+    first = operator().execute(context)
+    again = operator().execute({"ti": FakeTaskInstance(try_number=2)})
+    assert (again["deployment"], again["epoch"]) == (first["deployment"], first["epoch"])
+    assert again["reattached"]
+    assert site.drivers_alive() == [first["deployment"]]
+
+
+def test_submit_refuses_a_used_deployment_id(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.cancel("alarm")
+    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application("v2"), deployment_id="v1")
+    with pytest.raises(AirflowFailException, match="already has a deployment 'v1'"):
+        operator.execute(context)
+
+
+def test_submit_refuses_an_unknown_snapshot(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.cancel("alarm")
+    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application("v2"), from_snapshot="nope")
+    with pytest.raises(AirflowFailException, match="no snapshot 'nope'"):
+        operator.execute(context)
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+
+
+def test_submit_of_a_driver_that_dies_shows_its_last_words(site: Site, context: Context) -> None:
+    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application(FAIL="start"))
+    with pytest.raises(AirflowException, match="last words of a driver that dies at start") as caught:
+        operator.execute(context)
+    assert not isinstance(caught.value, AirflowFailException)  # another try may fare better
+    operator.retry_dead_driver = False
+    with pytest.raises(AirflowFailException, match="last words"):
+        operator.execute(context)
+
+
+def test_submit_refuses_an_application_changed_since_the_plan(site: Site, context: Context) -> None:
+    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application(), digest="0" * 64)
+    with pytest.raises(AirflowFailException, match="was changed after it was planned"):
+        operator.execute(context)
+
+
+def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Context) -> None:
+    """on_kill is called as Airflow's task runner calls it: by a SIGTERM handler in the main thread."""
+    operator = StreamSubmitOperator(
+        task_id="t", app="alarm", application=site.application(FAIL="never"), deployment_id="v1"
+    )
+    launch = site.root / "alarm" / "deployments" / "v1" / "status.json"
+    done = threading.Event()
+
+    def kill_once_launched() -> None:
+        while not launch.exists() and not done.is_set():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+    killer = threading.Thread(target=kill_once_launched)
+    try:
+        killer.start()
+        with pytest.raises(SystemExit):
+            operator.execute(context)
+    finally:
+        done.set()
+        killer.join()
+        signal.signal(signal.SIGTERM, before)
+    assert launch.exists()
+    assert site.drivers_alive() == []
+
+
+def test_on_kill_without_work_under_way_does_nothing(site: Site) -> None:
+    StreamSubmitOperator(task_id="t", application=site.application()).on_kill()
+
+
+def test_snapshot_of_a_running_app_leaves_it_running(site: Site, context: Context) -> None:
+    site.submit()
+    taken = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20).execute(context)
+    assert (taken["name"], taken["deployment"], taken["kind"]) == ("s1", "v1", "live")
+    assert taken["size"] > 0 and taken["batches"]["events"] >= 0
+    assert site.drivers_alive() == ["v1"]
+    again = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20).execute(context)
+    assert again == taken  # a retry
+
+
+def test_snapshot_with_cancel_ends_the_app(site: Site, context: Context) -> None:
+    site.submit()
+    taken = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=20).execute(context)
+    assert taken["kind"] == "cancelled"
+    assert site.drivers_alive() == []
+    again = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=20).execute(context)
+    assert again == taken
+
+
+def test_snapshot_that_takes_too_long_can_be_waited_for_again(site: Site, context: Context) -> None:
+    site.submit(DRAIN_SECONDS=1.5)
+    operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=0.2)
+    with pytest.raises(AirflowException, match="did not happen within") as caught:
+        operator.execute(context)
+    assert not isinstance(caught.value, AirflowFailException)
+    operator.timeout = 20
+    assert operator.execute(context)["kind"] == "cancelled"
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_snapshot_of_what_does_not_run_is_refused(site: Site, context: Context, deferrable: bool) -> None:
+    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
+        StreamSnapshotOperator(task_id="t", app="alarm", name="s", deferrable=deferrable).execute(context)
+    site.submit()
+    site.client.cancel("alarm")
+    with pytest.raises(AirflowFailException, match="is not running"):
+        StreamSnapshotOperator(task_id="t", app="alarm", name="s", deferrable=deferrable).execute(context)
+
+
+def test_deferred_snapshot_resumes_with_the_result(site: Site, context: Context) -> None:
+    site.submit(DRAIN_SECONDS=0.5)
+    operator = StreamSnapshotOperator(
+        task_id="t", app="alarm", name="s1", cancel=True, deferrable=True, timeout=timedelta(seconds=20)
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(context)
+    path, arguments = deferred.value.trigger.serialize()
+    assert path.endswith("triggers.snapshot.SnapshotTrigger")
+    assert arguments["deadline"] <= time.time() + 20
+    event = {"status": "done", "value": {"name": "s1", "app": "alarm", "size": 1}}
+    assert operator.execute_complete(context, event) == event["value"]
+
+
+def test_resuming_with_an_error_raises_it(context: Context) -> None:
+    operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1")
+    event = {"status": "error", "error": "NotRunningError", "message": "app alarm ended"}
+    with pytest.raises(AirflowFailException, match="app alarm ended"):
+        operator.execute_complete(context, event)
+    event = {"status": "error", "error": "StorageError", "message": "s3 is away"}
+    with pytest.raises(AirflowException, match="s3 is away") as caught:
+        operator.execute_complete(context, event)
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+@pytest.mark.parametrize(
+    "drain_timeout", [20, 20.0, "20", "PT20S", timedelta(seconds=20), pendulum.duration(seconds=20)]
+)
+def test_cancel_drains_within_a_timeout_of_any_form(site: Site, context: Context, drain_timeout: Any) -> None:
+    site.submit()
+    operator = StreamCancelOperator(task_id="t", app="alarm", drain_timeout=drain_timeout)
+    assert operator.execute(context) == "cancelled"
+    assert site.drivers_alive() == []
+
+
+@pytest.mark.parametrize("drain_timeout", ["soon", -1, "-PT5S", True, [], "2024-01-01", float("inf")])
+def test_cancel_refuses_what_is_no_duration(site: Site, context: Context, drain_timeout: Any) -> None:
+    site.submit()
+    with pytest.raises(AirflowFailException, match="drain_timeout must"):
+        StreamCancelOperator(task_id="t", app="alarm", drain_timeout=drain_timeout).execute(context)
+    assert site.client.status("alarm").state == "running"
+
+
+def test_cancel_at_once_does_not_wait_for_the_batch(site: Site, context: Context) -> None:
+    site.submit(DRAIN_SECONDS=300.0)
+    assert StreamCancelOperator(task_id="t", app="alarm", drain=False).execute(context) == "cancelled"
+
+
+def test_a_drain_that_takes_too_long_can_be_waited_for_again(site: Site, context: Context) -> None:
+    site.submit(DRAIN_SECONDS=1.5)
+    operator = StreamCancelOperator(task_id="t", app="alarm", drain_timeout=0.2)
+    with pytest.raises(AirflowException, match="did not happen within"):
+        operator.execute(context)
+    assert site.client.status("alarm").state == "draining"
+    operator.drain_timeout = 20
+    assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == "cancelled"
+
+
+def test_cancel_of_a_stopped_app_is_refused_unless_a_retry(site: Site, context: Context) -> None:
+    site.submit()
+    operator = StreamCancelOperator(task_id="t", app="alarm")
+    operator.execute(context)
+    with pytest.raises(AirflowFailException, match="is not running"):
+        operator.execute(context)
+    assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == "cancelled"
+
+
+def test_deferred_cancel(site: Site, context: Context) -> None:
+    site.submit(DRAIN_SECONDS=0.5)
+    operator = StreamCancelOperator(task_id="t", app="alarm", deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(context)
+    assert deferred.value.trigger.serialize()[0].endswith("triggers.cancel.CancelTrigger")
+    assert operator.execute_complete(context, {"status": "done", "value": "cancelled"}) == "cancelled"
+
+
+def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
+    site.submit()
+    application = site.application("v2", STAGES={"rooms": ["room"], "hours": ["hour"]})
+    report = StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application).execute(context)
+    assert report["compatible"] and report["problems"] == []
+    assert {i["name"]: i["verdict"] for i in report["items"]}["events/rooms"] == "carried"
+    assert "| stage | events/rooms |" in context["ti"].pushed["report_markdown"]
+
+
+def test_check_of_an_incompatible_version_fails_for_good_with_the_report(site: Site, context: Context) -> None:
+    site.submit()
+    application = site.application("v2", STAGES=OTHER_KEYS)
+    operator = StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, deployment_id="v2")
+    with pytest.raises(AirflowFailException, match=r"not compatible with deployment v1; nothing was stopped") as e:
+        operator.execute(context)
+    assert "events/rooms" in str(e.value)
+    pushed = context["ti"].pushed
+    assert pushed["report"]["compatible"] is False
+    assert "not compatible" in Path(pushed["report_link"].removeprefix("file://")).read_text()
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_check_takes_agreed_losses(site: Site, context: Context) -> None:
+    site.submit(STAGES={"rooms": ["room"], "hours": ["hour"]})
+    application = site.application("v2")
+
+    def operator(agree: Any) -> StreamCompatibilityCheckOperator:
+        return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, agree=agree)
+
+    with pytest.raises(AirflowFailException, match="agree to it with --agree events/hours"):
+        operator(()).execute(context)
+    for agree in (["events/hours"], '["events/hours"]', "events/hours"):
+        assert operator(agree).execute(context)["compatible"]
+
+
+def test_check_against_an_unknown_snapshot_or_app(site: Site, context: Context) -> None:
+    def operator(**kwargs: Any) -> StreamCompatibilityCheckOperator:
+        return StreamCompatibilityCheckOperator(task_id="t", application=site.application("v2"), **kwargs)
+
+    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
+        operator(app="alarm").execute(context)
+    site.submit()
+    with pytest.raises(AirflowFailException, match="no snapshot 'nope'"):
+        operator(app="alarm", from_snapshot="nope").execute(context)
+
+
+def test_rollback_brings_the_previous_deployment_back(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "s1", cancel=True)
+    StreamSubmitOperator(
+        task_id="t", app="alarm", application=site.application("v2"), deployment_id="v2", from_snapshot="s1"
+    ).execute(context)
+    assert site.drivers_alive() == ["v2"]
+    back = StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+    assert back is not None and back["deployment"] == "v1"
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_rollback_without_a_previous_deployment(site: Site, context: Context) -> None:
+    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
+        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+    site.submit()
+    with pytest.raises(AirflowFailException, match="nothing to roll back to"):
+        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_no_spark_connection_is_refused_before_anything_is_written(site: Site, context: Context) -> None:
+    site.undefine("spark_default")
+    with pytest.raises(AirflowFailException, match="Spark connection spark_default is not defined"):
+        StreamSubmitOperator(task_id="t", app="alarm", application=site.application()).execute(context)
+    assert list(site.root.iterdir()) == []
+
+
+def test_no_spark_submit(site: Site, context: Context) -> None:
+    site.connect(spark_submit="/no/spark-submit")
+    with pytest.raises(AirflowFailException, match="spark-submit was not found at '/no/spark-submit'"):
+        StreamSubmitOperator(task_id="t", app="alarm", application=site.application()).execute(context)
+    assert list(site.root.iterdir()) == []
+
+
+def test_no_java(site: Site, context: Context) -> None:
+    site.monkeypatch.setenv("JAVA_HOME", "/no/java")
+    with pytest.raises(AirflowFailException, match="no Java was found"):
+        StreamPlanOperator(task_id="t", application=site.application()).execute(context)
+
+
+def test_truncated_registry(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.cancel("alarm")
+    current = site.root / "alarm" / "current.json"
+    current.write_text(current.read_text()[:20])
+    with pytest.raises(AirflowFailException, match=r"current\.json is not valid JSON"):
+        StreamSnapshotOperator(task_id="t", app="alarm", name="s").execute(context)
+    current.unlink()
+
+
+def test_two_submits_at_a_time(site: Site) -> None:
+    """The second of two tasks gets a clear error, and there is one driver."""
+    results: list[Any] = []
+
+    def submit(version: str) -> None:
+        ti = FakeTaskInstance()
+        ti.task_id = version
+        operator = StreamSubmitOperator(
+            task_id=version, app="alarm", application=site.application(version), digest=None, deployment_id=version
+        )
+        try:
+            results.append(operator.execute({"ti": ti})["deployment"])
+        except AirflowException as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=submit, args=(version,)) for version in ("v1", "v2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    won = [r for r in results if r in ("v1", "v2")]
+    lost = [r for r in results if r not in won]
+    assert len(won) == len(lost) == 1, results
+    assert "under way" in lost[0] or "runs as deployment" in lost[0]
+    assert site.drivers_alive() == won

@@ -1,0 +1,197 @@
+"""Triggers and sensors, against a real root and the stand-in for Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+from airflow.sdk._shared.module_loading import import_string
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.serialization.serialized_objects import BaseSerialization
+from airflow.triggers.base import BaseTrigger
+from airflow_site import Site
+
+from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+from airflow_provider_streamupdate.sensors.health import StreamHealthSensor
+from airflow_provider_streamupdate.sensors.snapshot import StreamSnapshotSensor
+from airflow_provider_streamupdate.triggers.base import value_of
+from airflow_provider_streamupdate.triggers.cancel import CancelTrigger
+from airflow_provider_streamupdate.triggers.health import HealthTrigger
+from airflow_provider_streamupdate.triggers.snapshot import SnapshotExistsTrigger, SnapshotTrigger
+
+Context = dict[str, Any]
+COMMON = {"streamupdate_conn_id": "streamupdate_default", "app": "alarm", "poll_interval": 0.05}
+TRIGGERS = [
+    SnapshotTrigger(name="s1", cancel=True, deadline=12.5, **COMMON),
+    SnapshotExistsTrigger(name="s1", verify=True, deadline=None, **COMMON),
+    CancelTrigger(deadline=1.0, **COMMON),
+    HealthTrigger(deployment="v1", baseline_snapshot="s1", batches=3, deadline=1.0, **COMMON),
+]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda t: type(t).__name__)
+def test_a_trigger_survives_the_way_to_the_triggerer(trigger: BaseTrigger) -> None:
+    path, arguments = trigger.serialize()
+    stored = BaseSerialization.deserialize(json.loads(json.dumps(BaseSerialization.serialize(arguments))))
+    again = import_string(path)(**stored)
+    assert type(again) is type(trigger)
+    assert again.serialize() == (path, arguments)
+    assert len(arguments) > 4 or isinstance(trigger, CancelTrigger)
+
+
+def events(trigger: BaseTrigger) -> list[Any]:
+    """Run a trigger to its end, as the triggerer does."""
+
+    async def collect() -> list[Any]:
+        return [event.payload async for event in trigger.run()]
+
+    return asyncio.run(asyncio.wait_for(collect(), 60))
+
+
+def event(trigger: BaseTrigger) -> dict[str, Any]:
+    (only,) = events(trigger)
+    json.dumps(only)
+    return dict(only)
+
+
+def test_snapshot_trigger_waits_until_the_driver_is_gone(site: Site) -> None:
+    site.submit(DRAIN_SECONDS=0.5)
+    site.client.begin_snapshot("alarm", "s1", cancel=True)
+    done = event(SnapshotTrigger(name="s1", cancel=True, **COMMON))
+    assert done["status"] == "done"
+    assert value_of(done)["kind"] == "cancelled"
+    assert site.drivers_alive() == []
+
+
+def test_cancel_trigger(site: Site) -> None:
+    site.submit(DRAIN_SECONDS=0.5)
+    site.client.begin_cancel("alarm")
+    assert value_of(event(CancelTrigger(**COMMON))) == "cancelled"
+
+
+def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
+    site.submit()
+    late = event(CancelTrigger(deadline=time.time() + 0.2, **COMMON))
+    assert late["error"] == "WaitTimeoutError"
+    assert late["message"] == "app alarm: gave up waiting for its end; it is running"
+    with pytest.raises(AirflowException, match="gave up waiting"):
+        value_of(late)
+    with pytest.raises(AirflowSensorTimeout):
+        value_of(late, timed_out=AirflowSensorTimeout)
+
+
+def test_an_error_of_the_root_is_reported(site: Site) -> None:
+    missing = event(CancelTrigger(**COMMON))
+    assert (missing["status"], missing["error"]) == ("error", "NotFoundError")
+    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
+        value_of(missing)
+
+
+def test_an_undefined_connection_is_reported(site: Site) -> None:
+    nowhere = event(CancelTrigger(**{**COMMON, "streamupdate_conn_id": "nope"}))
+    assert "connection nope is not defined" in nowhere["message"]
+
+
+def test_the_triggers_client_reads_the_same_connection(site: Site) -> None:
+    client = asyncio.run(StreamUpdateHook.async_client("streamupdate_default"))
+    assert client.root == StreamUpdateHook().get_client().root
+    assert client.launcher is None
+
+
+def test_health_trigger_fires_when_batches_advance(site: Site) -> None:
+    site.submit()
+    health = value_of(event(HealthTrigger(batches=5, **COMMON)))
+    assert health["healthy"] and health["status"]["queries"]["events"]["batch"] >= 4
+
+
+def test_health_trigger_says_what_is_missing_when_time_is_up(site: Site) -> None:
+    site.submit(FAIL="stuck")
+    late = event(HealthTrigger(deadline=time.time() + 0.3, **COMMON))
+    assert "has committed 0 of 2 batches" in late["message"]
+
+
+def test_health_sensor(site: Site, context: Context) -> None:
+    site.submit()
+    value = StreamHealthSensor(task_id="t", app="alarm", poke_interval=0.05, timeout=30).execute(context)
+    assert value["healthy"]
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context: Context, deferrable: bool) -> None:
+    with pytest.raises(Exception, match="the driver of deployment v1"):
+        site.submit(FAIL="start")
+    sensor = StreamHealthSensor(task_id="t", app="alarm", timeout=600, deferrable=deferrable)
+    with pytest.raises(AirflowFailException, match="app alarm is not healthy: deployment v1 is lost"):
+        sensor.execute(context)
+    assert "not healthy" in context["ti"].pushed["error"]
+
+
+def test_health_sensor_timeout_is_not_retried(site: Site, context: Context) -> None:
+    site.submit(FAIL="stuck")
+    with pytest.raises(AirflowSensorTimeout):
+        StreamHealthSensor(task_id="t", app="alarm", poke_interval=0.1, timeout=0.3).execute(context)
+
+
+def test_health_sensor_deferred(site: Site, context: Context) -> None:
+    site.submit(FAIL="stuck")
+    sensor = StreamHealthSensor(
+        task_id="t", app="alarm", deployment_id="v1", batches=7, deferrable=True, timeout=30, poke_interval=3
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+    arguments = deferred.value.trigger.serialize()[1]
+    assert arguments["deployment"] == "v1" and arguments["batches"] == 7 and arguments["poll_interval"] == 3
+    late = {"status": "error", "error": "WaitTimeoutError", "message": "gave up"}
+    with pytest.raises(AirflowSensorTimeout, match="gave up"):
+        sensor.execute_complete(context, late)
+    assert sensor.execute_complete(context, {"status": "done", "value": {"healthy": True}}) == {"healthy": True}
+
+
+@pytest.mark.parametrize("sensor", [StreamHealthSensor, StreamSnapshotSensor])
+def test_sensors_refuse_bad_names(site: Site, context: Context, sensor: Any) -> None:
+    extra = {"name": "s"} if sensor is StreamSnapshotSensor else {}
+    with pytest.raises(AirflowFailException, match="app name 'a/b' is not allowed"):
+        sensor(task_id="t", app="a/b", timeout=0, **extra).execute(context)
+    with pytest.raises(AirflowFailException, match=r"snapshot name '\.\./s' is not allowed"):
+        StreamSnapshotSensor(task_id="t", app="alarm", name="../s", timeout=0).execute(context)
+
+
+def test_snapshot_sensor(site: Site, context: Context) -> None:
+    sensor = StreamSnapshotSensor(task_id="t", app="alarm", name="s1", verify=True, poke_interval=0.05, timeout=0.2)
+    with pytest.raises(AirflowSensorTimeout):
+        sensor.execute(context)  # no such app yet
+    site.submit()
+    with pytest.raises(AirflowSensorTimeout):
+        sensor.execute(context)
+    site.client.save_snapshot("alarm", "s1")
+    assert sensor.execute(context)["name"] == "s1"
+
+
+def test_snapshot_sensor_refuses_a_damaged_one(site: Site, context: Context) -> None:
+    site.submit()
+    snapshot = site.client.save_snapshot("alarm", "s1")
+    file = site.root / "alarm" / snapshot.queries["events"].files[0].object
+    file.write_bytes(b"x" * file.stat().st_size)
+    unverified = StreamSnapshotSensor(task_id="t", app="alarm", name="s1", timeout=1)
+    assert unverified.execute(context)["name"] == "s1"
+    for deferrable in (False, True):
+        sensor = StreamSnapshotSensor(
+            task_id="t", app="alarm", name="s1", verify=True, timeout=600, deferrable=deferrable
+        )
+        with pytest.raises(AirflowFailException, match="snapshot s1 of alarm is damaged"):
+            sensor.execute(context)
+
+
+def test_deferred_waits_in_a_dag_run(site: Site, airflow_db: str) -> None:
+    """The triggers run as Airflow runs them; which of the waits is long enough to be deferred is up to timing,
+    except the first and the last."""
+    site.submit(DRAIN_SECONDS=0.5)
+    run = site.run_dag("waits", "tests/airflow/dags")
+    assert run.state == "success", run.states
+    assert run.xcom("health")["status"]["queries"]["events"]["batch"] >= 59
+    assert run.xcom("snapshot")["name"] == run.xcom("exists")["name"] == "s1"
+    assert run.xcom("cancel") == "cancelled"
+    assert site.drivers_alive() == []

@@ -1,0 +1,270 @@
+"""The update, as a DAG run in a real Airflow (`dag.test`), with the stand-in for Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow_site import DagOutcome, FakeTaskInstance, Site
+
+from airflow_provider_streamupdate.operators.update import (
+    StreamUpdateBeginOperator,
+    StreamUpdateEndOperator,
+    StreamUpdateRollbackOperator,
+)
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+STEPS = ("plan", "check", "snapshot", "submit", "verify", "promote")
+PROMOTED = {**dict.fromkeys((*STEPS, "outcome"), "success"), "rollback": "skipped"}
+
+
+def update(site: Site, application: str, **conf: Any) -> DagOutcome:
+    return site.run_dag("update_alarm", "tests/airflow/dags", application=application, **conf)
+
+
+def failed_at(step: str, rollback: str = "success") -> dict[str, str]:
+    """The states of a run whose `step` failed."""
+    number = STEPS.index(step)
+    return {
+        **dict.fromkeys(STEPS[:number], "success"),
+        step: "failed",
+        **dict.fromkeys(STEPS[number + 1 :], "upstream_failed"),
+        "rollback": rollback,
+        "outcome": "failed",
+    }
+
+
+def lease_is_free(site: Site) -> bool:
+    from airflow_provider_streamupdate.state import lease
+
+    held = lease.read(site.client.registry.app("alarm").folder)
+    return held is None or not held.held
+
+
+def test_update_of_a_running_app(site: Site) -> None:
+    site.submit()
+    run = update(site, site.application("v2"), deployment_id="v2")
+    assert (run.state, run.states) == ("success", PROMOTED)
+    assert site.drivers_alive() == ["v2"]
+    assert [s.name for s in site.client.snapshots("alarm")] == ["before-v2"]
+    spec = site.client.status("alarm").spec
+    assert spec is not None and spec.from_snapshot == "before-v2" and spec.parent == "v1"
+    record = run.xcom("update.outcome")
+    assert record["outcome"] == "promoted" and record["pause_seconds"] > 0
+    steps = ["planned", "checked", "snapshotted", "submitted", "verified", "promoted"]
+    assert sorted(record["step_times"], key=record["step_times"].get) == steps
+    assert lease_is_free(site)
+    assert run.xcom("update.submit", "_link_SparkUiLink") == "http://localhost:4040"
+    assert Path(run.xcom("update.submit", "_link_DriverLogLink").removeprefix("file://")).is_file()
+    report = Path(run.xcom("update.check", "_link_CompatibilityReportLink").removeprefix("file://"))
+    assert "**compatible**" in report.read_text()
+
+
+def test_a_promoted_deployment_is_an_event_of_the_apps_asset(site: Site) -> None:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    site.submit(APP="door", deployment="d1")
+    run = update(site, site.application("v2", APP="door"), app="door", deployment_id="d2")
+    assert run.state == "success", run.states
+    with create_session() as session:
+        query = select(AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        extras = list(session.scalars(query.where(AssetModel.name == "streamupdate://door")))
+    assert [{k: extra[k] for k in ("app", "deployment", "snapshot")} for extra in extras] == [
+        {"app": "door", "deployment": "d2", "snapshot": "before-d2"}
+    ]
+
+
+def test_an_incompatible_version_is_refused_and_the_old_one_unharmed(site: Site) -> None:
+    site.submit()
+    before = site.client.status("alarm")
+    run = update(site, site.application("v2", STAGES={"rooms": ["floor"]}), deployment_id="v2")
+    assert (run.state, run.states) == ("failed", failed_at("check"))
+    assert site.drivers_alive() == ["v1"]
+    after = site.client.status("alarm")
+    assert (after.current, after.launch, after.state) == (before.current, before.launch, "running")
+    assert site.client.snapshots("alarm") == []
+    assert run.xcom("update.check", "report")["compatible"] is False
+    assert "was refused, the old version was not touched; v1 is running. check failed: " in run.xcom(
+        "update.outcome", "error"
+    )
+    assert lease_is_free(site)
+
+
+@pytest.mark.parametrize(
+    ("fail", "step", "reason"),
+    [
+        ("start", "submit", "last words of a driver that dies at start"),
+        ("run", "verify", "a row the new version cannot read"),
+        ("stuck", "verify", "timed out"),
+    ],
+)
+def test_a_new_version_that_fails_is_rolled_back(site: Site, fail: str, step: str, reason: str) -> None:
+    site.submit()
+    run = update(site, site.application("v2", FAIL=fail), deployment_id="v2")
+    assert (run.state, run.states) == ("failed", failed_at(step))
+    assert site.drivers_alive() == ["v1"]
+    status = site.client.status("alarm")
+    assert status.current is not None and status.current.epoch == 3
+    record = site.client.registry.app("alarm").update("v2")
+    assert record.outcome == "rolled-back" and record.reason.startswith(f"{step}: ")
+    message = run.xcom("update.outcome", "error")
+    assert f"was rolled back; v1 is running. {step} failed: " in message
+    assert reason in message
+    assert lease_is_free(site)
+
+
+def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
+    site.submit()
+    run = update(site, site.application("v2", FAIL="plan"))
+    assert (run.state, run.states) == ("failed", failed_at("plan"))
+    assert run.xcom("update.plan", "error") == "query events raised ValueError: no such column"
+    message = run.xcom("update.outcome", "error")
+    assert "did not begin: plan failed: query events raised ValueError: no such column" in message
+    assert site.drivers_alive() == ["v1"]
+    assert lease_is_free(site)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"app": "nobody"}, "no app 'nobody'"),
+        ({"app": None}, "the app name is empty"),
+        ({"deployment_id": "v1"}, "already has a deployment 'v1'"),
+        ({"deployment_id": "a/b"}, "deployment name 'a/b' is not allowed"),
+        ({"from_snapshot": "nope"}, "no snapshot 'nope'"),
+        ({"from_snapshot": "../x"}, "snapshot name '../x' is not allowed"),
+        ({"application": "/no/v2.py"}, "/no/v2.py does not exist"),
+        ({"application": "other.py"}, "defines app 'other', not 'alarm'"),
+        ({"conf": "{"}, "conf must be a JSON object"),
+        ({"app_params": {"a": []}}, "app_params 'a' must be text"),
+    ],
+)
+def test_bad_input_is_refused_by_the_plan(
+    site: Site, context: dict[str, Any], arguments: dict[str, Any], reason: str
+) -> None:
+    site.submit()
+    if arguments.get("application") == "other.py":
+        arguments = {"application": site.application("other", APP="other")}
+    arguments = {"app": "alarm", "application": site.application("v2"), **arguments}
+    with pytest.raises(AirflowFailException) as caught:
+        StreamUpdateBeginOperator(task_id="plan", **arguments).execute(context)
+    assert reason in str(caught.value)
+    assert site.drivers_alive() == ["v1"]
+    assert site.client.registry.app("alarm").updates() == []
+    assert lease_is_free(site)
+
+
+def test_a_second_update_while_one_is_under_way(site: Site, context: dict[str, Any]) -> None:
+    site.submit()
+    site.client.begin_update("alarm", "other")
+    operator = StreamUpdateBeginOperator(task_id="plan", app="alarm", application=site.application("v2"))
+    with pytest.raises(AirflowException, match="under way: other holds the lease") as caught:
+        operator.execute(context)
+    assert not isinstance(caught.value, AirflowFailException)  # the other one will end
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_an_update_under_way_is_not_continued_with_another_application(site: Site, context: dict[str, Any]) -> None:
+    from airflow_provider_streamupdate.control import updating
+
+    site.submit()
+    updating.begin(site.client, "alarm", "v2", "0" * 64)
+    operator = StreamUpdateBeginOperator(
+        task_id="plan", app="alarm", application=site.application("v2"), deployment_id="v2"
+    )
+    with pytest.raises(AirflowFailException, match="'v2' with another application is under way"):
+        operator.execute(context)
+
+
+def test_a_stopped_app_cannot_be_updated(site: Site, context: dict[str, Any]) -> None:
+    site.submit()
+    site.client.cancel("alarm")
+    operator = StreamUpdateBeginOperator(task_id="plan", app="alarm", application=site.application("v2"))
+    with pytest.raises(AirflowFailException, match="alarm is not running"):
+        operator.execute(context)
+
+
+def test_going_back_from_what_did_not_begin_changes_nothing(site: Site) -> None:
+    site.submit()
+    ti = FakeTaskInstance(states={"plan": "failed"})
+    for deployment in (None, "", "None", "never"):
+        operator = StreamUpdateRollbackOperator(
+            task_id="t", app="alarm", deployment_id=deployment, steps={"plan": "plan"}
+        )
+        assert operator.execute({"ti": ti}) is None
+    assert site.client.status("alarm").current.epoch == 1
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_an_outcome_of_skipped_steps_is_skipped() -> None:
+    ti = FakeTaskInstance(states={"plan": "skipped", "check": "skipped"})
+    operator = StreamUpdateEndOperator(
+        task_id="t", app="alarm", deployment_id="None", steps={"plan": "plan", "check": "check"}
+    )
+    with pytest.raises(AirflowSkipException):
+        operator.execute({"ti": ti})
+
+
+def test_a_drain_that_takes_too_long(site: Site) -> None:
+    """The old version ends a second later all the same; it must be brought back."""
+    site.submit(DRAIN_SECONDS=1.0)
+    run = update(site, site.application("v2"), deployment_id="v2", drain_timeout=0.1)
+    assert (run.state, run.states) == ("failed", failed_at("snapshot"))
+    assert site.drivers_alive() == ["v1"]
+    assert site.client.status("alarm").state == "running"
+    assert lease_is_free(site)
+
+
+def test_an_update_from_an_older_snapshot(site: Site) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "monday")
+    run = update(site, site.application("v2"), deployment_id="v2", from_snapshot="monday")
+    assert (run.state, run.states) == ("success", PROMOTED)
+    spec = site.client.status("alarm").spec
+    assert spec is not None and spec.from_snapshot == "monday"
+    assert site.drivers_alive() == ["v2"]
+
+
+@pytest.mark.parametrize("done", ["begin", "stop", "submit"])
+def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, done: str) -> None:
+    """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
+    from airflow_provider_streamupdate.control import updating
+    from airflow_provider_streamupdate.state.application import Application
+
+    site.submit()
+    application = Application(file=site.application("v2"))
+    client, new = site.client, application.digest()[:8]
+    updating.begin(client, "alarm", new, application.digest())
+    if done != "begin":
+        client.save_snapshot("alarm", f"before-{new}", cancel=True)
+    if done == "submit":
+        client.submit(application, new, f"before-{new}", owner=f"update {new}", app="alarm")
+    run = update(site, application.file)  # no id is given: it comes from the digest
+    assert (run.state, run.states) == ("success", PROMOTED)
+    assert site.drivers_alive() == [new]
+    assert [s.deployment for s in client.deployments("alarm")] == ["v1", new]
+    current = client.status("alarm").current
+    assert current is not None and current.epoch == 2  # one start of the new version
+
+
+def test_the_manual_dag_with_its_form(site: Site) -> None:
+    site.submit(STAGES={"rooms": ["room"], "hours": ["hour"]})
+    run = site.run_dag(
+        "stream_update",
+        app="alarm",
+        application=site.application("v2"),
+        deployment_id="v2",
+        parameters={"grace": "10"},
+        spark_conf={"spark.sql.shuffle.partitions": 2},
+        agree=["events/hours"],
+        drain_timeout="PT20S",
+    )
+    assert (run.state, run.states) == ("success", PROMOTED)
+    spec = site.client.status("alarm").spec
+    assert spec is not None
+    assert spec.application.params == {"grace": "10"}
+    assert spec.application.conf == {"spark.sql.shuffle.partitions": "2"}
