@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from ..state.report import CompatibilityReport
@@ -43,28 +43,16 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[str] = ()) -> None:
-    """A table without lines, for people and for awk alike; the columns in `right` are aligned right."""
-    from rich.table import Table
-
-    table = Table(*(), box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    console().print(table)
-
-
-def print_wrapped(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table whose last column holds sentences, which may wrap on a narrow terminal."""
+    """A table without lines, for people and for awk alike; the columns in `right` are aligned right. On a terminal that
+    is too narrow cells are folded, never cut."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns[:-1]:
-        table.add_column(column, no_wrap=True, overflow="fold")
-    table.add_column(columns[-1], overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    console().print(table)
+    _print(table)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -77,15 +65,20 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         if value not in (None, ""):
             table.add_row(name, _cell(value))
-    console().print(table)
+    _print(table)
 
 
-def console() -> Console:
-    """Standard output; as wide as it takes when it is not a terminal, so that nothing is cut or wrapped."""
+def _print(table: Table) -> None:
     from rich.console import Console
 
-    terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else 10_000, soft_wrap=False, highlight=False)
+    if sys.stdout.isatty():
+        Console(file=sys.stdout, highlight=False).print(table)
+        return
+    wide = Console(file=sys.stdout, width=10_000, highlight=False)  # nothing is cut or wrapped for a program
+    with wide.capture() as captured:
+        wide.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def _cell(value: Any) -> Text:

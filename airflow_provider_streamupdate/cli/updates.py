@@ -8,7 +8,7 @@ import click
 
 from .application import application_options
 from .failure import FAILED, USAGE, Failure
-from .output import print_facts, print_json, print_table, print_wrapped, report_document
+from .output import print_facts, print_json, print_table, report_document
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
@@ -161,7 +161,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
 def _print_report(report: CompatibilityReport) -> None:
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     click.echo()
-    print_wrapped(
+    print_table(
         ("THING", "NAME", "VERDICT", "AGREEMENT", "REASON"),
         (
             (i.thing, i.name, i.verdict, ("agreed" if i.agreed else "needed") if i.needs_agreement else None, i.reason)
