@@ -212,7 +212,13 @@ class StreamUpdateClient:
     def save_snapshot(
         self, app: str, name: str, cancel: bool = False, timeout: float = 300.0, progress: Progress = _quiet
     ) -> Snapshot:
-        """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards."""
+        """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
+
+        AlreadyExistsError for a name in use; only the snapshot an app ended with may be asked for again (a rerun).
+        """
+        check_name("snapshot", name)
+        if not cancel and SnapshotStore(self.registry.existing(app)).exists(name):
+            raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
         progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
         self.begin_snapshot(app, name, cancel)
         what = f"snapshot {name} of {app}"

@@ -66,9 +66,13 @@ class RunningQueries:
         for query in self._queries.values():
             spark_internals.stop_after_batch(self._spark, query)
         for query in self._queries.values():
-            while not query.awaitTermination(DRAIN_POLL_SECONDS):
+            while spark_internals.thread_alive(query):
                 if spark_internals.sleeping_between_batches(query):
                     query.stop()
+                else:
+                    spark_internals.join_thread(query, DRAIN_POLL_SECONDS)
+            if error := query.exception():
+                raise error
 
     def stop(self) -> None:
         """Stop at once, wherever the batch in flight is."""

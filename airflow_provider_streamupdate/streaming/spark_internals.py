@@ -201,6 +201,17 @@ def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> None:
     _execution(query).state().set(_module(spark, f"{_STREAMING}.runtime.TERMINATED"))
 
 
+def thread_alive(query: StreamingQuery) -> bool:
+    """Whether the stream thread still works. `isActive` and `awaitTermination(timeout)` do not tell: both only look at
+    the state that `stop_after_batch` has set (StreamExecution.awaitTermination returns ``!isActive``; measured)."""
+    return bool(_execution(query).queryExecutionThread().isAlive())
+
+
+def join_thread(query: StreamingQuery, seconds: float) -> None:
+    """Wait for the stream thread to end, at most `seconds`."""
+    _execution(query).queryExecutionThread().join(int(seconds * 1000))
+
+
 def sleeping_between_batches(query: StreamingQuery) -> bool:
     """Whether the stream thread waits for its next trigger time (Clock.waitTillTime): no batch is in flight there,
     and after `stop_after_batch` none begins, so that it may be interrupted."""

@@ -1,0 +1,111 @@
+"""The life of an app through the command line, with real drivers: one scenario, because every driver start costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_provider_streamupdate.state.errors import (
+    AlreadyExistsError,
+    AlreadyRunningError,
+    ApplicationError,
+    DriverError,
+    LeaseHeldError,
+)
+
+
+@pytest.mark.timeout(900)
+def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
+    v1, v2 = (str(ground.application(v).file) for v in ("v1", "v2"))
+    ground.feed()
+    submitted = ground.json("submit", v1, "--deployment", "one", *ground.params)
+    assert submitted["deployment"] == "one"
+    ground.wait_for_batches(3)
+
+    # A snapshot of the running app, without stopping it.
+    ground.cli("save-snapshot", ground.app, "live")
+    assert ground.client.snapshot(ground.app, "live").kind == "live"
+    assert len(ground.drivers()) == 1
+
+    # What must not happen while it runs: each is refused, nothing is stopped.
+    (driver,) = ground.drivers()
+    with pytest.raises(AlreadyExistsError, match="'live'"):
+        ground.client.save_snapshot(ground.app, "live")
+    with pytest.raises(AlreadyRunningError, match="use update"):
+        ground.client.submit(ground.application("v2"), "other", app=ground.app)
+    with pytest.raises(AlreadyExistsError, match="'one'"):
+        ground.client.submit(ground.application("v1"), "one", app=ground.app)
+    incompatible = write_app('.select("room", ', '.select(F.upper("room").alias("room"), ')
+    message = ground.cli("update", str(incompatible), "--deployment", "bad", *ground.params, code=1)
+    assert "keys changed from [source-1.room] to [upper(source-1.room)]" in message
+    assert "one goes on running" in message
+    assert ground.client.registry.app(ground.app).update("bad").outcome == "refused"
+    table = json.loads(ground.cli("check", v2, "--json", *ground.params))
+    assert table["compatible"] is True
+    assert ground.drivers() == [driver]
+    done = ground.client.status(ground.app).status.queries["alarms"].batch
+    ground.wait_for_batches(done + 2)
+
+    # The update; another one meanwhile is told who holds the lease.
+    ground.client.begin_update(ground.app, "two")
+    with pytest.raises(LeaseHeldError, match="two holds the lease until"):
+        ground.client.begin_update(ground.app, "three")
+    record = ground.json("update", v2, "--deployment", "two", *ground.params)
+    assert record["outcome"] == "promoted"
+    assert 0 < record["pause_seconds"] < 300
+    assert len(ground.drivers()) == 1
+    ground.settle()
+    ground.check_answer("before-two")
+    assert ground.cli("verify-snapshot", ground.app, "before-two")
+
+    # Back to version 1 where it was stopped: what it emits again replaces what version 2 had emitted.
+    back = ground.json("rollback", ground.app)
+    assert back["deployment"] == "one"
+    ground.settle()
+    ground.check_answer(None)
+
+    ground.cli("cancel", ground.app, "--drain")
+    assert ground.client.status(ground.app).state == "cancelled"
+    assert ground.drivers() == []
+    message = ground.cli("save-snapshot", ground.app, "late", code=1)
+    assert "is not running" in message
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_that_dies_at_start_shows_its_last_words(ground, write_app) -> None:
+    dying = write_app(
+        'if __name__ == "__main__":',
+        "import sys\n\nif 'run' in sys.argv:\n    raise OSError('no luck today')\nif True:",
+    )
+    with pytest.raises(DriverError, match="no luck today"):
+        ground.client.submit(ground.application(dying), "one", app=ground.app)
+    assert ground.drivers() == []
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_defines_no_app_or_another_app(ground, write_app, tmp_path) -> None:
+    empty = tmp_path / "empty.py"
+    empty.write_text("print('hello')\n")
+    with pytest.raises(ApplicationError, match="defines no StreamingApp"):
+        ground.client.plan(ground.application(empty))
+    other = write_app('StreamingApp("motion-alarm"', 'StreamingApp("another"')
+    with pytest.raises(DriverError, match="defines app another, not motion-alarm"):
+        ground.client.submit(ground.application(other), "one", app=ground.app)
+
+
+@pytest.mark.timeout(300)
+def test_suspend_keeps_the_driver_and_resume_goes_on(ground) -> None:
+    ground.feed()
+    ground.client.submit(ground.application("v1"), "one", app=ground.app)
+    ground.wait_for_batches(2)
+    (driver,) = ground.drivers()
+    ground.cli("suspend", ground.app)
+    at = ground.client.status(ground.app).status.queries["alarms"].batch
+    ground.write()
+    assert ground.client.status(ground.app).state == "suspended"
+    ground.cli("resume", ground.app)
+    ground.settle()
+    assert ground.drivers() == [driver]
+    assert ground.client.status(ground.app).status.queries["alarms"].batch > at
+    ground.check_answer(None)
