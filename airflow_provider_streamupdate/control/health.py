@@ -49,7 +49,7 @@ def _query(name: str, query: QueryStatus, before: QuerySnapshot | None, batches:
     if not query.active:
         reasons.append(f"query {name} has stopped")
     done = 0 if query.first_batch is None else query.batch - query.first_batch + 1
-    if done < batches and not (query.idle and done > 0):
+    if done < batches and not query.idle:
         reasons.append(f"query {name} has committed {done} of {batches} batches since its start")
     if before is None:
         return reasons

@@ -85,7 +85,8 @@ def update(
         step(registry, deployment, "verified")
         ended = promote(client, app, deployment)
         assert ended is not None  # the record was written above
-        progress(f"{app} runs as {deployment}; the pause was {ended.pause_seconds} s")
+        paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
+        progress(f"{app} runs as {deployment}{paused}")
         return ended
     except Exception as error:
         progress(f"the update failed: {error}")

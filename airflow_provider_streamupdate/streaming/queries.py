@@ -95,9 +95,10 @@ class RunningQueries:
                 first = self._before[name] + 1
                 status = attrs.evolve(status, first_batch=first, first_commit_at=_commit_time(checkpoint, first))
             status = attrs.evolve(status, batch=batch, last_commit_at=_commit_time(checkpoint, batch))
-        waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
-        status = attrs.evolve(status, active=query.isActive, idle=waiting)
         progress = _last_progress(query)
+        waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
+        # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
+        status = attrs.evolve(status, active=query.isActive, idle=waiting and progress is not None)
         if progress is None:
             return status
         operators = self._plan.query(name)
