@@ -42,10 +42,12 @@ APP, QUERY, DAG = "flight-windows", "windows", "stream_update"
 WATERMARK = timedelta(hours=2)
 MARKER = ".streamupdate-demo"  # says that a folder is the demo's own and may be wiped
 
-LIMIT = 540.0  # seconds the demo may take, without ending what it started
+LIMIT = 560.0  # seconds the demo may take, without ending what it started; --limit for a slower machine
 UPDATE_AFTER = 120  # files that have arrived when the update begins
-# seconds between two files: until the update, during it, and when it is over
-GAP_BEFORE, GAP_DURING, GAP_AFTER = 0.35, 1.5, 0.1
+RESERVE = 60  # files kept back for version 2, on however slow a machine
+# seconds between two files: before the update, while version 1 waits for it, when only the reserve is left, while
+# version 2 proves itself, and in the end
+GAP_BEFORE, GAP_WAITING, GAP_RESERVE, GAP_VERIFYING, GAP_AFTER = 0.35, 1.2, 6.0, 0.5, 0.1
 
 
 class DemoError(Exception):
@@ -55,8 +57,9 @@ class DemoError(Exception):
 class Demo:
     """One run of the demo in the folder `work`."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, limit: float = LIMIT) -> None:
         self.work = work
+        self.limit = limit
         self.started = time.monotonic()
         self.home = work / "airflow"
         self.root = self.home / "streamupdate"  # where `make up` with this AIRFLOW_HOME looks, too
@@ -65,12 +68,15 @@ class Demo:
         self.client = StreamUpdateClient(
             str(self.root), SparkSubmit(spark_submit=str(self.spark_submit), master="local[2]")
         )
-        self.airflow = AirflowServer(self.home, {"AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1"})
+        self.airflow = AirflowServer(
+            self.home, {"AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1", "UP_TIMEOUT": f"{limit:.0f}"}
+        )
         self.params = {
             "input": str(self.input),
             "output": str(self.output),
             "watermark": f"{int(WATERMARK.total_seconds())} seconds",
             "max_files": "8",
+            "interval": "1 second",
         }
 
     def say(self, text: str) -> None:
@@ -86,14 +92,14 @@ class Demo:
             self.submit_v1()
             replay.start()
             self.say(f"the flights of {len(files)} days begin to arrive")
-            self.wait(self.airflow.ready, "Airflow to start", 240)
-            self.wait(lambda: self.airflow.has_dag(DAG), f"Airflow to read DAG {DAG}", 120)
-            self.wait(lambda: self.arrived(replay, UPDATE_AFTER), f"{UPDATE_AFTER} days to arrive", 240)
-            self.wait(self.v1_has_state, "version 1 to commit batches", 120)
-            replay.gap = GAP_DURING
+            self.wait(lambda: self.arrived(replay, UPDATE_AFTER), f"{UPDATE_AFTER} days to arrive")
+            replay.gap = GAP_WAITING
+            self.wait(self.airflow.ready, "Airflow to start")
+            self.wait(lambda: self.airflow.has_dag(DAG), f"Airflow to read DAG {DAG}")
+            self.wait(self.v1_has_state, "version 1 to commit batches")
             self.update(replay)
             replay.gap = GAP_AFTER
-            self.wait(lambda: self.arrived(replay, len(files)), "the last day to arrive", 240)
+            self.wait(lambda: self.arrived(replay, len(files)), "the last day to arrive")
         return self.check([file.name for file in files])
 
     def prepare(self) -> None:
@@ -118,7 +124,7 @@ class Demo:
 
     def submit_v1(self) -> None:
         application = Application(file=str(APPS / "v1.py"), params=self.params, master="local[2]")
-        self.client.submit(application, deployment="v1", timeout=180, progress=self.say, app=APP)
+        self.client.submit(application, deployment="v1", timeout=self.left(), progress=self.say, app=APP)
 
     def arrived(self, replay: Replay, count: int) -> bool:
         if replay.error is not None:
@@ -154,11 +160,15 @@ class Demo:
                 if state in ("running", "success", "failed", "up_for_retry") and shown.get(task) != state:
                     shown[task] = state
                     self.say(f"  {task}: {state} ({replay.arrived} days arrived)")
+            if "update.submit" in shown:
+                replay.gap = GAP_VERIFYING
+            elif len(replay.files) - replay.arrived <= RESERVE:
+                replay.gap = GAP_RESERVE
             state = self.airflow.run_state(DAG, run_id)
             return state if state in ("success", "failed") else None
 
         try:
-            state = self.wait(over, "the update to end", 300, every=0.5)
+            state = self.wait(over, "the update to end", every=0.5)
         except TimeoutError as error:
             raise DemoError(f"{error}\n{self.task_logs(run_id, ('running', 'failed', 'up_for_retry'))}") from error
         if state != "success":
@@ -175,9 +185,9 @@ class Demo:
             read_rows(self.input, names[: len(before)]), read_rows(self.input, names[len(before) :]), WATERMARK
         )
         self.say("waiting until every flight is processed")
-        self.wait(lambda: self.watermark_reached(expected.watermark), "the last flights to be processed", 240, 0.5)
+        self.wait(lambda: self.watermark_reached(expected.watermark), "the last flights to be processed", 0.5)
         self.say(f"draining {APP}")
-        self.client.cancel(APP, drain=True, timeout=self.left(120))
+        self.client.cancel(APP, drain=True, timeout=self.left())
         self.check_processed(names)
         rows = list(sink_rows(self.output / "windows"))
         result = compare(expected.rows, found_windows(rows))
@@ -238,17 +248,15 @@ class Demo:
         click.echo(f"open the UI     make up    (with this run in it: AIRFLOW_HOME={self.home} make up)")
         click.echo("")
 
-    def left(self, seconds: float) -> float:
-        """At most `seconds`, and not more than the demo still has."""
-        return max(1.0, min(seconds, LIMIT - (time.monotonic() - self.started)))
+    def left(self) -> float:
+        """Seconds the demo still has; at least one, so that what is there already is found."""
+        return max(1.0, self.limit - (time.monotonic() - self.started))
 
-    def wait(self, condition: Callable[[], Any], what: str, seconds: float, every: float = 0.25) -> Any:
-        """Until the condition gives something true, which is returned; TimeoutError."""
-        allowed = self.left(seconds)
-        deadline = time.monotonic() + allowed
+    def wait(self, condition: Callable[[], Any], what: str, every: float = 0.25) -> Any:
+        """Until the condition gives something true, which is returned; TimeoutError when the demo's time is up."""
         while not (result := condition()):
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"waited {allowed:.0f} s for {what}")
+            if self.left() <= 1.0:
+                raise TimeoutError(f"after {self.limit:.0f} s the demo still waits for {what}; --limit gives more time")
             time.sleep(every)
         return result
 
@@ -294,10 +302,11 @@ class Demo:
     default=REPOSITORY / ".demo",
     help="Folder for all the demo makes; wiped at the start.",
 )
-def main(work: Path) -> None:
+@click.option("--limit", type=float, default=LIMIT, show_default=True, help="Seconds the demo may take.")
+def main(work: Path, limit: float) -> None:
     # as Ctrl-C, so that everything is ended
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    demo = Demo(work.resolve())
+    demo = Demo(work.resolve(), limit)
     result = None
     try:
         result = demo.run()
