@@ -156,9 +156,12 @@ class StreamUpdateClient:
         finally:
             lease.release(registry.folder, owner)
 
-    def begin_snapshot(self, app: str, name: str, cancel: bool = False) -> None:
-        """Ask the running deployment for a snapshot. Asking again for the same one is no error as long as it is under
-        way or done; AlreadyExistsError for a name used otherwise, NotRunningError when nothing runs."""
+    def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
+        """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
+
+        A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
+        `again`, the one this driver took under the name. NotRunningError when nothing runs.
+        """
         registry = self.registry.existing(app)
         check_name("snapshot", name)
         store, drivers = SnapshotStore(registry), self._drivers(registry)
@@ -167,7 +170,8 @@ class StreamUpdateClient:
         asked = box.issued(commands.SNAPSHOT, name)
         if store.exists(name):
             taken = store.get(name)
-            if asked and taken.deployment == deployment and (taken.kind == "cancelled") == cancel:
+            same = asked and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
+            if same and (cancel or again):
                 return
             raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
         state = drivers.state(deployment)
@@ -210,17 +214,20 @@ class StreamUpdateClient:
         return export(registry, deployment, name, plan, True, status.queries if status else {})
 
     def save_snapshot(
-        self, app: str, name: str, cancel: bool = False, timeout: float = 300.0, progress: Progress = _quiet
+        self,
+        app: str,
+        name: str,
+        cancel: bool = False,
+        timeout: float = 300.0,
+        progress: Progress = _quiet,
+        again: bool = False,
     ) -> Snapshot:
         """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
 
-        AlreadyExistsError for a name in use; only the snapshot an app ended with may be asked for again (a rerun).
+        See `begin_snapshot` for a name in use and for `again`.
         """
-        check_name("snapshot", name)
-        if not cancel and SnapshotStore(self.registry.existing(app)).exists(name):
-            raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
         progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
-        self.begin_snapshot(app, name, cancel)
+        self.begin_snapshot(app, name, cancel, again)
         what = f"snapshot {name} of {app}"
         snapshot = wait_for(lambda: self.poll_snapshot(app, name, cancel), what, timeout)
         batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))

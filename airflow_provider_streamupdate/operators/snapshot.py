@@ -56,15 +56,18 @@ class StreamSnapshotOperator(StreamUpdateOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
-            return self._take(check_name("app", self.app), check_name("snapshot", self.name))
+            again = context["ti"].try_number > 1  # then an earlier try may have taken it
+            return self._take(check_name("app", self.app), check_name("snapshot", self.name), again)
 
-    def _take(self, app: str, name: str) -> dict[str, Any]:
+    def _take(self, app: str, name: str, again: bool) -> dict[str, Any]:
         settings = self.hook.settings
         timeout = settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
         if not self.deferrable:
-            saved = self.client.save_snapshot(app, name, cancel=self.cancel, timeout=timeout, progress=self.log.info)
+            saved = self.client.save_snapshot(
+                app, name, cancel=self.cancel, timeout=timeout, progress=self.log.info, again=again
+            )
             return self._taken(snapshot_dict(saved))
-        self.client.begin_snapshot(app, name, cancel=self.cancel)
+        self.client.begin_snapshot(app, name, cancel=self.cancel, again=again)
         if snapshot := self.client.poll_snapshot(app, name, cancel=self.cancel):
             return self._taken(snapshot_dict(snapshot))
         return self.defer(
