@@ -195,10 +195,8 @@ class StreamUpdateClient:
         if store.exists(name):
             return store.get(name) if over or not cancel else None
         box = CommandBox(registry.deployment_folder(deployment), epoch)
-        names = [n for n in box.folder.names() if n.startswith(f"snapshot-{name}.") and n.endswith(".result.json")]
-        answers = [box.result(n.removesuffix(".result.json")) for n in names]
         pending = [c for c in box.pending() if c.snapshot == name]
-        failures = [a.error for a in answers if a is not None and a.error]
+        failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
         if failures and not pending and not over:
             raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app goes on running")
         if not over:

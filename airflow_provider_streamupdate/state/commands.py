@@ -73,6 +73,15 @@ class CommandBox:
         text = self.folder.read(path)
         return None if text is None else from_json(text, CommandResult, self.folder.path(path))
 
+    def answers(self, kind: str, snapshot: str | None = None) -> list[CommandResult]:
+        """The answers to all attempts at such a command, oldest first."""
+        base, number, found = f"{kind}-{snapshot}" if snapshot else kind, 1, []
+        while self.folder.exists(f"{base}.{number}.json"):
+            if result := self.result(f"{base}.{number}"):
+                found.append(result)
+            number += 1
+        return found
+
     def issued(self, kind: str, snapshot: str | None = None) -> bool:
         """Whether such a command was ever issued in this epoch."""
         base = f"{kind}-{snapshot}" if snapshot else kind

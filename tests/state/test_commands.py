@@ -52,6 +52,16 @@ def test_a_failed_attempt_can_be_repeated(deployment: Folder) -> None:
     assert second != first and [c.name for c in box.pending()] == [second]
 
 
+def test_the_answers_to_one_command_are_not_those_to_another_of_a_longer_name(deployment: Folder) -> None:
+    box = CommandBox(deployment, 1)
+    box.answer(box.issue(SNAPSHOT, snapshot="s1.2"), error="of s1.2")
+    box.answer(box.issue(SNAPSHOT, snapshot="s1"), error="first of s1")
+    assert [a.error for a in box.answers(SNAPSHOT, "s1")] == ["first of s1"]
+    box.answer(box.issue(SNAPSHOT, snapshot="s1"))
+    assert [a.error for a in box.answers(SNAPSHOT, "s1")] == ["first of s1", None]
+    assert box.answers(DRAIN) == []
+
+
 def test_a_driver_obeys_no_command_of_an_earlier_epoch(deployment: Folder) -> None:
     CommandBox(deployment, 1).issue(CANCEL)
     later = CommandBox(deployment, 2)
