@@ -19,7 +19,7 @@ from .base import StreamUpdateOperator
 class StreamSnapshotOperator(StreamUpdateOperator):
     """Saves the state of a running app under a name; the app runs on, unless `cancel`.
 
-    Doing it again (a retry) gives the same snapshot. Returns the snapshot as plain data, without its list of
+    A retry gives what an earlier try took. Returns the snapshot as plain data, without its list of
     files.
 
     app: the app

@@ -176,8 +176,11 @@ def test_snapshot_of_a_running_app_leaves_it_running(site: Site, context: Contex
     assert (taken["name"], taken["deployment"], taken["kind"]) == ("s1", "v1", "live")
     assert taken["size"] > 0 and taken["batches"]["events"] >= 0
     assert site.drivers_alive() == ["v1"]
-    again = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20).execute(context)
-    assert again == taken  # a retry
+    for deferrable in (False, True):
+        operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20, deferrable=deferrable)
+        with pytest.raises(AirflowFailException, match="already has a snapshot 's1'"):
+            operator.execute(context)
+        assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == taken
 
 
 def test_snapshot_with_cancel_ends_the_app(site: Site, context: Context) -> None:
