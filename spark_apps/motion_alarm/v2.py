@@ -65,9 +65,7 @@ def alarms(spark, params):
         # milliseconds since the epoch do not depend on any time zone setting
         .select("room", "event", F.unix_millis("ts").alias("ts_ms"))
     )
-    rooms = stage(
-        "rooms", events.groupBy("room").transformWithState(Rooms(grace_ms), ALARM, "Append", "None")
-    )
+    rooms = stage("rooms", events.groupBy("room").transformWithState(Rooms(grace_ms), ALARM, "Append", "None"))
     return (
         rooms.writeStream.outputMode("append")
         .trigger(processingTime=params.get("interval", "500 milliseconds"))
