@@ -43,6 +43,7 @@ def plan_application(
     DriverError with its last log lines when it left no answer."""
     application.check()
     launcher.check()
+    application = _absolute(application)  # the driver runs in a folder of its own
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
@@ -94,6 +95,15 @@ def tail(log: Path, lines: int = 30) -> str:
     except OSError:
         return f"(no log at {log})"
     return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
+
+
+def _absolute(application: Application) -> Application:
+    return attrs.evolve(
+        application,
+        file=str(Path(application.file).absolute()),
+        py_files=tuple(str(Path(f).absolute()) for f in application.py_files),
+        files=tuple(str(Path(f).absolute()) for f in application.files),
+    )
 
 
 def _no_answer(application: Application, code: int, log: Path) -> errors.StreamUpdateError:

@@ -229,6 +229,11 @@ def rollback(
     old = record.old if record else registry.spec(str(new)).parent
     if new is None or old is None:
         raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
+    if registry.current_id() not in (new, old):
+        raise NotRunningError(
+            f"deployment {new} of {app} was replaced by {registry.current_id()} since, so it cannot be rolled back; "
+            f"roll back {registry.current_id()} instead"
+        )
     lease.acquire(registry.folder, new)
     drivers = client.drivers(app)
     if new in registry.deployment_ids() and registry.current_id() == new:
@@ -239,7 +244,8 @@ def rollback(
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
     if current.deployment == old and _settled(registry, drivers, old, current.epoch, timeout) == RUNNING:
-        outcome = REFUSED  # it was never stopped
+        # It was never stopped, or runs again since an earlier rollback.
+        outcome = record.outcome if record and record.outcome else REFUSED
     else:
         progress(f"starting {old} again, where it was stopped")
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
