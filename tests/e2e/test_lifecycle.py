@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.state.errors import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     v1, v2 = (str(ground.application(v).file) for v in ("v1", "v2"))
