@@ -504,12 +504,6 @@ class StreamUpdateClient:
 
         return begin(self, app, deployment, digest)
 
-    def end_step(self, app: str, deployment: str, name: str, snapshot: str | None = None) -> None:
-        """Note a completed step of an update (state.update.STEPS) and renew its lease."""
-        from .updating import step
-
-        step(self.registry.existing(app), deployment, name, snapshot)
-
     def end_update(self, app: str, deployment: str, outcome: str, reason: str | None = None) -> None:
         """Record how the update ended and give the lease back; nothing when it had ended already."""
         from .updating import end
