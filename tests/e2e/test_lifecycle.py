@@ -62,7 +62,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
 
     # Back to version 1 where it was stopped: what it emits again replaces what version 2 had emitted.
     back = ground.json("rollback", ground.app)
-    assert back["deployment"] == "one"
+    assert back["running"]["deployment"] == "one"
     ground.settle()
     ground.check_answer(None)
 
