@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -87,8 +88,8 @@ class Agent:
                 state, reason = self._final or (FINISHED, "all queries ended by themselves")
                 self._report(state=state, reason=reason)
             except BaseException as error:
-                traceback.print_exc()
                 self._fail(error)
+                _print_error()
         return 0 if self._status.state in (CANCELLED, FINISHED) else 1
 
     def _work(self, app: StreamingApp) -> None:
@@ -160,7 +161,7 @@ class Agent:
         try:
             final = self._carry_out(command, queries, plan)
         except Exception as error:
-            traceback.print_exc()
+            _print_error()
             if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
                 self._report(state=RUNNING)
@@ -229,7 +230,10 @@ class Agent:
         if self._signal is not None:
             self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")
             return
-        self._report(state=FAILED, error=describe(error), reason=type(error).__name__)
+        told = describe(error)
+        if isinstance(error, (ConnectionError, Py4JNetworkError)):
+            told = f"the driver's JVM ended or does not answer ({told})"
+        self._report(state=FAILED, error=told, reason=type(error).__name__)
 
     @contextlib.contextmanager
     def _heartbeat(self) -> Iterator[None]:
@@ -265,3 +269,9 @@ class Agent:
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
+
+
+def _print_error() -> None:
+    """The traceback for the driver's log, which may have gone with the JVM that read it from this process."""
+    with contextlib.suppress(OSError):
+        traceback.print_exc()

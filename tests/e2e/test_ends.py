@@ -1,0 +1,70 @@
+"""However a driver ends, its deployment is left in a clear final state, and nothing of it goes on running."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.errors import NotRunningError
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def processes(ground) -> tuple[psutil.Process, psutil.Process]:
+    """The JVM and the Python of the one driver that runs."""
+    (python,) = ground.drivers()
+    jvm = python.parent()
+    assert jvm is not None and jvm.name() == "java"
+    return jvm, python
+
+
+def final_state(ground, deployment: str) -> str:
+    """The state once every process of the driver has gone."""
+    drivers = ground.client.drivers(ground.app)
+    wait_for(lambda: drivers.gone(deployment) or None, f"the end of {deployment}", 90)
+    wait_for(lambda: ground.drivers() == [] or None, "the driver's Python to end", 90)
+    return drivers.state(deployment)
+
+
+def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
+    ground.feed()
+
+    def submit(deployment: str) -> tuple[psutil.Process, psutil.Process]:
+        ground.client.submit(ground.application("v1"), deployment, app=ground.app)
+        ground.wait_for_batches(1)
+        return processes(ground)
+
+    _, python = submit("terminated")
+    python.terminate()
+    assert final_state(ground, "terminated") == "cancelled"
+    assert ground.client.status(ground.app).status.reason == "stopped by signal SIGTERM"
+
+    jvm, _ = submit("without-jvm")
+    jvm.kill()
+    assert final_state(ground, "without-jvm") == "failed"
+    assert "the driver's JVM ended" in str(ground.client.status(ground.app).status.error)
+
+    jvm, python = submit("without-python")
+    python.kill()
+    assert final_state(ground, "without-python") == "lost"
+    assert not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE
+    with pytest.raises(NotRunningError, match="without-python is lost"):
+        ground.client.begin_cancel(ground.app)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state", "said"),
+    [
+        ("os.makedirs(folder, exist_ok=True)", "raise ValueError('a full disk')", "failed", "a full disk"),
+        ('processingTime=params.get("interval", "500 milliseconds")', "availableNow=True", "finished", None),
+    ],
+    ids=["a-query-fails", "all-queries-end"],
+)
+def test_queries_that_end_end_the_driver(ground, write_app, old: str, new: str, state: str, said: str | None) -> None:
+    for _ in range(3):
+        ground.write()
+    ground.client.submit(ground.application(write_app(old, new)), "one", app=ground.app)
+    assert final_state(ground, "one") == state
+    if said:
+        assert said in str(ground.client.status(ground.app).status.error)
