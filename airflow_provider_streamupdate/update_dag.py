@@ -59,7 +59,7 @@ def stream_update(
     drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_timeout: seconds until the new version must be healthy
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
-    default_args: for all tasks; two retries five seconds apart unless given
+    default_args: for all tasks; three retries five seconds apart unless given
     """
     described = {
         "application": application,
@@ -70,7 +70,8 @@ def stream_update(
         "env_vars": env_vars,
     }
     common = {"app": app, "streamupdate_conn_id": streamupdate_conn_id}
-    args = {"retries": 2, "retry_delay": timedelta(seconds=5), **(default_args or {})}
+    # A restart of Airflow can cost two tries: the one that was lost, and one that its API server is too slow for.
+    args = {"retries": 3, "retry_delay": timedelta(seconds=5), **(default_args or {})}
     with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
         plan = StreamUpdateBeginOperator(
             task_id="plan", deployment_id=deployment_id, from_snapshot=from_snapshot, **described, **common

@@ -147,14 +147,15 @@ class Ground:
         assert comparison.differences == 0, comparison.examples()
         assert comparison.expected > 10
 
-    def drivers(self) -> list[psutil.Process]:
-        """The Python processes of drivers under this root (not their workers)."""
+    def drivers(self, deployment: str | None = None) -> list[psutil.Process]:
+        """The Python processes of drivers under this root (not their workers), of one deployment or of all."""
         found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
+        for process in psutil.process_iter(["name", "cmdline", "status"]):
             line = process.info["cmdline"] or []
-            if str(self.root) in line and "run" in line and "org.apache.spark.deploy.SparkSubmit" not in line:
+            ours = str(self.root) in line and "run" in line and deployment in (None, *line)
+            if ours and "python" in process.info["name"] and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        return [p for p in found if p.info["status"] != psutil.STATUS_ZOMBIE and "python" in p.name()]
+        return found
 
     def end(self) -> None:
         self.stop_feeding()

@@ -112,7 +112,7 @@ def draining(ground: AirflowGround) -> bool | None:
 
 def starting(ground: AirflowGround) -> bool | None:
     """The new version's driver is alive, and its task does not know yet whether it runs."""
-    return any("two" in p.cmdline() for p in ground.drivers()) or None
+    return ground.drivers("two") != [] or None
 
 
 def finish(ground: AirflowGround) -> None:
@@ -137,7 +137,7 @@ def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGroun
         os.kill(int(str(task["pid"])), signal.SIGKILL)
     assert ground.end_of(run_id) == "success", ground.airflow.task_states(DAG, run_id)
     for task_id in ("update.snapshot", "update.submit"):
-        assert ground.task(run_id, task_id)["try_number"] == 2
+        assert int(str(ground.task(run_id, task_id)["try_number"])) > 1
     finish(ground)
 
 
@@ -150,11 +150,11 @@ def test_the_whole_airflow_is_killed_while_version_2_starts(ground: AirflowGroun
     ground.wait_for_batches(2)
     run_id = ground.trigger("two")
     wait_for(lambda: starting(ground), "version 2's driver to start", 200, poll_seconds=0.02)
-    (driver,) = (p for p in ground.drivers() if "two" in p.cmdline())
+    (driver,) = ground.drivers("two")
     ground.kill_airflow()
     assert driver.is_running()
     ground.start_airflow()
     assert ground.end_of(run_id) == "success", ground.airflow.task_states(DAG, run_id)
-    assert ground.task(run_id, "update.submit")["try_number"] == 2
+    assert int(str(ground.task(run_id, "update.submit")["try_number"])) > 1
     assert ground.drivers() == [driver]
     finish(ground)

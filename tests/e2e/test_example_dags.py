@@ -1,0 +1,84 @@
+"""The example DAGs as a person tries them: `providers list`, `dags list`, `dags test` of each, with real drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, SPARK_SUBMIT, Ground
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def airflow(ground: Ground, tmp_path: Path):
+    """Runs an `airflow` command in an Airflow of its own; what it printed. Its exit code must be 0."""
+    home = tmp_path / "airflow"
+    connection = {"conn_type": "streamupdate", "extra": {"root": str(ground.root), "spark_submit": SPARK_SUBMIT}}
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW_CONN_STREAMUPDATE_DEFAULT": json.dumps(connection),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, f"{arguments}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    run("db", "migrate")
+    return run
+
+
+def test_the_example_dags_are_listed_and_each_is_run(ground: Ground, airflow, tmp_path: Path) -> None:
+    assert "airflow-provider-streamupdate" in airflow("providers", "list", "-o", "plain")
+    airflow("dags", "reserialize")
+    assert json.loads(airflow("dags", "list-import-errors", "-o", "json")) == []
+    listed = {d["dag_id"] for d in json.loads(airflow("dags", "list", "-o", "json"))}
+    assert listed == {"stream_update", "stream_release", "stream_maintenance"}
+
+    ground.feed()
+    ground.client.submit(ground.application("v1"), "one", app=ground.app)
+    ground.wait_for_batches(2)
+
+    # By hand, with the form's parameters.
+    params = ground.application("v2").params
+    application = str(ground.application("v2").file)
+    conf = {"app": ground.app, "application": application, "deployment_id": "two", "parameters": params}
+    airflow("dags", "test", "stream_update", "-c", json.dumps(conf))
+    assert ground.client.status(ground.app).spec.deployment == "two"
+    ground.wait_for_batches(2)
+
+    # A release that differs in a parameter is brought in, then there is nothing left to do.
+    release = tmp_path / "release.json"
+    described = {"app": ground.app, "application": application, "app_params": {**params, "max_files": "5"}}
+    release.write_text(json.dumps(described))
+    for _ in range(2):
+        airflow("dags", "test", "stream_release", "-c", json.dumps({"release_file": str(release)}))
+        assert [s.parent for s in ground.client.deployments(ground.app)] == [None, "one", "two"]
+
+    before = {s.name for s in ground.client.snapshots(ground.app)}
+    airflow("dags", "test", "stream_maintenance")
+    (taken,) = {s.name for s in ground.client.snapshots(ground.app)} - before
+    assert taken.startswith("periodic-")
+
+    ground.settle()
+    assert ground.client.status(ground.app).state == "running"
+    assert len(ground.drivers()) == 1
+    ground.check_answer("before-two")
