@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, SPARK_SUBMIT, Ground
@@ -46,11 +47,17 @@ def airflow(ground: Ground, tmp_path: Path):
     return run
 
 
+def rows(printed: str) -> list[dict[str, Any]]:
+    """What a command printed with `-o json`; log lines may stand before it."""
+    found: list[dict[str, Any]] = json.loads(next(line for line in printed.splitlines()[::-1] if line.startswith("[")))
+    return found
+
+
 def test_the_example_dags_are_listed_and_each_is_run(ground: Ground, airflow, tmp_path: Path) -> None:
     assert "airflow-provider-streamupdate" in airflow("providers", "list", "-o", "plain")
     airflow("dags", "reserialize")
-    assert json.loads(airflow("dags", "list-import-errors", "-o", "json")) == []
-    listed = {d["dag_id"] for d in json.loads(airflow("dags", "list", "-o", "json"))}
+    assert rows(airflow("dags", "list-import-errors", "-o", "json")) == []
+    listed = {d["dag_id"] for d in rows(airflow("dags", "list", "-o", "json"))}
     assert listed == {"stream_update", "stream_release", "stream_maintenance"}
 
     ground.feed()
