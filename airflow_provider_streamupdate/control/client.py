@@ -5,12 +5,13 @@ Requests that change something are idempotent: a rerun after a crash continues w
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from ..state import clock, commands, lease
+from ..state import clock, commands
 from ..state.application import Application, default_deployment_id
 from ..state.commands import CommandBox
 from ..state.deployment import (
@@ -40,6 +41,7 @@ from ..state.snapshots import SnapshotStore
 from ..state.update import UpdateRecord
 from .drivers import NEW, Drivers, store_application
 from .health import Health, assess
+from .holding import holding
 from .launcher import Launcher
 from .planning import Planned, plan_application
 from .waiting import Progress, wait_for
@@ -149,12 +151,10 @@ class StreamUpdateClient:
     def delete_snapshot(self, app: str, name: str) -> int:
         """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update."""
         registry = self.registry.existing(app)
-        owner = f"delete {name}"
-        lease.acquire(registry.folder, owner)
-        try:
+        check_name("snapshot", name)
+        # An owner of its own for every call: two that delete the same snapshot must not work side by side.
+        with holding(registry, f"delete-snapshot {name} {uuid.uuid4().hex[:8]}"):
             return SnapshotStore(registry).delete(name)
-        finally:
-            lease.release(registry.folder, owner)
 
     def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
         """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
@@ -319,16 +319,12 @@ class StreamUpdateClient:
             used = set(registry.deployment_ids())
             deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
         check_name("deployment", deployment)
-        held = lease.acquire(registry.folder, deployment)
-        try:
+        with holding(registry, deployment):
             deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, owner)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} is running")
             return deployed
-        finally:
-            if registry.update(deployment) is None:  # an update keeps its lease to the end
-                lease.release(registry.folder, held.owner)
 
     def _submit(
         self,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.holding import this_process
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
@@ -142,3 +145,25 @@ def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> Non
     result = run("delete-snapshot", "flights", "s1", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
     assert SnapshotStore(app).names() == ["s1", "s2"]
+
+
+def test_a_killed_delete_keeps_nobody_waiting(run: Run, app: AppRegistry) -> None:
+    lease.acquire(app.folder, "delete-snapshot s1", attrs.evolve(this_process(), started=1.0))
+    result = run("delete-snapshot", "flights", "s1")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_two_that_delete_the_same_snapshot_do_not_work_side_by_side(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete, second = SnapshotStore.delete, []
+
+    def meanwhile(self: SnapshotStore, name: str, *args: Any) -> int:
+        if not second:
+            second.append(None)
+            second[0] = run("delete-snapshot", "flights", name, "--json")
+        return delete(self, name, *args)
+
+    monkeypatch.setattr(SnapshotStore, "delete", meanwhile)
+    assert run("delete-snapshot", "flights", "s1").exit_code == 0
+    assert document(second[0])["error"]["type"] == "LeaseHeldError"
