@@ -27,6 +27,7 @@ _COLOURS = {
     "refused": "red",
     "not compatible": "red",
     "unreadable": "red",
+    "damaged": "red",
     "rolled-back": "yellow",
     "ignored": "yellow",
     "draining": "yellow",

@@ -36,7 +36,7 @@ from ..state.plan import AppPlan
 from ..state.registry import AppRegistry, Registry, used_before
 from ..state.report import CompatibilityReport
 from ..state.serde import to_json
-from ..state.snapshot import Snapshot
+from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import UpdateRecord
 from .drivers import NEW, Drivers, store_application
@@ -137,9 +137,16 @@ class StreamUpdateClient:
     # Snapshots
 
     def snapshots(self, app: str | None = None) -> list[Snapshot]:
-        """Of one app or of all, oldest first."""
+        """Of one app or of all, oldest first; without damaged ones."""
+        return sorted((s for store in self._stores(app) for s in store.all()), key=lambda s: s.created_at)
+
+    def damaged_snapshots(self, app: str | None = None) -> list[DamagedSnapshot]:
+        """Those of one app or of all whose description cannot be read."""
+        return [damaged for store in self._stores(app) for damaged in store.damaged()]
+
+    def _stores(self, app: str | None) -> list[SnapshotStore]:
         apps = [self.registry.existing(app)] if app else [self.registry.app(a) for a in self.apps()]
-        return sorted((s for a in apps for s in SnapshotStore(a).all()), key=lambda s: s.created_at)
+        return [SnapshotStore(a) for a in apps]
 
     def snapshot(self, app: str, name: str) -> Snapshot:
         return SnapshotStore(self.registry.existing(app)).get(name)
@@ -148,13 +155,15 @@ class StreamUpdateClient:
         """Compare every file with its checksum; the number of files. CorruptError lists what is wrong."""
         return SnapshotStore(self.registry.existing(app)).verify(name, progress)
 
-    def delete_snapshot(self, app: str, name: str) -> int:
-        """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update."""
+    def delete_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
+        """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged
+        one can be deleted; `progress` is told what goes with it, and when a damaged one keeps bytes from being freed.
+        """
         registry = self.registry.existing(app)
         check_name("snapshot", name)
         # An owner of its own for every call: two that delete the same snapshot must not work side by side.
         with holding(registry, f"delete-snapshot {name} {uuid.uuid4().hex[:8]}"):
-            return SnapshotStore(registry).delete(name)
+            return SnapshotStore(registry).delete(name, progress)
 
     def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
         """Ask the running deployment for a snapshot. One that is under way is not asked for twice.

@@ -14,6 +14,7 @@ from ..state.commands import CommandBox
 from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
 from ..state.errors import (
     AlreadyExistsError,
+    CorruptError,
     IncompatibleError,
     NotFoundError,
     NotRunningError,
@@ -21,6 +22,7 @@ from ..state.errors import (
 )
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
+from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
 from .drivers import NEW, Drivers
@@ -311,14 +313,23 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, epoch: in
 
 
 def _committed_since(registry: AppRegistry, deployment: str) -> str:
-    """The batches a deployment committed itself, e.g. ``windows 12-14``."""
+    """The batches a deployment committed itself, e.g. ``windows 12-14``; ``windows up to 14`` when the snapshot it
+    started from is damaged, which must not stand in the way of going back."""
     spec, plan = registry.spec(deployment), registry.plan(deployment)
     if plan is None:
         return ""
-    start = SnapshotStore(registry).get(spec.from_snapshot).queries if spec.from_snapshot else {}
+    start: dict[str, QuerySnapshot] | None = {}
+    if spec.from_snapshot:
+        try:
+            start = SnapshotStore(registry).get(spec.from_snapshot).queries
+        except (CorruptError, NotFoundError):
+            start = None
     parts = []
     for query in plan.queries:
         last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        if start is None:
+            parts += [] if last is None else [f"{query.name} up to {last}"]
+            continue
         first = start[query.name].batch + 1 if query.name in start else 0
         if last is not None and last >= first:
             parts.append(f"{query.name} {first}-{last}")

@@ -204,6 +204,18 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
 
 
+def test_a_damaged_snapshot_stands_in_the_way_of_nothing_else(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "s1")
+    running.client.registry.app("alarm").folder.write("snapshots/s1/snapshot.json", b"{")
+    assert running.run("save-snapshot", "alarm", "s2").exit_code == 0
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.client.registry.app("alarm").folder.write("snapshots/before-v2/snapshot.json", b"{")
+    result = running.run("rollback", "alarm")
+    assert result.exit_code == 0, result.stderr
+    assert "downstream has seen its batches events up to " in result.stderr
+    assert running.alive() == ["v1"]
+
+
 def test_update_as_json_is_its_record(running: Site) -> None:
     record = document(running.run("update", running.application("v2"), "--deployment", "v2", "--json"))
     assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")

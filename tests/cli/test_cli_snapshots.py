@@ -107,11 +107,45 @@ def test_verify_of_a_damaged_snapshot_is_1_and_names_the_file(run: Run, app: App
     assert document(run("verify-snapshot", "flights", "s2", "--json"))["error"]["type"] == "CorruptError"
 
 
-def test_a_truncated_manifest_is_told(run: Run, app: AppRegistry) -> None:
-    app.folder.write("snapshots/s1/snapshot.json", b'{"app": "fli')
-    for args in (("verify-snapshot", "flights", "s1"), ("list-snapshots",)):
-        result = run(*args)
-        assert result.exit_code == 1 and "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+def damage(app: AppRegistry, name: str) -> None:
+    app.folder.write(f"snapshots/{name}/snapshot.json", b'{"app": "fli')
+
+
+def test_a_damaged_snapshot_is_listed_beside_the_others_and_told(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("list-snapshots")
+    assert result.exit_code == 1
+    assert [row[-4:] for row in table(result)[1:]] == [["s2", "v1", "live", "1"], ["s1", "-", "damaged", "-"]]
+    assert "Error: snapshot s1 of flights is damaged: " in result.stderr
+    assert "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+    as_json = run("list-snapshots", "flights", "--json")
+    whole, damaged = document(as_json)
+    assert as_json.exit_code == 1
+    assert (whole["name"], damaged["name"], damaged["kind"]) == ("s2", "s1", "damaged")
+    assert damaged["error"]["type"] == "CorruptError"
+
+
+def test_verify_of_a_damaged_manifest_is_1(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("verify-snapshot", "flights", "s1")
+    assert result.exit_code == 1
+    assert "snapshot s1 of flights is damaged: " in result.stderr
+    assert "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+
+
+def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("delete-snapshot", "flights", "s1")
+    assert result.exit_code == 0 and "all that no other snapshot needs are deleted with it" in result.stderr
+    assert run("list-snapshots").exit_code == 0
+
+
+def test_delete_beside_a_damaged_snapshot_frees_nothing(run: Run, app: AppRegistry) -> None:
+    take(app, "s3")
+    damage(app, "s1")
+    result = run("delete-snapshot", "flights", "s2")
+    assert result.exit_code == 0 and result.stdout == "deleted snapshot s2 of flights: 0 bytes freed\n"
+    assert "s1 of flights is damaged and may need them" in result.stderr
 
 
 # delete
