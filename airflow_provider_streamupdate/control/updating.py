@@ -28,10 +28,11 @@ from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import Planned
+from .submitting import Deployed
 from .waiting import Progress, wait_for
 
 if TYPE_CHECKING:
-    from .client import Deployed, StreamUpdateClient
+    from .client import StreamUpdateClient
 
 
 def update(
@@ -274,8 +275,6 @@ def _go_back(
     progress: Progress,
     reason: str | None,
 ) -> Deployed | None:
-    from .client import Deployed
-
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     if new in registry.deployment_ids() and registry.current_id() == new:
         committed = _committed_since(registry, new)
