@@ -71,6 +71,7 @@ with DAG(
             names = [snapshot.name for snapshot in client.snapshots(app)]
             if not context["params"]["verify_all"]:
                 names = names[-1:]
+            names += [snapshot.name for snapshot in client.damaged_snapshots(app)]  # to fail with what is wrong
             return {name: client.verify_snapshot(app, name, progress=log.info) for name in names}
 
     @task(map_index_template="{{ app }}")

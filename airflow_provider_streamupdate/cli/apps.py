@@ -99,42 +99,37 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     note(settings, f"{app} is {state}")
 
 
-@click.command(short_help="Pause an app: its driver stays, no batch runs.")
-@click.argument("app")
-@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the drain may take.")
-@shared
-@pass_settings
-def suspend(settings: Settings, app: str, timeout: float) -> None:
-    """Drain the queries of APP but keep its driver. resume goes on where they stopped.
+def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command:
+    """The command that asks a running app's driver to do `verb`, a method of the client."""
+    text = f"{does}\n\n\b\nExample:\n  streamupdate {verb} flight-windows"
 
-    \b
-    Example:
-      streamupdate suspend flight-windows
-    """
-    _pause(settings, app, timeout, "suspend")
+    @click.command(verb, short_help=short_help, help=text)
+    @click.argument("app")
+    @click.option("--timeout", type=Duration(), default="300", show_default=True, help=takes)
+    @shared
+    @pass_settings
+    def command(settings: Settings, app: str, timeout: float) -> None:
+        client = settings.client()
+        interrupted = f"{app} was asked to {verb} and does so (streamupdate status {app})"
+        with progress(f"asking {app} to {verb}", interrupted):
+            getattr(client, verb)(app, timeout)
+        state = client.status(app).state
+        if settings.as_json:
+            print_json({"app": app, "state": state})
+        note(settings, f"{app} is {state}")
 
-
-@click.command(short_help="Go on after suspend.")
-@click.argument("app")
-@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
-@shared
-@pass_settings
-def resume(settings: Settings, app: str, timeout: float) -> None:
-    """Start the queries of a suspended APP again, where they stopped.
-
-    \b
-    Example:
-      streamupdate resume flight-windows
-    """
-    _pause(settings, app, timeout, "resume")
+    return command
 
 
-def _pause(settings: Settings, app: str, timeout: float, verb: str) -> None:
-    client = settings.client()
-    interrupted = f"{app} was asked to {verb} and does so (streamupdate status {app})"
-    with progress(f"asking {app} to {verb}", interrupted):
-        (client.suspend if verb == "suspend" else client.resume)(app, timeout)
-    state = client.status(app).state
-    if settings.as_json:
-        print_json({"app": app, "state": state})
-    note(settings, f"{app} is {state}")
+suspend = _pausing(
+    "suspend",
+    "Pause an app: its driver stays, no batch runs.",
+    "Drain the queries of APP but keep its driver. resume goes on where they stopped.",
+    "How long the drain may take.",
+)
+resume = _pausing(
+    "resume",
+    "Go on after suspend.",
+    "Start the queries of a suspended APP again, where they stopped.",
+    "How long the start may take.",
+)

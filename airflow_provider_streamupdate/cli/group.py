@@ -69,6 +69,8 @@ Exit codes of all commands:
 Environment:
   STREAMUPDATE_ROOT          the same as --root
   STREAMUPDATE_SPARK_SUBMIT  the same as --spark-submit
+  STREAMUPDATE_STORAGE_OPTIONS
+                             a JSON object, as --storage-option, which wins; not seen by ps
 
 \b
 Example:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from ..state.report import CompatibilityReport
 
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|storage[._-]?options", re.IGNORECASE
+)
 _COLOURS = {
     "running": "green",
     "promoted": "green",
@@ -27,6 +29,7 @@ _COLOURS = {
     "refused": "red",
     "not compatible": "red",
     "unreadable": "red",
+    "damaged": "red",
     "rolled-back": "yellow",
     "ignored": "yellow",
     "draining": "yellow",

@@ -30,10 +30,12 @@ class Settings:
         """A client that can start drivers. UsageError without a root."""
         from ..control.client import StreamUpdateClient
         from ..control.launcher import SparkSubmit
+        from ..state.storage_options import from_environment
 
         if not self.root:
             raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")
-        return StreamUpdateClient(self.root, SparkSubmit(self.spark_submit), self.storage_options)
+        options = {**from_environment(), **self.storage_options}
+        return StreamUpdateClient(self.root, SparkSubmit(self.spark_submit), options)
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
@@ -54,7 +56,8 @@ def shared(function: F) -> F:
             "storage_options",
             type=KeyValue(),
             multiple=True,
-            help="What the root's file system needs (fsspec); repeatable. A value that is JSON is read as JSON.",
+            help="What the root's file system needs (fsspec); repeatable. A value that is JSON is read as JSON. "
+            "Secrets: better in STREAMUPDATE_STORAGE_OPTIONS.",
         ),
         _option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output."),
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .failure import FAILED
 from .output import moment, print_json, print_table, size
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
@@ -13,7 +14,9 @@ from .values import Duration
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..state.snapshot import Snapshot
+    from ..state.snapshot import DamagedSnapshot, Snapshot
+
+DAMAGED = "damaged"  # in place of a snapshot's kind
 
 
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
@@ -46,26 +49,38 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
 @click.command("list-snapshots", short_help="List snapshots.")
 @click.argument("app", required=False)
 @shared
-@pass_settings
-def list_all(settings: Settings, app: str | None) -> None:
+@click.pass_context
+def list_all(ctx: click.Context, app: str | None) -> None:
     """List the snapshots of APP, or of all apps, oldest first.
 
     SIZE counts all of a snapshot's files; snapshots of one deployment share unchanged files. KIND is live (the app
-    went on) or cancelled (no batch ran after it).
+    went on), cancelled (no batch ran after it) or damaged (its description cannot be read; the exit code is 1 then).
 
     \b
     Example:
       streamupdate list-snapshots flight-windows
     """
-    snapshots = settings.client().snapshots(app)
+    settings = ctx.ensure_object(Settings)
+    client = settings.client()
+    snapshots, damaged = client.snapshots(app), client.damaged_snapshots(app)
     if settings.as_json:
-        print_json([_document(s) for s in snapshots])
-        return
-    print_table(
-        ("TIME", "SIZE", "APP", "SNAPSHOT NAME", "DEPLOYMENT", "KIND", "BATCH"),
-        ((moment(s.created_at), size(s.size), s.app, s.name, s.deployment, s.kind, _batches(s)) for s in snapshots),
-        right=("SIZE",),
-    )
+        print_json([*(_document(s) for s in snapshots), *(_damaged_document(d) for d in damaged)])
+    else:
+        print_table(
+            ("TIME", "SIZE", "APP", "SNAPSHOT NAME", "DEPLOYMENT", "KIND", "BATCH"),
+            [
+                *(
+                    (moment(s.created_at), size(s.size), s.app, s.name, s.deployment, s.kind, _batches(s))
+                    for s in snapshots
+                ),
+                *((None, None, d.app, d.name, None, DAMAGED, None) for d in damaged),
+            ],
+            right=("SIZE",),
+        )
+        for found in damaged:
+            click.echo(f"Error: snapshot {found.name} of {found.app} is damaged: {found.problem}", err=True)
+    if damaged:
+        ctx.exit(FAILED)
 
 
 @click.command("verify-snapshot", short_help="Compare a snapshot's files with their checksums.")
@@ -95,13 +110,15 @@ def verify(settings: Settings, app: str, name: str) -> None:
 def delete(settings: Settings, app: str, name: str) -> None:
     """Delete snapshot NAME of APP and the bytes only it held.
 
-    Refused for an app's last snapshot, for one in use, and while an update of the app is under way.
+    Refused for an app's last snapshot, for one in use, and while an update of the app is under way. A damaged one can
+    be deleted, with all bytes that no other needs; while one is damaged, deleting others frees no bytes.
 
     \b
     Example:
       streamupdate delete-snapshot flight-windows nightly
     """
-    freed = settings.client().delete_snapshot(app, name)
+    with progress(f"deleting snapshot {name} of {app}", "run the same command again") as report:
+        freed = settings.client().delete_snapshot(app, name, report)
     if settings.as_json:
         print_json({"app": app, "name": name, "bytes_freed": freed})
     note(settings, f"deleted snapshot {name} of {app}: {size(freed)} freed")
@@ -141,6 +158,11 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
             for name, query in snapshot.queries.items()
         },
     }
+
+
+def _damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
+    error = {"type": "CorruptError", "message": damaged.problem}
+    return {"app": damaged.app, "name": damaged.name, "kind": DAMAGED, "error": error}
 
 
 def _batches(snapshot: Snapshot) -> str:

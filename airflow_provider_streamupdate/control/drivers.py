@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -29,7 +28,7 @@ from ..state.errors import DriverError, StreamUpdateError
 from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime
-from .launcher import Launcher
+from .launcher import Launcher, driver_environment
 from .planning import tail
 from .waiting import wait_for
 
@@ -93,13 +92,13 @@ class Drivers:
             "--epoch",
             str(epoch),
         ]
-        args += [f"--storage-options={json.dumps(self.storage_options)}"]
         zipped = folder / "runtime.zip"
         if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
             runtime.build(zipped)
+        command = self.launcher.command(application, args, str(zipped))
         launch = process.start(
-            self.launcher.command(application, args, str(zipped)),
-            self.launcher.environment(application),
+            command,
+            driver_environment(self.launcher, application, command, self.storage_options),
             folder / f"driver-{epoch}.log",
             epoch,
         )

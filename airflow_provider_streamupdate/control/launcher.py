@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..state.application import Application
 from ..state.errors import EnvironmentProblem
+from ..state.storage_options import VARIABLE, to_environment
 
 JAVA_NEEDED = 17
 
@@ -63,6 +65,25 @@ class SparkSubmit:
 
     def environment(self, application: Application) -> dict[str, str]:
         return spark_environment(self.spark_submit, {**self.env_vars, **application.env_vars})
+
+
+def driver_environment(
+    launcher: Launcher, application: Application, command: list[str], storage_options: Mapping[str, Any]
+) -> dict[str, str]:
+    """The environment of the child that runs `command`, with what its driver needs to reach the root.
+
+    EnvironmentProblem in cluster deploy mode, where the driver does not inherit it.
+    """
+    in_cluster = "cluster" in (b for a, b in pairwise(command) if a == "--deploy-mode") or any(
+        word.lower() == "spark.submit.deploymode=cluster" for word in command
+    )
+    if storage_options and in_cluster and not any(VARIABLE in word for word in command):
+        raise EnvironmentProblem(
+            f"in cluster deploy mode a driver does not get the storage options, which are handed on in {VARIABLE}: set "
+            "it for the cluster's drivers in the Spark configuration, e.g. on Kubernetes "
+            f"spark.kubernetes.driver.secretKeyRef.{VARIABLE}=<secret>:<key>, or use client deploy mode"
+        )
+    return {**launcher.environment(application), **to_environment(storage_options)}
 
 
 def find_spark_submit(given: str | None = None) -> str:

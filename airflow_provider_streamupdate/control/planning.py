@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from ..state.plan import AppPlan
 from ..state.report import CompatibilityReport
 from ..state.serde import from_dict, parse_json
 from . import runtime
-from .launcher import Launcher
+from .launcher import Launcher, driver_environment
 
 TIMEOUT_SECONDS = 300.0
 
@@ -49,23 +48,18 @@ def plan_application(
         args = ["plan", "--out", str(out)]
         args += [f"--set={key}={value}" for key, value in application.params.items()]
         if against:
-            args += [
-                "--root",
-                root,
-                "--against",
-                against,
-                f"--storage-options={json.dumps(storage_options or {})}",
-            ]
-            args += [f"--agree={name}" for name in agree]
+            args += ["--root", root, "--against", against, *(f"--agree={name}" for name in agree)]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
+        command = launcher.command(quiet, args, str(runtime.build()))
+        environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:
                 done = subprocess.run(
-                    launcher.command(quiet, args, str(runtime.build())),
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=launcher.environment(quiet),
+                    env=environment,
                     cwd=folder,
                     timeout=TIMEOUT_SECONDS,
                     check=False,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..state import clock, lease
+from ..state import clock
 from ..state.application import Application, default_deployment_id
 from ..state.checkpoint import Checkpoint
 from ..state.commands import CommandBox
 from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
 from ..state.errors import (
     AlreadyExistsError,
+    CorruptError,
     IncompatibleError,
     NotFoundError,
     NotRunningError,
@@ -21,14 +22,17 @@ from ..state.errors import (
 )
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
+from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
 from .drivers import NEW, Drivers
+from .holding import holding
 from .planning import Planned
+from .submitting import Deployed
 from .waiting import Progress, wait_for
 
 if TYPE_CHECKING:
-    from .client import Deployed, StreamUpdateClient
+    from .client import StreamUpdateClient
 
 
 def update(
@@ -46,57 +50,82 @@ def update(
     application.check()
     digest = application.digest()
     interrupted = _interrupted(client, digest, deployment)
-    app: str | None = interrupted.app if interrupted else None
     planned: Planned | None = None
-    if interrupted is None or client.registry.existing(interrupted.app).current_id() == interrupted.old:
+    if interrupted is not None:
+        app = interrupted.app
+    else:
         progress(f"planning and checking {application.file}")
-        planned = client.plan_and_check(application, app=app, snapshot=snapshot, agree=agree)
+        planned = client.plan_and_check(application, snapshot=snapshot, agree=agree)
         app = planned.plan.app
-    assert app is not None  # one of the two told it
     registry = client.registry.existing(app)
-    if deployment is None:
-        deployment = interrupted.new if interrupted else default_deployment_id(app, digest, _used(registry))
-    record = begin(client, app, deployment, digest)
-    try:
-        if planned is not None and planned.report is not None:
-            client.store_report(planned.report, deployment)
-            if not planned.report.compatible:
-                raise IncompatibleError(
-                    f"the new version of {app} cannot continue from {planned.report.source}; "
-                    f"{record.old} goes on running:\n  " + "\n  ".join(planned.report.problems),
-                    planned.report,
-                )
-        step(registry, deployment, "checked")
-        name = snapshot or stop_snapshot(deployment)
-        stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
-        step(registry, deployment, "snapshotted", snapshot=name)
-        client.submit(
-            application,
-            deployment,
-            name,
-            agree,
-            owner=f"update {deployment}",
-            timeout=timeout,
-            progress=progress,
-            app=app,
-        )
-        step(registry, deployment, "submitted")
-        client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)
-        step(registry, deployment, "verified")
-        ended = promote(client, app, deployment)
-        assert ended is not None  # the record was written above
-        paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
-        progress(f"{app} runs as {deployment}{paused}")
-        return ended
-    except Exception as error:
-        progress(f"the update failed: {error}")
-        gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
-        if gone_back is None or isinstance(error, IncompatibleError):
-            raise
-        raise StreamUpdateError(
-            f"the update of {app} to {deployment} failed and was rolled back; "
-            f"{gone_back.deployment} runs again: {error}"
-        ) from error
+    deployment = new_deployment(registry, digest, deployment)
+    with holding(registry, deployment):
+        record = begin(client, app, deployment, digest)
+        try:
+            if planned is None and registry.current_id() == record.old:
+                progress(f"planning and checking {application.file}")
+                planned = client.plan_and_check(application, app=app, snapshot=snapshot, agree=agree)
+            if planned is not None and planned.report is not None:
+                client.store_report(planned.report, deployment)
+                if not planned.report.compatible:
+                    raise IncompatibleError(
+                        f"the new version of {app} cannot continue from {planned.report.source}; "
+                        f"{record.old} goes on running:\n  " + "\n  ".join(planned.report.problems),
+                        planned.report,
+                    )
+            step(registry, deployment, "checked")
+            name = snapshot or stop_snapshot(deployment)
+            stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
+            step(registry, deployment, "snapshotted", snapshot=name)
+            client.submit(
+                application,
+                deployment,
+                name,
+                agree,
+                owner=f"update {deployment}",
+                timeout=timeout,
+                progress=progress,
+                app=app,
+            )
+            step(registry, deployment, "submitted")
+            client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)
+            step(registry, deployment, "verified")
+            ended = promote(client, app, deployment)
+            assert ended is not None  # the record was written above
+        except Exception as error:
+            progress(f"the update failed: {error}")
+            gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
+            if gone_back is None or isinstance(error, IncompatibleError):
+                raise
+            raise StreamUpdateError(
+                f"the update of {app} to {deployment} failed and was rolled back; "
+                f"{gone_back.deployment} runs again: {error}"
+            ) from error
+    paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
+    progress(f"{app} runs as {deployment}{paused}")
+    return ended
+
+
+def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
+    """The id of the deployment an update brings in: of an update of the same application under way, else the wanted
+    one, else one made from the digest. AlreadyExistsError when the wanted one was used before or is another update's.
+    """
+    records = registry.updates()
+    used = {*registry.deployment_ids(), *(r.new for r in records)}
+    if wanted is None:
+        continued = [r.new for r in records if r.outcome is None and r.digest == digest]
+        return continued[-1] if continued else default_deployment_id(registry.name, digest, used)
+    check_name("deployment", wanted)
+    record = next((r for r in records if r.new == wanted), None)
+    if record is not None and record.outcome is None:
+        if record.digest not in ("", digest):  # "": it was begun without naming its application
+            raise AlreadyExistsError(
+                f"an update of app {registry.name} to {wanted!r} with another application is under way; "
+                "end it (run it again with its application, or roll back), or choose another deployment id"
+            )
+    elif wanted in used:
+        raise AlreadyExistsError(used_before(registry.name, wanted))
+    return wanted
 
 
 def stop_snapshot(deployment: str) -> str:
@@ -127,19 +156,19 @@ def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "
     """See StreamUpdateClient.begin_update."""
     registry = client.registry.existing(app)
     check_name("deployment", deployment)
-    record = registry.update(deployment)
-    if record is not None and record.outcome is not None:
-        raise AlreadyExistsError(
-            f"the update of {app} to {deployment} has ended ({record.outcome}); choose another deployment id"
-        )
-    if record is None and deployment in registry.deployment_ids():
-        raise AlreadyExistsError(used_before(app, deployment))
-    lease.acquire(registry.folder, deployment)
-    if record is None:
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is not None and record.outcome is not None:
+            raise AlreadyExistsError(
+                f"the update of {app} to {deployment} has ended ({record.outcome}); choose another deployment id"
+            )
+        if record is not None:
+            return record
+        if deployment in registry.deployment_ids():
+            raise AlreadyExistsError(used_before(app, deployment))
         old = registry.current_id()
         state = client.drivers(app).state(old) if old else NEW
         if old is None or state != RUNNING:
-            lease.release(registry.folder, deployment)
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
                 "start it with submit (--snapshot NAME continues from a snapshot)"
@@ -153,16 +182,16 @@ def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "
             step_times={"planned": clock.now()},
         )
         registry.set_update(record)
-    return record
+        return record
 
 
 def step(registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None) -> None:
     """Note a completed step, and renew the lease for the next one."""
-    lease.acquire(registry.folder, deployment)
-    record = registry.update(deployment)
-    if record is not None:
-        times = {**record.step_times, name: record.step_times.get(name, clock.now())}
-        registry.set_update(attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot))
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is not None:
+            times = {**record.step_times, name: record.step_times.get(name, clock.now())}
+            registry.set_update(attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot))
 
 
 def end(
@@ -170,32 +199,33 @@ def end(
 ) -> UpdateRecord | None:
     """See StreamUpdateClient.end_update."""
     registry = client.registry.existing(app)
-    record = registry.update(deployment)
-    if record is not None and record.outcome is None:
-        record = attrs.evolve(record, outcome=outcome, reason=reason)
-        registry.set_update(record)
-    lease.release(registry.folder, deployment)
-    return record
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is not None and record.outcome is None:
+            record = attrs.evolve(record, outcome=outcome, reason=reason)
+            registry.set_update(record)
+        return record
 
 
 def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateRecord | None:
     """See StreamUpdateClient.promote."""
     registry = client.registry.existing(app)
-    current = registry.current()
-    if current is None or current.deployment != deployment:
-        raise NotRunningError(
-            f"deployment {deployment} of {app} is not current ({current.deployment if current else 'none'} is); "
-            "only the current deployment can be promoted"
-        )
-    if not current.promoted:
-        registry.set_current(attrs.evolve(current, promoted=True))
-    record = registry.update(deployment)
-    if record is not None and record.outcome is None:
-        step(registry, deployment, "promoted")
-        noted = registry.update(deployment)
-        assert noted is not None
-        registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
-    return end(client, app, deployment, PROMOTED)
+    with holding(registry, deployment):
+        current = registry.current()
+        if current is None or current.deployment != deployment:
+            raise NotRunningError(
+                f"deployment {deployment} of {app} is not current ({current.deployment if current else 'none'} is); "
+                "only the current deployment can be promoted"
+            )
+        if not current.promoted:
+            registry.set_current(attrs.evolve(current, promoted=True))
+        record = registry.update(deployment)
+        if record is not None and record.outcome is None:
+            step(registry, deployment, "promoted")
+            noted = registry.update(deployment)
+            assert noted is not None
+            registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
+        return end(client, app, deployment, PROMOTED)
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
@@ -221,8 +251,6 @@ def rollback(
     reason: str | None = None,
 ) -> Deployed | None:
     """See StreamUpdateClient.rollback."""
-    from .client import Deployed
-
     registry = client.registry.existing(app)
     new = deployment or registry.current_id()
     record = registry.update(new) if new else None
@@ -234,8 +262,20 @@ def rollback(
             f"deployment {new} of {app} was replaced by {registry.current_id()} since, so it cannot be rolled back; "
             f"roll back {registry.current_id()} instead"
         )
-    lease.acquire(registry.folder, new)
-    drivers = client.drivers(app)
+    with holding(registry, new):
+        return _go_back(client, registry, new, old, timeout, progress, reason)
+
+
+def _go_back(
+    client: StreamUpdateClient,
+    registry: AppRegistry,
+    new: str,
+    old: str,
+    timeout: float,
+    progress: Progress,
+    reason: str | None,
+) -> Deployed | None:
+    app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     if new in registry.deployment_ids() and registry.current_id() == new:
         committed = _committed_since(registry, new)
         progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
@@ -253,8 +293,7 @@ def rollback(
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
         progress(f"{app} runs as {old} again")
     if record is not None:
-        registry.set_update(attrs.evolve(registry.update(new) or record, outcome=outcome, reason=reason))
-    lease.release(registry.folder, new)
+        registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
     return deployed
 
 
@@ -273,14 +312,23 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, epoch: in
 
 
 def _committed_since(registry: AppRegistry, deployment: str) -> str:
-    """The batches a deployment committed itself, e.g. ``windows 12-14``."""
+    """The batches a deployment committed itself, e.g. ``windows 12-14``; ``windows up to 14`` when the snapshot it
+    started from is damaged, which must not stand in the way of going back."""
     spec, plan = registry.spec(deployment), registry.plan(deployment)
     if plan is None:
         return ""
-    start = SnapshotStore(registry).get(spec.from_snapshot).queries if spec.from_snapshot else {}
+    start: dict[str, QuerySnapshot] | None = {}
+    if spec.from_snapshot:
+        try:
+            start = SnapshotStore(registry).get(spec.from_snapshot).queries
+        except (CorruptError, NotFoundError):
+            start = None
     parts = []
     for query in plan.queries:
         last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        if start is None:
+            parts += [] if last is None else [f"{query.name} up to {last}"]
+            continue
         first = start[query.name].batch + 1 if query.name in start else 0
         if last is not None and last >= first:
             parts.append(f"{query.name} {first}-{last}")
@@ -294,7 +342,3 @@ def _interrupted(client: StreamUpdateClient, digest: str, deployment: str | None
             if record.outcome is None and record.digest == digest and deployment in (None, record.new):
                 return record
     return None
-
-
-def _used(registry: AppRegistry) -> set[str]:
-    return {*registry.deployment_ids(), *(u.new for u in registry.updates())}

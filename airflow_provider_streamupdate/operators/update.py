@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from ..control import updating
+from ..control.holding import holding
 from ..hooks.errors import ERROR_KEY
 from ..hooks.values import optional_text, seconds
-from ..state.application import default_deployment_id
-from ..state.errors import AlreadyExistsError
 from ..state.names import check_name
-from ..state.registry import used_before
 from ..state.serde import to_dict
 from ..state.update import PROMOTED, REFUSED, ROLLED_BACK
 from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator
 from .rollback import StreamRollbackOperator
-
-if TYPE_CHECKING:
-    from ..state.registry import AppRegistry
 
 
 class StreamUpdateBeginOperator(ApplicationOperator):
@@ -57,7 +52,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
-            deployment = _new_id(registry, digest, optional_text(self.deployment_id))
+            deployment = updating.new_deployment(registry, digest, optional_text(self.deployment_id))
             given = optional_text(self.from_snapshot)
             if given:
                 self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
@@ -102,17 +97,18 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
         with self.step(context):
             timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             registry = self.client.registry.existing(self.app)
-            record = updating.begin(self.client, self.app, self.deployment_id)  # renews the lease
-            updating.stop_old(
-                self.client,
-                registry,
-                record,
-                self.snapshot,
-                fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
-                timeout=timeout,
-                progress=self.log.info,
-            )
-            updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
+            with holding(registry, self.deployment_id):
+                record = updating.begin(self.client, self.app, self.deployment_id)
+                updating.stop_old(
+                    self.client,
+                    registry,
+                    record,
+                    self.snapshot,
+                    fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
+                    timeout=timeout,
+                    progress=self.log.info,
+                )
+                updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
             return self.snapshot
 
 
@@ -209,23 +205,3 @@ def failure(ti: Any, steps: dict[str, str]) -> tuple[str, str]:
                 left = None
             return name, str(left or "see its log")
     return "an earlier task", "see its log"
-
-
-def _new_id(registry: AppRegistry, digest: str, wanted: str | None) -> str:
-    """The id of the new deployment; AlreadyExistsError when the wanted one was used before."""
-    records = registry.updates()
-    for record in records:
-        if record.new == wanted and record.outcome is None and record.digest not in ("", digest):
-            raise AlreadyExistsError(
-                f"an update of app {registry.name} to {wanted!r} with another application is under way; "
-                "end it (run it again with its application, or roll back), or choose another deployment id"
-            )
-    under_way = {r.new for r in records if r.outcome is None}
-    used = {*registry.deployment_ids(), *(r.new for r in records)}
-    if wanted:
-        check_name("deployment", wanted)
-        if wanted in used - under_way:
-            raise AlreadyExistsError(used_before(registry.name, wanted))
-        return wanted
-    continued = [r.new for r in records if r.outcome is None and r.digest == digest]
-    return continued[-1] if continued else default_deployment_id(registry.name, digest, used)

@@ -63,3 +63,12 @@ class Snapshot:
     def size(self) -> int:
         """Bytes of all files, whether shared with other snapshots or not."""
         return sum(f.size for q in self.queries.values() for f in q.files)
+
+
+@attrs.frozen(kw_only=True)
+class DamagedSnapshot:
+    """A snapshot whose manifest is truncated, altered or not what it should be; `problem` says which."""
+
+    app: str
+    name: str
+    problem: str

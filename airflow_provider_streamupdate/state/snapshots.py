@@ -21,7 +21,7 @@ from .names import check_name
 from .plan import AppPlan
 from .registry import AppRegistry
 from .serde import from_json, to_json
-from .snapshot import QuerySnapshot, Snapshot, SnapshotFile
+from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile
 from .storage import Folder
 
 Progress = Callable[[str], None]
@@ -43,8 +43,12 @@ class SnapshotStore:
         return self.folder.exists(_manifest(check_name("snapshot", name)))
 
     def all(self) -> list[Snapshot]:
-        """Complete snapshots, oldest first."""
-        return sorted((self.get(n) for n in self.names()), key=lambda s: s.created_at)
+        """Complete snapshots, oldest first; without those in `damaged`."""
+        return self._read()[0]
+
+    def damaged(self) -> list[DamagedSnapshot]:
+        """Snapshots whose manifest cannot be read: nobody knows which bytes are theirs."""
+        return self._read()[1]
 
     def get(self, name: str) -> Snapshot:
         """The snapshot; NotFoundError when there is none, CorruptError when its manifest was altered."""
@@ -102,7 +106,10 @@ class SnapshotStore:
     def verify(self, name: str, progress: Progress | None = None) -> int:
         """Read every file of a snapshot and compare size and checksum; the number of files. CorruptError lists
         what is missing or altered."""
-        snapshot = self.get(name)
+        try:
+            snapshot = self.get(name)
+        except CorruptError as error:
+            raise CorruptError(f"snapshot {name} of {self.app.name} is damaged: {error}") from error
         files = {f.object: (q, f) for q, query in snapshot.queries.items() for f in query.files}
         problems: list[str] = []
         with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
@@ -118,18 +125,27 @@ class SnapshotStore:
             )
         return len(files)
 
-    def delete(self, name: str) -> int:
+    def delete(self, name: str, progress: Progress | None = None) -> int:
         """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.
-        InUseError for the app's last snapshot and for one a deployment that may run again started from."""
-        self.get(name)
-        if len(self.all()) == 1:
-            raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
+        InUseError for the app's last snapshot and for one a deployment that may run again started from. A damaged one
+        can be deleted too; `progress` is told what that means."""
+        say = progress or (lambda _: None)
+        try:
+            self.get(name)
+        except CorruptError as error:
+            say(
+                f"snapshot {name} of {self.app.name} is damaged ({error}): which bytes are its own is not known, so "
+                "all that no other snapshot needs are deleted with it"
+            )
+        else:
+            if len(self.all()) == 1:
+                raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
         if users := self.users(name):
             raise InUseError(
                 f"snapshot {name} of {self.app.name} is in use: {'; '.join(users)}; delete it after the next update"
             )
         self.folder.remove(_manifest(name))
-        freed = self._collect()
+        freed = self._collect(say)
         self.folder.remove(f"snapshots/{name}")
         return freed
 
@@ -192,8 +208,9 @@ class SnapshotStore:
             return f"{query}/{file.path} ({file.object}) has another checksum"
         return None
 
-    def _collect(self) -> int:
-        """Remove every object that no snapshot needs, those that a crash left behind too; the bytes freed.
+    def _collect(self, say: Progress) -> int:
+        """Remove every object that no snapshot needs, those that a crash left behind too; the bytes freed. None while a
+        snapshot is damaged: it may need any of them, once its manifest is restored from a backup.
 
         The order counts: an export that wrote one of the listed objects, or read a manifest that is gone now, either
         still has its marker when that is looked for, or its manifest is read afterwards.
@@ -201,7 +218,15 @@ class SnapshotStore:
         found = [f"objects/{path}" for path in self.folder.files("objects")]
         if any(self._exporting(name) for name in self.folder.names("snapshots")):
             return 0  # a later delete collects them
-        needed = {f.object for s in self.all() for q in s.queries.values() for f in q.files}
+        snapshots, damaged = self._read()
+        if damaged:
+            names = ", ".join(d.name for d in damaged)
+            say(
+                f"no bytes are freed, since {names} of {self.app.name} is damaged and may need them: restore its "
+                "snapshot.json from a backup, or delete it too"
+            )
+            return 0
+        needed = {f.object for s in snapshots for q in s.queries.values() for f in q.files}
         freed = 0
         for name in found:
             if name not in needed:
@@ -211,11 +236,26 @@ class SnapshotStore:
             self.folder.remove(f"objects/{export}")
         return freed
 
+    def _read(self) -> tuple[list[Snapshot], list[DamagedSnapshot]]:
+        snapshots, damaged = [], []
+        for name in self.names():
+            try:
+                snapshots.append(self.get(name))
+            except NotFoundError:
+                pass  # deleted since it was listed
+            except CorruptError as error:
+                damaged.append(DamagedSnapshot(app=self.app.name, name=name, problem=str(error)))
+        return sorted(snapshots, key=lambda s: s.created_at), damaged
+
     def _exporting(self, name: str) -> bool:
         path = f"snapshots/{name}/exporting.json"
-        if not self.folder.exists(path):
+        text = self.folder.read(path)
+        if text is None:
             return False
-        started = from_json(self.folder.read(path) or b"{}", dict, self.folder.path(path)).get("started_at")
+        try:
+            started = from_json(text, dict, self.folder.path(path)).get("started_at")
+        except CorruptError:  # it still tells by its age
+            started = clock.from_epoch_ms(self.folder.modified(path) * 1000)
         return started is not None and clock.age(started) < ABANDONED_SECONDS
 
 

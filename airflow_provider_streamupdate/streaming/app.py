@@ -107,12 +107,10 @@ def _parser(name: str) -> argparse.ArgumentParser:
     for option in ("root", "app", "deployment"):
         run.add_argument(f"--{option}", required=True)
     run.add_argument("--epoch", type=int, required=True)
-    run.add_argument("--storage-options", default="{}", help="JSON for fsspec")
     plan = modes.add_parser("plan", help="write the plan, start nothing")
     plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
-    plan.add_argument("--storage-options", default="{}", help="JSON for fsspec")
     plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID or current")
     plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")
     return parser

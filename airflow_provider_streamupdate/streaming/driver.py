@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+from ..state import storage_options
 from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.registry import Registry
 from ..state.report import CompatibilityReport
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
-    registry = Registry(options.root, json.loads(options.storage_options)).existing(options.app)
+    registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     agent = Agent(registry, options.deployment, options.epoch)
     return agent.run(app)
 
@@ -42,7 +43,7 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
         made = plan_app(spark, app.name, writers, app.require_names)
         result["plan"] = to_dict(made)
         if options.against:
-            registry = Registry(options.root, json.loads(options.storage_options)).existing(app.name)
+            registry = Registry(options.root, storage_options.from_environment()).existing(app.name)
             saved = SavedState.find(registry, options.against)
             report: CompatibilityReport = saved.compare(made, options.agree)
             if report.compatible:

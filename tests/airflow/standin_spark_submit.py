@@ -187,7 +187,7 @@ def main(argv: list[str]) -> int:
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
     parser = argparse.ArgumentParser()
     parser.add_argument("mode")
-    for option in ("--root", "--app", "--deployment", "--storage-options", "--out", "--against"):
+    for option in ("--root", "--app", "--deployment", "--out", "--against"):
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--set", action="append", default=[])

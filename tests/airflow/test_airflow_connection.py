@@ -193,7 +193,7 @@ def test_the_command_is_what_the_spark_connection_asks_for(site: Site) -> None:
         conf={"spark.x": "own", "spark.y": "2"},
         env_vars={"A": "1"},
     )
-    args = ["run", "--app", "alarm", "--deployment", "v1", "--storage-options={}"]
+    args = ["run", "--app", "alarm", "--deployment", "v1", "--epoch", "1"]
     command = launcher(site, conf={"spark.x": "default", "spark.z": "3"}).command(application, args, "/rt.zip")
     assert command[0] == str(site.spark_submit)
     assert command[command.index("/apps/app.py") :] == ["/apps/app.py", *args]

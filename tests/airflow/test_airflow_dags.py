@@ -241,3 +241,12 @@ def test_maintenance_deletes_nothing_while_a_snapshot_is_damaged(site: Site) -> 
     run = site.run_dag("stream_maintenance", verify_all=True)
     assert run.state == "failed"
     assert run.states["verify[0]"] == "failed" and run.states["retention"] == "upstream_failed"
+
+
+def test_maintenance_tells_of_a_snapshot_whose_description_is_damaged(site: Site) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "mine")
+    (site.root / "alarm/snapshots/mine/snapshot.json").write_text("{")
+    run = site.run_dag("stream_maintenance")  # looks at the newest alone, which is the one it took
+    assert run.states["snapshot[0]"] == "success"
+    assert run.state == "failed" and run.states["verify[0]"] == "failed"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from airflow_provider_streamupdate.control import updating
 from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
 
 from .conftest import REPOSITORY, Site, document, table
 
@@ -103,6 +108,19 @@ def test_submit_from_a_snapshot_continues_and_refuses_what_does_not_fit(running:
     assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1").exit_code == 0
     status = running.client.wait_healthy("alarm").status
     assert status is not None and status.queries["events"].first_batch == batch + 1
+
+
+def test_storage_options_reach_the_driver_out_of_sight(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, '{"secret": "s3cr3t", "region": "eu"}')
+    result = site.run("submit", site.application(), "--deployment", "v1", "--storage-option", "region=us")
+    assert result.exit_code == 0, result.stderr
+    launch = site.client.registry.app("alarm").launch("v1")
+    assert launch is not None and launch.pid is not None
+    driver = psutil.Process(launch.pid)
+    assert from_environment(driver.environ()) == {"secret": "s3cr3t", "region": "us"}
+    assert "s3cr3t" not in " ".join(driver.cmdline()) and "s3cr3t" not in result.output
+    kept = [path for path in (site.folder / "root").rglob("*") if path.is_file() and b"s3cr3t" in path.read_bytes()]
+    assert kept == []
 
 
 # snapshots of a running app
@@ -201,6 +219,18 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
 
 
+def test_a_damaged_snapshot_stands_in_the_way_of_nothing_else(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "s1")
+    running.client.registry.app("alarm").folder.write("snapshots/s1/snapshot.json", b"{")
+    assert running.run("save-snapshot", "alarm", "s2").exit_code == 0
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.client.registry.app("alarm").folder.write("snapshots/before-v2/snapshot.json", b"{")
+    result = running.run("rollback", "alarm")
+    assert result.exit_code == 0, result.stderr
+    assert "downstream has seen its batches events up to " in result.stderr
+    assert running.alive() == ["v1"]
+
+
 def test_update_as_json_is_its_record(running: Site) -> None:
     record = document(running.run("update", running.application("v2"), "--deployment", "v2", "--json"))
     assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")
@@ -246,32 +276,83 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     assert running.alive() == ["v1"]
 
 
-def test_ctrl_c_during_an_update_says_how_to_continue_and_the_same_command_does(running: Site) -> None:
-    v2 = running.application("v2", FAIL="stuck")  # it never becomes healthy, so the update waits
-    args = ["update", str(v2), "--deployment", "v2", "--timeout", "60"]
-    code = f"from airflow_provider_streamupdate.cli import main; main({args!r})"
-    update = subprocess.Popen(
+@contextlib.contextmanager
+def update_that_waits(running: Site) -> Iterator[tuple[subprocess.Popen[str], tuple[str | Path, ...]]]:
+    """A process that updates to a version which never becomes healthy, and waits for that; and its arguments."""
+    args = ("update", running.application("v2", FAIL="stuck"), "--timeout", "60")
+    code = f"from airflow_provider_streamupdate.cli import main; main({[str(a) for a in args]!r})"
+    with subprocess.Popen(
         [sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    watchdog = threading.Timer(60, update.kill)
-    watchdog.start()
-    assert update.stderr is not None
-    seen = []
-    for line in update.stderr:
-        seen.append(line)
-        if "has committed 0 of 2 batches" in line:
-            os.kill(update.pid, signal.SIGINT)
-            break
-    rest = update.stderr.read()
-    assert update.wait() == 130, "".join(seen) + rest
-    watchdog.cancel()
+    ) as update:
+        watchdog = threading.Timer(150, update.kill)  # a busy machine takes its time
+        watchdog.start()
+        assert update.stderr is not None
+        seen = []
+        for line in update.stderr:
+            seen.append(line)
+            if "has committed 0 of 2 batches" in line:
+                break
+        else:
+            pytest.fail("".join(seen))
+        yield update, args
+        update.kill()
+        watchdog.cancel()
+
+
+def test_ctrl_c_during_an_update_says_how_to_continue_and_the_same_command_does(running: Site) -> None:
+    with update_that_waits(running) as (update, _):
+        os.kill(update.pid, signal.SIGINT)
+        assert update.stderr is not None
+        rest = update.stderr.read()
+        assert update.wait() == 130, rest
     assert "run the same command again to continue it" in rest and "Traceback" not in rest
     status = running.client.status("alarm")
-    assert status.update is not None and status.update.new == "v2" and running.alive() == ["v2"]
+    assert status.update is not None and running.alive() == [status.update.new]
 
     rolled_back = running.run("rollback", "alarm")
     assert rolled_back.exit_code == 0, rolled_back.stderr
     assert running.alive() == ["v1"]
+
+
+def test_the_same_update_run_twice_at_once_is_carried_out_by_one(running: Site) -> None:
+    with update_that_waits(running) as (update, args):
+        for command in (args, ("rollback", "alarm"), ("delete-snapshot", "alarm", "any")):
+            result = running.run(*command, "--json")
+            error = document(result)["error"]
+            assert (result.exit_code, error["type"]) == (1, "LeaseHeldError")
+            assert f"process {update.pid} on " in error["message"]
+        status = running.client.status("alarm")
+        assert status.update is not None and running.alive() == [status.update.new]
+        assert update.poll() is None
+        update.kill()
+        update.wait()
+        # Nobody works on it any more, yet it is still its owner's.
+        other = running.run("delete-snapshot", "alarm", "any", "--json")
+        assert document(other)["error"]["type"] == "LeaseHeldError"
+        rolled_back = running.run("rollback", "alarm")
+        assert rolled_back.exit_code == 0, rolled_back.stderr
+    assert running.alive() == ["v1"]
+
+
+def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
+    updating.begin(running.client, "alarm", "v2", "0" * 64)
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--json")
+    assert result.exit_code == 1
+    assert "'v2' with another application is under way" in document(result)["error"]["message"]
+    assert running.alive() == ["v1"]
+
+
+def test_a_killed_submit_keeps_nobody_waiting(site: Site) -> None:
+    args = ["submit", str(site.application(FAIL="never")), "--deployment", "v1"]
+    code = f"from airflow_provider_streamupdate.cli import main; main({args!r})"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as submit:
+        assert submit.stderr is not None
+        assert any("driver started" in line for line in submit.stderr)
+        submit.kill()
+    site.client.drivers("alarm").kill("v1")
+    result = site.run("submit", site.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 0, result.stderr
+    assert site.alive() == ["v2"]
 
 
 # cancel

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.holding import this_process
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
@@ -104,11 +107,45 @@ def test_verify_of_a_damaged_snapshot_is_1_and_names_the_file(run: Run, app: App
     assert document(run("verify-snapshot", "flights", "s2", "--json"))["error"]["type"] == "CorruptError"
 
 
-def test_a_truncated_manifest_is_told(run: Run, app: AppRegistry) -> None:
-    app.folder.write("snapshots/s1/snapshot.json", b'{"app": "fli')
-    for args in (("verify-snapshot", "flights", "s1"), ("list-snapshots",)):
-        result = run(*args)
-        assert result.exit_code == 1 and "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+def damage(app: AppRegistry, name: str) -> None:
+    app.folder.write(f"snapshots/{name}/snapshot.json", b'{"app": "fli')
+
+
+def test_a_damaged_snapshot_is_listed_beside_the_others_and_told(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("list-snapshots")
+    assert result.exit_code == 1
+    assert [row[-4:] for row in table(result)[1:]] == [["s2", "v1", "live", "1"], ["s1", "-", "damaged", "-"]]
+    assert "Error: snapshot s1 of flights is damaged: " in result.stderr
+    assert "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+    as_json = run("list-snapshots", "flights", "--json")
+    whole, damaged = document(as_json)
+    assert as_json.exit_code == 1
+    assert (whole["name"], damaged["name"], damaged["kind"]) == ("s2", "s1", "damaged")
+    assert damaged["error"]["type"] == "CorruptError"
+
+
+def test_verify_of_a_damaged_manifest_is_1(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("verify-snapshot", "flights", "s1")
+    assert result.exit_code == 1
+    assert "snapshot s1 of flights is damaged: " in result.stderr
+    assert "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+
+
+def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry) -> None:
+    damage(app, "s1")
+    result = run("delete-snapshot", "flights", "s1")
+    assert result.exit_code == 0 and "all that no other snapshot needs are deleted with it" in result.stderr
+    assert run("list-snapshots").exit_code == 0
+
+
+def test_delete_beside_a_damaged_snapshot_frees_nothing(run: Run, app: AppRegistry) -> None:
+    take(app, "s3")
+    damage(app, "s1")
+    result = run("delete-snapshot", "flights", "s2")
+    assert result.exit_code == 0 and result.stdout == "deleted snapshot s2 of flights: 0 bytes freed\n"
+    assert "s1 of flights is damaged and may need them" in result.stderr
 
 
 # delete
@@ -142,3 +179,25 @@ def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> Non
     result = run("delete-snapshot", "flights", "s1", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
     assert SnapshotStore(app).names() == ["s1", "s2"]
+
+
+def test_a_killed_delete_keeps_nobody_waiting(run: Run, app: AppRegistry) -> None:
+    lease.acquire(app.folder, "delete-snapshot s1", attrs.evolve(this_process(), started=1.0))
+    result = run("delete-snapshot", "flights", "s1")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_two_that_delete_the_same_snapshot_do_not_work_side_by_side(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete, second = SnapshotStore.delete, []
+
+    def meanwhile(self: SnapshotStore, name: str, *args: Any) -> int:
+        if not second:
+            second.append(None)
+            second[0] = run("delete-snapshot", "flights", name, "--json")
+        return delete(self, name, *args)
+
+    monkeypatch.setattr(SnapshotStore, "delete", meanwhile)
+    assert run("delete-snapshot", "flights", "s1").exit_code == 0
+    assert document(second[0])["error"]["type"] == "LeaseHeldError"

@@ -40,7 +40,13 @@ def test_the_group_s_help_lists_every_command_the_exit_codes_and_the_environment
     result = run("--help")
     assert result.exit_code == 0
     assert tuple(main.commands) == COMMANDS
-    for words in (*COMMANDS, "Exit codes", "STREAMUPDATE_ROOT", "STREAMUPDATE_SPARK_SUBMIT", "PT1H30M"):
+    for words in (
+        *COMMANDS,
+        "Exit codes",
+        "STREAMUPDATE_ROOT",
+        "STREAMUPDATE_SPARK_SUBMIT",
+        "STREAMUPDATE_STORAGE_OPTIONS",
+    ):
         assert words in result.stdout
 
 
@@ -135,6 +141,13 @@ def test_options_may_stand_before_or_after_the_command_and_win_over_the_environm
 def test_storage_options_reach_the_file_system(run: Run) -> None:
     result = run("list", "--root", "memory://x", "--storage-option", "asynchronous=true", "--json")
     assert result.exit_code == 0 and document(result) == []
+
+
+def test_storage_options_that_cannot_be_read_are_2_and_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMUPDATE_STORAGE_OPTIONS", '{"secret": s3cr3t}')
+    result = run("list", "--json")
+    assert result.exit_code == 2 and document(result)["error"]["type"] == "InvalidInputError"
+    assert "STREAMUPDATE_STORAGE_OPTIONS is not valid JSON" in result.output and "s3cr3t" not in result.output
 
 
 @pytest.mark.parametrize("command", ["status", "log", "cancel", "suspend", "resume", "rollback"])

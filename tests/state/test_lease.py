@@ -4,11 +4,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.errors import LeaseHeldError
-from airflow_provider_streamupdate.state.lease import Lease
+from airflow_provider_streamupdate.state.lease import Holder, Judge, Lease
 from airflow_provider_streamupdate.state.storage import Folder
 
 
@@ -52,28 +53,97 @@ def test_the_owner_renews_it(folder: Folder) -> None:
 
 
 def test_a_released_one_can_be_taken(folder: Folder) -> None:
-    lease.acquire(folder, "v2")
-    lease.release(folder, "v3")  # not its owner
+    held = lease.acquire(folder, "v2")
+    lease.release(folder, attrs.evolve(held, token="another's"))
     with pytest.raises(LeaseHeldError):
         lease.acquire(folder, "v3")
-    lease.release(folder, "v2")
+    lease.release(folder, held)
     assert lease.acquire(folder, "v3").number == 2
     assert folder.names("lease") == ["2.json"]
 
 
 def test_its_owner_can_take_it_again_after_giving_it_back(folder: Folder) -> None:
-    lease.acquire(folder, "v2")
-    lease.release(folder, "v2")
+    lease.release(folder, lease.acquire(folder, "v2"))
     assert lease.acquire(folder, "v2").held
 
 
 def test_an_expired_one_can_be_taken_and_is_lost_to_its_owner(folder: Folder) -> None:
-    lease.acquire(folder, "v2", seconds=-1)
+    lost = lease.acquire(folder, "v2", seconds=-1)
     taken = lease.acquire(folder, "v3")
     with pytest.raises(LeaseHeldError, match="v3 holds"):
         lease.acquire(folder, "v2")
-    lease.release(folder, "v2")
+    assert lease.renew(folder, lost) is None
+    lease.leave(folder, lost)
+    lease.release(folder, lost)
     assert lease.read(folder) == taken and taken.held
+    assert folder.names("lease") == ["2.json"]
+
+
+# The process that works on it
+
+ME, OTHER = Holder(host="here", pid=1, started=1.0), Holder(host="here", pid=2, started=2.0)
+
+
+def living(*holders: Holder) -> Judge:
+    return lambda held: held.holder in holders
+
+
+def idle(_held: Lease) -> bool:
+    return False
+
+
+def test_a_second_process_of_the_same_owner_is_told_who_works(folder: Folder) -> None:
+    held = lease.acquire(folder, "v2", ME)
+    with pytest.raises(LeaseHeldError, match="process 1 on here works on v2 and holds the lease; wait for it"):
+        lease.acquire(folder, "v2", OTHER, alive=living(ME))
+    assert lease.read(folder) == held
+
+
+def test_the_same_owner_goes_on_when_the_process_is_gone(folder: Folder) -> None:
+    lost = lease.acquire(folder, "v2", ME)
+    taken = lease.acquire(folder, "v2", OTHER, alive=living(OTHER))
+    assert (taken.owner, taken.holder, taken.number) == ("v2", OTHER, 2)
+    assert lease.renew(folder, lost) is None
+    with pytest.raises(LeaseHeldError, match="process 2 on here works on v2"):
+        lease.acquire(folder, "v2", ME, alive=living(OTHER))
+    assert lease.read(folder) == taken
+
+
+def test_the_same_owner_goes_on_when_the_process_has_left(folder: Folder) -> None:
+    lease.leave(folder, lease.acquire(folder, "v2", ME))
+    with pytest.raises(LeaseHeldError, match="v2 holds the lease until"):  # it is the owner's all the same
+        lease.acquire(folder, "v3", OTHER, needed=idle)
+    assert lease.acquire(folder, "v2", OTHER, alive=living(ME, OTHER)).holder == OTHER
+
+
+def test_what_a_dead_process_left_can_be_taken_at_once_unless_it_is_needed(folder: Folder) -> None:
+    lease.acquire(folder, "delete s1", ME)
+    with pytest.raises(LeaseHeldError, match=r"delete s1 holds the lease until .* \(process 1 on here\)"):
+        lease.acquire(folder, "v3", OTHER, alive=living(), needed=lambda held: held.owner == "delete s1")
+    with pytest.raises(LeaseHeldError, match="delete s1 holds"):
+        lease.acquire(folder, "v3", OTHER, alive=living(ME), needed=idle)
+    assert lease.acquire(folder, "v3", OTHER, alive=living(), needed=idle).owner == "v3"
+
+
+def test_of_many_processes_that_go_on_with_one_update_one_wins(folder: Folder) -> None:
+    """What a digest's deployment id makes of the same command, run twice at once after a crash."""
+    for _ in range(5):
+        folder.remove("lease")
+        lease.acquire(folder, "v2", ME)
+        everyone = [Holder(host="here", pid=pid) for pid in range(10, 18)]
+        barrier = threading.Barrier(len(everyone))
+
+        def take(holder: Holder, barrier: threading.Barrier = barrier) -> Lease | None:
+            barrier.wait()
+            try:
+                return lease.acquire(folder, "v2", holder, alive=lambda held: held.holder != ME)
+            except LeaseHeldError:
+                return None
+
+        with ThreadPoolExecutor(len(everyone)) as pool:
+            winners = [won for won in pool.map(take, everyone) if won]
+        assert len(winners) == 1
+        assert lease.read(folder) == winners[0]
 
 
 @pytest.mark.parametrize("before", ["nothing", "expired", "released"])
@@ -81,8 +151,8 @@ def test_of_many_takers_one_wins(folder: Folder, before: str) -> None:
     for _ in range(5):
         folder.remove("lease")
         if before != "nothing":
-            lease.acquire(folder, "old", seconds=-1 if before == "expired" else 60)
-            lease.release(folder, "old")
+            old = lease.acquire(folder, "old", seconds=-1 if before == "expired" else 60)
+            lease.release(folder, old)
         winners = race(folder)
         assert len(winners) == 1
         assert lease.read(folder) == winners[0]
@@ -114,8 +184,7 @@ def test_a_number_that_was_used_and_removed_meanwhile_gives_no_lease(
     def slow(self: Folder, path: str, data: bytes) -> bool:
         if path == "lease/2.json" and not interrupted:
             interrupted.append(path)
-            lease.acquire(folder, "second")
-            lease.release(folder, "second")
+            lease.release(folder, lease.acquire(folder, "second"))
             lease.acquire(folder, "third")  # number 3; removes number 2
         return create(self, path, data)
 

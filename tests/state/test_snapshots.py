@@ -288,3 +288,71 @@ def test_what_a_crashed_export_left_is_collected(app: AppRegistry, store: Snapsh
 def test_deleting_an_unknown_snapshot_is_told(store: SnapshotStore) -> None:
     with pytest.raises(NotFoundError):
         store.delete("s9")
+
+
+# A damaged manifest
+
+
+@pytest.fixture
+def truncated(app: AppRegistry) -> bytes:
+    """s2's manifest is cut short; what it was."""
+    path = "snapshots/s2/snapshot.json"
+    text = app.folder.read(path)
+    assert text is not None
+    app.folder.write(path, text[: len(text) // 2])
+    return text
+
+
+@pytest.mark.usefixtures("truncated")
+def test_a_damaged_snapshot_does_not_hide_the_others(app: AppRegistry, store: SnapshotStore) -> None:
+    assert [s.name for s in store.all()] == ["s1", "s3"]
+    [damaged] = store.damaged()
+    assert (damaged.app, damaged.name) == ("flights", "s2")
+    assert "snapshots/s2/snapshot.json is not valid JSON" in damaged.problem
+    assert store.verify("s1") and store.verify("s3")
+    take(app, "s4")
+    assert store.verify("s4")
+    with pytest.raises(AlreadyExistsError):
+        take(app, "s2")
+
+
+@pytest.mark.usefixtures("truncated")
+def test_verify_says_that_it_is_damaged(store: SnapshotStore) -> None:
+    with pytest.raises(CorruptError, match=r"snapshot s2 of flights is damaged: .*snapshot\.json is not valid JSON"):
+        store.verify("s2")
+
+
+def test_while_a_snapshot_is_damaged_its_objects_stay(app: AppRegistry, store: SnapshotStore, truncated: bytes) -> None:
+    before, said = objects(app), []
+    assert store.delete("s1", said.append) == 0
+    assert objects(app) == before
+    assert said == [
+        "no bytes are freed, since s2 of flights is damaged and may need them: restore its snapshot.json from a "
+        "backup, or delete it too"
+    ]
+    app.folder.write("snapshots/s2/snapshot.json", truncated)
+    assert store.verify("s2")
+
+
+@pytest.mark.usefixtures("truncated")
+def test_a_damaged_snapshot_can_be_deleted_and_says_what_goes(app: AppRegistry, store: SnapshotStore) -> None:
+    said: list[str] = []
+    assert store.delete("s2", said.append) > 0
+    assert len(said) == 1 and "is damaged" in said[0] and "all that no other snapshot needs are deleted" in said[0]
+    assert store.damaged() == [] and objects(app) == referred(store)
+    assert store.verify("s1") and store.verify("s3")
+
+
+@pytest.mark.usefixtures("truncated")
+def test_the_last_whole_one_stays(store: SnapshotStore) -> None:
+    store.delete("s1")
+    with pytest.raises(InUseError, match="s3 is the last snapshot"):
+        store.delete("s3")
+
+
+def test_a_damaged_mark_of_an_export_counts_by_its_age(app: AppRegistry, store: SnapshotStore) -> None:
+    app.folder.write("snapshots/s4/exporting.json", b"{")
+    assert store.delete("s1") == 0
+    old = clock.parse(clock.now()).timestamp() - ABANDONED_SECONDS - 1
+    os.utime(app.folder.path("snapshots/s4/exporting.json"), (old, old))
+    assert store.delete("s2") > 0

@@ -1,0 +1,79 @@
+"""Requests on an application before anything runs: its plan, and whether it can continue from saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..state.application import Application
+from ..state.errors import ApplicationError
+from ..state.names import check_name
+from ..state.plan import AppPlan
+from ..state.report import CompatibilityReport
+from ..state.serde import to_json
+from ..state.snapshots import SnapshotStore
+from .planning import Planned, plan_application
+from .requests import Requests
+
+
+class CheckRequests(Requests):
+    """The client's requests on an application that is not running yet."""
+
+    def plan(self, application: Application) -> AppPlan:
+        """Run a plan-only driver (15-30 s); nothing is started."""
+        return plan_application(self._need_launcher(), application).plan
+
+    def check(
+        self,
+        application: Application,
+        app: str | None = None,
+        snapshot: str | None = None,
+        agree: Iterable[str] = (),
+        deployment: str | None = None,
+    ) -> CompatibilityReport:
+        """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
+        a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update."""
+        report = self.plan_and_check(application, app=app, snapshot=snapshot, agree=agree).report
+        assert report is not None  # a check was asked for
+        if deployment:
+            self.store_report(report, deployment)
+        return report
+
+    def plan_and_check(
+        self,
+        application: Application,
+        app: str | None = None,
+        snapshot: str | None = None,
+        agree: Iterable[str] = (),
+    ) -> Planned:
+        """`plan` and `check` in one driver start."""
+        if app is not None:
+            registry = self.registry.existing(app)
+            if snapshot is not None:
+                SnapshotStore(registry).get(snapshot)
+        if snapshot is not None:
+            check_name("snapshot", snapshot)
+        planned = plan_application(
+            self._need_launcher(),
+            application,
+            root=self.root,
+            storage_options=self.storage_options,
+            against=f"snapshot:{snapshot}" if snapshot else "current",
+            agree=agree,
+        )
+        if app is not None:
+            _same_app(application, planned.plan, app)
+        return planned
+
+    def store_report(self, report: CompatibilityReport, deployment: str) -> str:
+        """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""
+        folder = self.registry.app(report.app).folder
+        folder.write(f"updates/{deployment}.report.json", to_json(report))
+        folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())
+        return f"{folder.uri}/updates/{deployment}.report.md"
+
+
+def _same_app(application: Application, plan: AppPlan, app: str) -> None:
+    if plan.app != app:
+        raise ApplicationError(
+            f"{application.file} defines app {plan.app}, not {app}; give the file of {app}, or leave the name out"
+        )

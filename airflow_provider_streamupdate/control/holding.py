@@ -1,0 +1,117 @@
+"""Holding an app's lease for as long as a block of work takes, and telling whether another process that holds it
+lives."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import psutil
+
+from ..state import lease
+from ..state.errors import StreamUpdateError, WaitTimeoutError
+from ..state.lease import Holder, Lease
+from ..state.registry import AppRegistry
+from ..state.storage import Folder
+from .waiting import wait_for
+
+RENEW_SECONDS = 5.0  # between a holder's signs of life
+WATCH_SECONDS = 20.0  # a holder on another machine that gives none for so long is gone
+CLOCK_SECONDS = 5.0  # a process's start time moves when the clock is set; a later process of its pid is further off
+
+_in_use: set[str] = set()  # tokens of the leases this process holds, so that blocks may be nested
+
+
+@contextlib.contextmanager
+def holding(app: AppRegistry, owner: str) -> Iterator[None]:
+    """Hold the app's lease for `owner` inside the block; LeaseHeldError when another owner has it, or another living
+    process works for this one (the threads of a process count as one). Afterwards it is given back, or, during an
+    update, left to whoever goes on with it."""
+    held = lease.acquire(
+        app.folder,
+        owner,
+        this_process(),
+        alive=lambda other: alive(app.folder, other),
+        needed=lambda other: under_way(app, other.owner),
+    )
+    if held.token in _in_use:  # a block around this one holds it, and goes on
+        yield
+        return
+    _in_use.add(held.token)
+    try:
+        with _renewing(app.folder, held):
+            yield
+    finally:
+        _in_use.discard(held.token)
+        (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
+
+
+def this_process() -> Holder:
+    return Holder(host=socket.gethostname(), pid=os.getpid(), started=_started(os.getpid()))
+
+
+def alive(folder: Folder, held: Lease) -> bool:
+    """Whether the process that holds a lease lives. One on another machine is watched for a sign of life: that takes
+    up to WATCH_SECONDS, and does not depend on the machines' clocks."""
+    holder = held.holder
+    if holder is None:
+        return False
+    if holder.host == socket.gethostname():
+        return _lives(holder)
+
+    def changed() -> bool | None:
+        return True if lease.read(folder) != held else None
+
+    try:
+        return wait_for(changed, "a sign of life", WATCH_SECONDS)
+    except WaitTimeoutError:
+        return False
+
+
+def under_way(app: AppRegistry, deployment: str) -> bool:
+    """Whether an update that brings `deployment` in has begun and not ended."""
+    record = app.update(deployment)
+    return record is not None and record.outcome is None
+
+
+def _lives(holder: Holder) -> bool:
+    try:
+        process = psutil.Process(holder.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return holder.started is None or abs(process.create_time() - holder.started) < CLOCK_SECONDS
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True  # it is there, but another user's
+
+
+@functools.cache  # the same for as long as the process lives, although psutil's answer moves with the clock
+def _started(pid: int) -> float | None:
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).create_time()
+    return None
+
+
+@contextlib.contextmanager
+def _renewing(folder: Folder, held: Lease) -> Iterator[None]:
+    """Show signs of life inside the block."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(RENEW_SECONDS):
+            with contextlib.suppress(StreamUpdateError):  # the storage may be back the next time
+                if lease.renew(folder, held) is None:
+                    return  # lost; the block's next step finds out
+
+    thread = threading.Thread(target=renew, name=f"lease {held.owner}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

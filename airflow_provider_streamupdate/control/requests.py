@@ -1,0 +1,51 @@
+"""What all requests of the client rest on: the registry, the launcher, an app's drivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..state.errors import NotRunningError, StreamUpdateError
+from ..state.registry import AppRegistry, Registry
+from .drivers import Drivers
+from .launcher import Launcher
+
+
+def quiet(_line: str) -> None:
+    return None
+
+
+class Requests:
+    """Base class of the client's parts.
+
+    root: local path or fsspec URI of the registry; launcher: how drivers are started (None: reading only)
+    """
+
+    def __init__(
+        self, root: str, launcher: Launcher | None = None, storage_options: dict[str, Any] | None = None
+    ) -> None:
+        self.registry = Registry(root, storage_options)
+        self.launcher = launcher
+        self.storage_options = dict(storage_options or {})
+        # Drivers run elsewhere with another working directory, so a relative path must not be handed on.
+        self.root = self.registry.folder.base if self.registry.folder.local else root
+
+    def apps(self) -> list[str]:
+        return self.registry.apps()
+
+    def drivers(self, app: str) -> Drivers:
+        """The app's drivers, for what lies between these requests."""
+        return self._drivers(self.registry.existing(app))
+
+    def _drivers(self, registry: AppRegistry) -> Drivers:
+        return Drivers(registry, self.launcher, self.root, self.storage_options)
+
+    def _current(self, registry: AppRegistry) -> tuple[str, int]:
+        current = registry.current()
+        if current is None:
+            raise NotRunningError(f"app {registry.name} has no current deployment; submit it first")
+        return current.deployment, current.epoch
+
+    def _need_launcher(self) -> Launcher:
+        if self.launcher is None:
+            raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
+        return self.launcher

@@ -1,0 +1,127 @@
+"""Requests on snapshots: list, take, verify, delete."""
+
+from __future__ import annotations
+
+import uuid
+
+from ..state import commands
+from ..state.commands import CommandBox
+from ..state.deployment import FINAL_STATES
+from ..state.errors import AlreadyExistsError, NotRunningError, StreamUpdateError
+from ..state.export import export
+from ..state.names import check_name
+from ..state.snapshot import DamagedSnapshot, Snapshot
+from ..state.snapshots import SnapshotStore
+from .drivers import NEW
+from .holding import holding
+from .requests import Requests, quiet
+from .waiting import Progress, wait_for
+
+
+class SnapshotRequests(Requests):
+    """The client's requests on snapshots."""
+
+    def snapshots(self, app: str | None = None) -> list[Snapshot]:
+        """Of one app or of all, oldest first; without damaged ones."""
+        return sorted((s for store in self._stores(app) for s in store.all()), key=lambda s: s.created_at)
+
+    def damaged_snapshots(self, app: str | None = None) -> list[DamagedSnapshot]:
+        """Those of one app or of all whose description cannot be read."""
+        return [damaged for store in self._stores(app) for damaged in store.damaged()]
+
+    def snapshot(self, app: str, name: str) -> Snapshot:
+        return SnapshotStore(self.registry.existing(app)).get(name)
+
+    def verify_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
+        """Compare every file with its checksum; the number of files. CorruptError lists what is wrong."""
+        return SnapshotStore(self.registry.existing(app)).verify(name, progress)
+
+    def delete_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
+        """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged
+        one can be deleted; `progress` is told what goes with it, and when a damaged one keeps bytes from being freed.
+        """
+        registry = self.registry.existing(app)
+        check_name("snapshot", name)
+        # An owner of its own for every call: two that delete the same snapshot must not work side by side.
+        with holding(registry, f"delete-snapshot {name} {uuid.uuid4().hex[:8]}"):
+            return SnapshotStore(registry).delete(name, progress)
+
+    def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
+        """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
+
+        A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
+        `again`, the one this driver took under the name. NotRunningError when nothing runs.
+        """
+        registry = self.registry.existing(app)
+        check_name("snapshot", name)
+        store, drivers = SnapshotStore(registry), self._drivers(registry)
+        deployment, epoch = self._current(registry)
+        box = CommandBox(registry.deployment_folder(deployment), epoch)
+        asked = box.issued(commands.SNAPSHOT, name)
+        if store.exists(name):
+            taken = store.get(name)
+            same = asked and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
+            if same and (cancel or again):
+                return
+            raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
+        state = drivers.state(deployment)
+        if state in FINAL_STATES or state == NEW:
+            if asked and cancel:
+                return  # it died after it was asked; poll_snapshot exports what it committed
+            raise NotRunningError(
+                f"app {app} is not running (deployment {deployment} is {state}), so no snapshot can be taken; "
+                "submit it again, or use one of its snapshots (list-snapshots)"
+            )
+        box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
+
+    def poll_snapshot(self, app: str, name: str, cancel: bool = False) -> Snapshot | None:
+        """The snapshot once it is complete (and, with `cancel`, no driver runs any more); None while under way.
+        StreamUpdateError with the agent's words when it failed."""
+        registry = self.registry.existing(app)
+        store, drivers = SnapshotStore(registry), self._drivers(registry)
+        deployment, epoch = self._current(registry)
+        state = drivers.state(deployment)
+        over = state in FINAL_STATES and drivers.gone(deployment)
+        if store.exists(name):
+            return store.get(name) if over or not cancel else None
+        box = CommandBox(registry.deployment_folder(deployment), epoch)
+        pending = [c for c in box.pending() if c.snapshot == name]
+        failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
+        if failures and not pending and not over:
+            raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app goes on running")
+        if not over:
+            return None
+        plan = registry.plan(deployment)
+        if not cancel or plan is None:
+            raise NotRunningError(
+                f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}"
+            )
+        # The driver died after it was asked to end with this snapshot: what it committed is all there is, and nothing
+        # runs any more, so it can be exported from here.
+        status = registry.status(deployment)
+        return export(registry, deployment, name, plan, True, status.queries if status else {})
+
+    def save_snapshot(
+        self,
+        app: str,
+        name: str,
+        cancel: bool = False,
+        timeout: float = 300.0,
+        progress: Progress = quiet,
+        again: bool = False,
+    ) -> Snapshot:
+        """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
+
+        See `begin_snapshot` for a name in use and for `again`.
+        """
+        progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
+        self.begin_snapshot(app, name, cancel, again)
+        what = f"snapshot {name} of {app}"
+        snapshot = wait_for(lambda: self.poll_snapshot(app, name, cancel), what, timeout)
+        batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
+        progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
+        return snapshot
+
+    def _stores(self, app: str | None) -> list[SnapshotStore]:
+        apps = [self.registry.existing(app)] if app else [self.registry.app(a) for a in self.apps()]
+        return [SnapshotStore(a) for a in apps]

@@ -1,0 +1,87 @@
+"""Requests that end a deployment or pause it."""
+
+from __future__ import annotations
+
+from ..state import commands
+from ..state.commands import CommandBox
+from ..state.deployment import FINAL_STATES, RUNNING, SUSPENDED
+from ..state.errors import NotRunningError, StreamUpdateError
+from ..state.registry import AppRegistry
+from .drivers import NEW
+from .requests import Requests, quiet
+from .waiting import Progress, wait_for
+
+STOP_SECONDS = 15.0  # how long a driver gets to stop at once before its processes are killed
+
+
+class StopRequests(Requests):
+    """The client's requests that end or pause a deployment."""
+
+    def begin_cancel(self, app: str, drain: bool = True) -> None:
+        """Ask the running deployment to end. NotRunningError when nothing runs."""
+        registry = self.registry.existing(app)
+        deployment, epoch = self._current(registry)
+        state = self._drivers(registry).state(deployment)
+        if state in FINAL_STATES or state == NEW:
+            raise NotRunningError(f"app {app} is not running (deployment {deployment} is {state}); nothing to cancel")
+        box = CommandBox(registry.deployment_folder(deployment), epoch)
+        box.issue(commands.DRAIN if drain else commands.CANCEL)
+
+    def poll_cancel(self, app: str) -> bool:
+        """Whether the app has ended and its driver is gone."""
+        registry = self.registry.existing(app)
+        deployment, _ = self._current(registry)
+        drivers = self._drivers(registry)
+        return drivers.state(deployment) in (*FINAL_STATES, NEW) and drivers.gone(deployment)
+
+    def cancel(self, app: str, drain: bool = True, timeout: float = 300.0, progress: Progress = quiet) -> str:
+        """End the app and wait for it; the final state. A drain that takes longer than `timeout` raises
+        WaitTimeoutError and goes on; without `drain` a driver that does not stop in time is killed."""
+        self.begin_cancel(app, drain)
+        progress(f"{'draining' if drain else 'cancelling'} {app}")
+        registry = self.registry.existing(app)
+        deployment, _ = self._current(registry)
+        if drain:
+            wait_for(lambda: self.poll_cancel(app) or None, f"the drain of {app}", timeout)
+        else:
+            self._stop(registry, deployment)
+        return self._drivers(registry).state(deployment)
+
+    def stop_deployment(self, app: str, deployment: str) -> None:
+        """End a deployment's driver at once, killing it if need be; nothing when none runs."""
+        self._stop(self.registry.existing(app), deployment)
+
+    def _stop(self, registry: AppRegistry, deployment: str) -> None:
+        drivers = self._drivers(registry)
+        if drivers.gone(deployment):
+            return
+        launch = registry.launch(deployment)
+        if launch and drivers.state(deployment) in (RUNNING, SUSPENDED):
+            CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.CANCEL)
+            try:
+                wait_for(lambda: drivers.gone(deployment) or None, "the stop", STOP_SECONDS)
+                return
+            except TimeoutError:
+                pass  # it does not obey: end its processes
+        drivers.kill(deployment)
+
+    def suspend(self, app: str, timeout: float = 300.0) -> None:
+        """Drain the queries but keep the driver; `resume` goes on where they stopped."""
+        self._command(app, commands.SUSPEND, RUNNING, SUSPENDED, timeout)
+
+    def resume(self, app: str, timeout: float = 300.0) -> None:
+        self._command(app, commands.RESUME, SUSPENDED, RUNNING, timeout)
+
+    def _command(self, app: str, kind: str, wanted: str, target: str, timeout: float) -> None:
+        registry = self.registry.existing(app)
+        drivers = self._drivers(registry)
+        deployment, epoch = self._current(registry)
+        state = drivers.state(deployment)
+        if state != wanted:
+            raise NotRunningError(f"app {app} is {state}; to {kind} it, it must be {wanted}")
+        box = CommandBox(registry.deployment_folder(deployment), epoch)
+        name = box.issue(kind)
+        result = wait_for(lambda: box.result(name), f"to {kind} {app}", timeout)
+        if result.error:
+            raise StreamUpdateError(f"could not {kind} {app}: {result.error}")
+        wait_for(lambda: drivers.state(deployment) == target or None, f"to {kind} {app}", timeout)
