@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .application import application_options
+from .application import application_options, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
 from .progress import note, progress
@@ -44,11 +44,17 @@ def plan(settings: Settings, application: Application) -> None:
 @application_options
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@rename_option
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
 def check(
-    ctx: click.Context, application: Application, snapshot: str | None, agree: tuple[str, ...], markdown: bool
+    ctx: click.Context,
+    application: Application,
+    snapshot: str | None,
+    agree: tuple[str, ...],
+    renames: dict[str, str],
+    markdown: bool,
 ) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
@@ -73,7 +79,7 @@ def check(
         if snapshot is not None:
             need_snapshot(client, snapshot)
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
-            report = client.check(application, snapshot=snapshot, agree=agree)
+            report = client.check(application, snapshot=snapshot, agree=agree, renames=renames)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     if settings.as_json:
@@ -92,6 +98,7 @@ def check(
     "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."
 )
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@rename_option
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
 @shared
@@ -102,6 +109,7 @@ def update(
     deployment: str | None,
     snapshot: str | None,
     agree: tuple[str, ...],
+    renames: dict[str, str],
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -124,7 +132,7 @@ def update(
         need_snapshot(client, snapshot)
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
-        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report)
+        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report, renames)
     if settings.as_json:
         print_json(record)
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"

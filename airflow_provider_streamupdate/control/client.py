@@ -5,7 +5,7 @@ Requests that change something are idempotent: a rerun after a crash continues w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -245,10 +245,11 @@ class StreamUpdateClient:
         snapshot: str | None = None,
         agree: Iterable[str] = (),
         deployment: str | None = None,
+        renames: Mapping[str, str] | None = None,
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update."""
-        report = self.plan_and_check(application, app=app, snapshot=snapshot, agree=agree).report
+        report = self.plan_and_check(application, app, snapshot, agree, renames).report
         assert report is not None  # a check was asked for
         if deployment:
             self.store_report(report, deployment)
@@ -260,8 +261,10 @@ class StreamUpdateClient:
         app: str | None = None,
         snapshot: str | None = None,
         agree: Iterable[str] = (),
+        renames: Mapping[str, str] | None = None,
     ) -> Planned:
-        """`plan` and `check` in one driver start."""
+        """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
+        have in this version, ``{"old": "new"}``."""
         if app is not None:
             registry = self.registry.existing(app)
             if snapshot is not None:
@@ -275,6 +278,7 @@ class StreamUpdateClient:
             storage_options=self.storage_options,
             against=f"snapshot:{snapshot}" if snapshot else "current",
             agree=agree,
+            renames=renames,
         )
         if app is not None:
             _same_app(application, planned.plan, app)
@@ -299,6 +303,7 @@ class StreamUpdateClient:
         timeout: float = 180.0,
         progress: Progress = _quiet,
         app: str | None = None,
+        renames: Mapping[str, str] | None = None,
     ) -> Deployed:
         """Start a new deployment, fresh or from a snapshot, and wait until its queries run.
 
@@ -321,7 +326,7 @@ class StreamUpdateClient:
         check_name("deployment", deployment)
         held = lease.acquire(registry.folder, deployment)
         try:
-            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, owner)
+            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, renames or {}, owner)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} is running")
@@ -338,6 +343,7 @@ class StreamUpdateClient:
         deployment: str,
         snapshot: str | None,
         agree: Iterable[str],
+        renames: Mapping[str, str],
         owner: str,
     ) -> Deployed:
         current = registry.current()
@@ -368,6 +374,7 @@ class StreamUpdateClient:
                 parent=current.deployment if current else None,
                 from_snapshot=snapshot,
                 agree=tuple(agree),
+                renames=dict(renames),
                 owner=owner,
             )
             registry.create_deployment(spec)
@@ -534,12 +541,13 @@ class StreamUpdateClient:
         drain_timeout: float = 300.0,
         timeout: float = 300.0,
         progress: Progress = _quiet,
+        renames: Mapping[str, str] | None = None,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues."""
         from .updating import update
 
-        return update(self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress)
+        return update(self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames)
 
     # Shared
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ def plan_application(
     storage_options: dict[str, Any] | None = None,
     against: str | None = None,
     agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
     DriverError with its last log lines when it left no answer."""
@@ -57,6 +58,7 @@ def plan_application(
                 f"--storage-options={json.dumps(storage_options or {})}",
             ]
             args += [f"--agree={name}" for name in agree]
+            args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         with open(log, "wb") as output:
             try:

@@ -3,6 +3,7 @@ missing, so that the chain can be run again from the start after a crash anywher
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -40,6 +41,7 @@ def update(
     drain_timeout: float,
     timeout: float,
     progress: Progress,
+    renames: Mapping[str, str] | None = None,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again)."""
@@ -50,7 +52,7 @@ def update(
     planned: Planned | None = None
     if interrupted is None or client.registry.existing(interrupted.app).current_id() == interrupted.old:
         progress(f"planning and checking {application.file}")
-        planned = client.plan_and_check(application, app=app, snapshot=snapshot, agree=agree)
+        planned = client.plan_and_check(application, app, snapshot, agree, renames)
         app = planned.plan.app
     assert app is not None  # one of the two told it
     registry = client.registry.existing(app)
@@ -79,6 +81,7 @@ def update(
             timeout=timeout,
             progress=progress,
             app=app,
+            renames=renames,
         )
         step(registry, deployment, "submitted")
         client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)

@@ -39,11 +39,13 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
     try:
         spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
         writers = app.build(spark, parse_settings(options.set))
-        made = plan_app(spark, app.name, writers, app.require_names)
-        result["plan"] = to_dict(made)
+        saved = None
         if options.against:
             registry = Registry(options.root, json.loads(options.storage_options)).existing(app.name)
-            saved = SavedState.find(registry, options.against)
+            saved = SavedState.find(registry, options.against).under(parse_settings(options.rename))
+        made = plan_app(spark, app.name, writers, app.require_names, saved.recorded() if saved else None)
+        result["plan"] = to_dict(made)
+        if saved is not None:
             report: CompatibilityReport = saved.compare(made, options.agree)
             if report.compatible:
                 with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch:
