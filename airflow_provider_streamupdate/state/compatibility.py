@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import attrs
 
+from .branches import without
 from .errors import InvalidInputError
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
@@ -123,6 +124,7 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 
 def _stages(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportItem]:
     lost = _gone(old.stages, new.stages)
+    old, new = _shared_branches(old, new), _shared_branches(new, old)
     for stage in new.stages:
         name = f"{new.name}/{stage.name}"
         before = old.stage(stage.name)
@@ -135,6 +137,13 @@ def _stages(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[Report
         twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
         lone = LoneStage(stage=stage, twin=next(twins, None))
         yield _item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
+
+
+def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
+    """Definitions without the branches of unions that only this version has, with sources or stages of its own."""
+    own, kept = _named(query), _named(query) & _named(other)
+    stages = (attrs.evolve(s, definition=without(s.definition, own - kept, kept)) for s in query.stages)
+    return attrs.evolve(query, stages=tuple(stages))
 
 
 def _migrated(change: StageChange, findings: list[Finding], migrate: Migrate) -> list[Finding]:
@@ -165,6 +174,11 @@ def _item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
         rules=tuple(dict.fromkeys(f.id for f in shown)),
         needs_agreement=verdict in NEEDS_AGREEMENT,
     )
+
+
+def _named(query: QueryPlan) -> set[str]:
+    """Of all that texts of definitions may refer to."""
+    return {s.name for s in query.sources} | {s.name for s in query.stages}
 
 
 def _means_the_same(one: StagePlan, other: StagePlan) -> bool:

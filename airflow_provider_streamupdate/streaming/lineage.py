@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import Any
 
+from ..state.branches import union
 from ..state.plan import PYTHON, UNKNOWN
 from .tree import Node, parse
 
@@ -52,6 +53,20 @@ class Lineage:
         env = self.inputs(node)
         return [text(e, env) for e in node.expressions(field)]
 
+    def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
+        """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
+        one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources."""
+        branches = [
+            [self._marked(text, child) for _, text in columns]
+            for child, columns in zip(node.children, below, strict=True)
+        ]
+        ordered = sorted(branches)
+        return [(below[0][i][0], union([b[i] for b in ordered])) for i in range(len(below[0]))]
+
+    def _marked(self, text: str, branch: Node) -> str:
+        names = {name for n in branch.walk() for name in (self._sources.get(id(n)), self._stages.get(id(n))) if name}
+        return text if any(f"{name}." in text for name in names) else f"{'+'.join(sorted(names))}: {text}"
+
     def below(self, node: Node) -> str:
         """A digest of what decides which rows reach a node: everything below it but projections."""
         described = [
@@ -73,7 +88,7 @@ class Lineage:
         if node.name == "Aggregate":
             return [(k, prefix + t) for k, t in (_output(e, env) for e in node.expressions("aggregateExpressions"))]
         if node.name == "Union":
-            return [(row[0][0], _either([t for _, t in row])) for row in zip(*below, strict=True)]
+            return self._union(node, below)
         if node.name == "Expand":
             rows = [[text(parse(e), env) for e in projection] for projection in node.fields["projections"]]
             texts = [_either(list(column)) for column in zip(*rows, strict=True)]

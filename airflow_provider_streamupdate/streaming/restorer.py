@@ -74,7 +74,7 @@ class SavedState:
 
     def recorded(self) -> dict[str, dict[str, str]]:
         """The configuration each query's offset log holds; it wins over the session's on a restart."""
-        return {name: dict(query.conf) for name, query in self.queries.items()}
+        return {name: dict(query.conf) for name, query in self.queries.items() if query.conf}
 
     def under(self, renames: Mapping[str, str] | None) -> SavedState:
         """The same state with its stages and sources under new names."""

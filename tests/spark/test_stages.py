@@ -400,6 +400,41 @@ def carried_without_another_stage(bench: Bench, build: Callable, first: list, se
     return emitted(bench)
 
 
+class KeptOtherwise(KeptRows):
+    """With a variable more."""
+
+    def init(self, handle) -> None:
+        super().init(handle)
+        self.batches = handle.getValueState("batches", "n long")
+
+
+class KeptLess(KeptRows):
+    def init(self, handle) -> None:
+        day = 24 * 3600 * 1000
+        self.count = handle.getValueState("count", "n long", ttlDurationMs=day)
+        self.batches = handle.getValueState("batches", "n long")
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
+        self.count.update((self.count.get()[0] + len(list(rows)) if self.count.exists() else 1,))
+        self.batches.update(((self.batches.get()[0] if self.batches.exists() else 0) + 1,))
+        yield Row(k=key[0], n=self.count.get()[0], s=self.batches.get()[0], best=0)
+
+
+def test_state_variables_come_and_go(make) -> None:
+    """Version 2 has one variable more, version 3 has two fewer; the others keep their values."""
+    bench = make("rocksdb")
+    bench.write([row("a", 1), row("a", 5)])
+    first = bench.run(kept(KeptRows, "transformWithState"), "append")
+    bench.write([row("a", 3)])
+    second = bench.run(kept(KeptOtherwise, "transformWithState"), "append", snapshot=first, agree=("q/kept",))
+    less = kept(KeptLess, "transformWithState")
+    report = bench.check(second, less, "append")
+    assert "stage.variable-gone" in {r for i in report.items if i.blocks for r in i.rules}
+    bench.write([row("a", 9)])
+    bench.run(less, "append", snapshot=second, agree=("q/kept",))
+    assert emitted(bench) == Counter([("a", 2, 6, 5), ("a", 3, 9, 5), ("a", 4, 1, 0)])
+
+
 def test_transform_with_state_starts_empty(make) -> None:
     found = started_empty(make("rocksdb"), kept(KeptRows, "transformWithState"), COUNT_FIRST, COUNT_SECOND)
     assert found == running_best(COUNT_SECOND)
