@@ -28,6 +28,7 @@ FIELDS = (
     "conf",
     "env_vars",
     "agree",
+    "renames",
     "drain_timeout",
 )
 

@@ -33,6 +33,7 @@ def stream_update(
     env_vars: Any = None,
     from_snapshot: Any = None,
     agree: Any = (),
+    renames: Any = None,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
     verify_timeout: float | timedelta = 600.0,
@@ -56,6 +57,7 @@ def stream_update(
     py_files, files, app_params, conf, env_vars: see ApplicationOperator
     from_snapshot: start from this snapshot, not from the one the old version is stopped with
     agree: names of the losses that are agreed to
+    renames: stages and sources that have new names, ``{"old": "new"}``
     drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_timeout: seconds until the new version must be healthy
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
@@ -83,6 +85,7 @@ def stream_update(
             digest=begun["digest"],
             from_snapshot=from_snapshot,
             agree=agree,
+            renames=renames,
             **described,
             **update,
         )
@@ -94,6 +97,7 @@ def stream_update(
             digest=begun["digest"],
             from_snapshot=begun["snapshot"],
             agree=agree,
+            renames=renames,
             timeout=submit_timeout,
             retry_dead_driver=False,  # the old version is down: go back without delay
             owner_token=f"update {begun['deployment']}",  # the same as on the command line, which may continue it

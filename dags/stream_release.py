@@ -5,7 +5,8 @@ same content (parameter `release_file`; paths in it may be relative to the file)
 
     {"app": "flight-windows", "application": "/apps/flight_windows/v2.py", "app_params": {"input":
     "/data/in"},
-     "conf": {}, "py_files": [], "files": [], "env_vars": {}, "agree": [], "drain_timeout": "PT5M"}
+     "conf": {}, "py_files": [], "files": [], "env_vars": {}, "agree": [], "renames": {},
+     "drain_timeout": "PT5M"}
 
 Compared are the digests (code, files, conf, parameters, environment) of the release and of the running
 deployment. The run is skipped when they are equal, when nothing is described, when the app was stopped or an

@@ -52,6 +52,12 @@ PARAMS = {
         title="Agreed losses",
         description="Names of the losses that are agreed to, as the compatibility report gives them.",
     ),
+    "renames": Param(
+        {},
+        type=["null", "object"],
+        title="Renames",
+        description='Stages and sources that have new names: {"old": "new"}.',
+    ),
     "drain_timeout": Param(
         "PT5M",
         type="string",
@@ -70,6 +76,7 @@ dag = build_update_dag(
     py_files="{{ params.py_files | tojson }}",
     from_snapshot="{{ params.from_snapshot }}",
     agree="{{ params.agree | tojson }}",
+    renames="{{ params.renames | tojson }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

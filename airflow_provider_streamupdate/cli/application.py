@@ -46,6 +46,24 @@ def application_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
+def rename_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--rename OLD=NEW``, repeatable, as a dict `renames`."""
+
+    @click.option(
+        "--rename",
+        "renames",
+        type=pairs,
+        multiple=True,
+        metavar="OLD=NEW",
+        help="A stage or source has a new name; repeatable.",
+    )
+    @functools.wraps(function)
+    def wrapper(*args: Any, renames: Sequence[tuple[str, str]], **kwargs: Any) -> Any:
+        return function(*args, renames=dict(renames), **kwargs)
+
+    return wrapper
+
+
 def make_application(
     app_file: str,
     params: Sequence[tuple[str, str]] = (),

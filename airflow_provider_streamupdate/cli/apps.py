@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_options
+from .application import application_options, rename_option
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@rename_option
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
@@ -31,6 +32,7 @@ def submit(
     deployment: str | None,
     snapshot: str | None,
     agree: tuple[str, ...],
+    renames: dict[str, str],
     timeout: float,
 ) -> None:
     """Start the app that APP_FILE defines, and wait until its queries run.
@@ -58,7 +60,7 @@ def submit(
         if snapshot is None:
             app = client.plan(application).app
         else:
-            planned = client.plan_and_check(application, snapshot=snapshot, agree=agree)
+            planned = client.plan_and_check(application, None, snapshot, agree, renames)
             app = planned.plan.app
             if planned.report is not None and not planned.report.compatible:
                 raise IncompatibleError(
@@ -66,7 +68,9 @@ def submit(
                     + "\n  ".join(planned.report.problems),
                     planned.report,
                 )
-        deployed = client.submit(application, deployment, snapshot, agree, timeout=timeout, progress=report, app=app)
+        deployed = client.submit(
+            application, deployment, snapshot, agree, timeout=timeout, progress=report, app=app, renames=renames
+        )
     if settings.as_json:
         print_json(deployed)
     note(settings, f"{deployed.app} runs as deployment {deployed.deployment} (epoch {deployed.epoch})")

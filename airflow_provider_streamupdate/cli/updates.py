@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .application import application_options
+from .application import application_options, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
 from .progress import note, progress
@@ -43,17 +44,29 @@ def plan(settings: Settings, application: Application) -> None:
 @click.command(short_help="Say whether a new version can continue from saved state.")
 @application_options
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
+@click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@rename_option
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
 def check(
-    ctx: click.Context, application: Application, snapshot: str | None, agree: tuple[str, ...], markdown: bool
+    ctx: click.Context,
+    application: Application,
+    snapshot: str | None,
+    plan_file: str | None,
+    agree: tuple[str, ...],
+    renames: dict[str, str],
+    markdown: bool,
 ) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
     Every stage, source and sink gets a verdict. When none stands in the way, the state is restored into a scratch
     folder and Spark itself checks it. The running app is not touched.
+
+    With --plan nothing but a plan is needed: what `plan --json` printed for the old version, the plan.json of a
+    deployment or the snapshot.json of a snapshot. That is for a CI of the app's own: no state is restored, so that
+    Spark's own checks do not run.
 
     Exit code: 0 compatible, 1 not compatible, 2 wrong usage or unreadable input, so that no verdict could be given.
 
@@ -67,13 +80,18 @@ def check(
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
         raise click.UsageError("--markdown and --json exclude each other")
-    against = f"snapshot {snapshot}" if snapshot else "the current deployment"
+    if plan_file is not None and snapshot is not None:
+        raise click.UsageError("--plan and --snapshot exclude each other")
+    against = f"snapshot {snapshot}" if snapshot else plan_file or "the current deployment"
     try:
-        client = settings.client()
-        if snapshot is not None:
-            need_snapshot(client, snapshot)
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
-            report = client.check(application, snapshot=snapshot, agree=agree)
+            if plan_file is not None:
+                report = _against_plan(settings, application, plan_file, agree, renames)
+            else:
+                client = settings.client()
+                if snapshot is not None:
+                    need_snapshot(client, snapshot)
+                report = client.check(application, snapshot=snapshot, agree=agree, renames=renames)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     if settings.as_json:
@@ -92,6 +110,7 @@ def check(
     "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."
 )
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@rename_option
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
 @shared
@@ -102,6 +121,7 @@ def update(
     deployment: str | None,
     snapshot: str | None,
     agree: tuple[str, ...],
+    renames: dict[str, str],
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -124,7 +144,7 @@ def update(
         need_snapshot(client, snapshot)
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
-        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report)
+        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report, renames)
     if settings.as_json:
         print_json(record)
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
@@ -156,6 +176,21 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
         note(settings, f"{app} was never stopped; there was nothing to go back from")
     else:
         note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
+
+
+def _against_plan(
+    settings: Settings, application: Application, plan_file: str, agree: tuple[str, ...], renames: dict[str, str]
+) -> CompatibilityReport:
+    from ..control.launcher import SparkSubmit
+    from ..control.planning import plan_application
+
+    path = Path(plan_file).absolute()
+    if not path.is_file():
+        raise click.UsageError(f"{plan_file} is not a file; give the output of plan --json, or a snapshot.json")
+    launcher = SparkSubmit(settings.spark_submit)
+    report = plan_application(launcher, application, against=f"plan:{path}", agree=agree, renames=renames).report
+    assert report is not None  # a check was asked for
+    return report
 
 
 def _print_report(report: CompatibilityReport) -> None:

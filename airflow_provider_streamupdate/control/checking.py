@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..state.application import Application
 from ..state.errors import ApplicationError
@@ -29,10 +29,11 @@ class CheckRequests(Requests):
         snapshot: str | None = None,
         agree: Iterable[str] = (),
         deployment: str | None = None,
+        renames: Mapping[str, str] | None = None,
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update."""
-        report = self.plan_and_check(application, app=app, snapshot=snapshot, agree=agree).report
+        report = self.plan_and_check(application, app, snapshot, agree, renames).report
         assert report is not None  # a check was asked for
         if deployment:
             self.store_report(report, deployment)
@@ -44,8 +45,10 @@ class CheckRequests(Requests):
         app: str | None = None,
         snapshot: str | None = None,
         agree: Iterable[str] = (),
+        renames: Mapping[str, str] | None = None,
     ) -> Planned:
-        """`plan` and `check` in one driver start."""
+        """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
+        have in this version, ``{"old": "new"}``."""
         if app is not None:
             registry = self.registry.existing(app)
             if snapshot is not None:
@@ -59,6 +62,7 @@ class CheckRequests(Requests):
             storage_options=self.storage_options,
             against=f"snapshot:{snapshot}" if snapshot else "current",
             agree=agree,
+            renames=renames,
         )
         if app is not None:
             _same_app(application, planned.plan, app)

@@ -5,7 +5,7 @@ Requests that change something are idempotent: a rerun after a crash continues w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -114,7 +114,10 @@ class StreamUpdateClient(SnapshotRequests, CheckRequests, SubmitRequests, StopRe
         drain_timeout: float = 300.0,
         timeout: float = 300.0,
         progress: Progress = quiet,
+        renames: Mapping[str, str] | None = None,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues."""
-        return updating.update(self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress)
+        return updating.update(
+            self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames
+        )

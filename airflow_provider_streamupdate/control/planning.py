@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ def plan_application(
     storage_options: dict[str, Any] | None = None,
     against: str | None = None,
     agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
     DriverError with its last log lines when it left no answer."""
@@ -49,6 +50,7 @@ def plan_application(
         args += [f"--set={key}={value}" for key, value in application.params.items()]
         if against:
             args += ["--root", root, "--against", against, *(f"--agree={name}" for name in agree)]
+            args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         command = launcher.command(quiet, args, str(runtime.build()))
         environment = driver_environment(launcher, quiet, command, storage_options or {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -48,6 +48,7 @@ class SubmitRequests(Requests):
         timeout: float = 180.0,
         progress: Progress = quiet,
         app: str | None = None,
+        renames: Mapping[str, str] | None = None,
     ) -> Deployed:
         """Start a new deployment, fresh or from a snapshot, and wait until its queries run.
 
@@ -69,7 +70,7 @@ class SubmitRequests(Requests):
             deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
         check_name("deployment", deployment)
         with holding(registry, deployment):
-            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, owner)
+            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, renames or {}, owner)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} is running")
@@ -83,6 +84,7 @@ class SubmitRequests(Requests):
         deployment: str,
         snapshot: str | None,
         agree: Iterable[str],
+        renames: Mapping[str, str],
         owner: str,
     ) -> Deployed:
         current = registry.current()
@@ -113,6 +115,7 @@ class SubmitRequests(Requests):
                 parent=current.deployment if current else None,
                 from_snapshot=snapshot,
                 agree=tuple(agree),
+                renames=dict(renames),
                 owner=owner,
             )
             registry.create_deployment(spec)

@@ -3,6 +3,7 @@ missing, so that the chain can be run again from the start after a crash anywher
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -44,6 +45,7 @@ def update(
     drain_timeout: float,
     timeout: float,
     progress: Progress,
+    renames: Mapping[str, str] | None = None,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again)."""
@@ -55,7 +57,7 @@ def update(
         app = interrupted.app
     else:
         progress(f"planning and checking {application.file}")
-        planned = client.plan_and_check(application, snapshot=snapshot, agree=agree)
+        planned = client.plan_and_check(application, None, snapshot, agree, renames)
         app = planned.plan.app
     registry = client.registry.existing(app)
     deployment = new_deployment(registry, digest, deployment)
@@ -64,7 +66,7 @@ def update(
         try:
             if planned is None and registry.current_id() == record.old:
                 progress(f"planning and checking {application.file}")
-                planned = client.plan_and_check(application, app=app, snapshot=snapshot, agree=agree)
+                planned = client.plan_and_check(application, app, snapshot, agree, renames)
             if planned is not None and planned.report is not None:
                 client.store_report(planned.report, deployment)
                 if not planned.report.compatible:
@@ -86,6 +88,7 @@ def update(
                 timeout=timeout,
                 progress=progress,
                 app=app,
+                renames=renames,
             )
             step(registry, deployment, "submitted")
             client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from ..hooks.plain import report_dict
-from ..hooks.values import optional_text, text_list
+from ..hooks.values import optional_text, text_list, text_map
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from ..state.report import CompatibilityReport
 from .application import ApplicationOperator
@@ -24,10 +24,11 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
     application ...: see ApplicationOperator
     from_snapshot: the snapshot to compare with; None: the state of what the app's current deployment has committed
     agree: names of the losses that are agreed to, as the report gives them (``query/stage``)
+    renames: stages and sources that have new names, ``{"old": "new"}``
     deployment_id: the deployment the application is to become; its report is then kept under the root
     """
 
-    template_fields = (*ApplicationOperator.template_fields, "from_snapshot", "agree", "deployment_id")
+    template_fields = (*ApplicationOperator.template_fields, "from_snapshot", "agree", "renames", "deployment_id")
     operator_extra_links = (CompatibilityReportLink(),)
     ui_color = "#fdf3d8"
 
@@ -36,12 +37,14 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         *,
         from_snapshot: str | None = None,
         agree: Sequence[str] | str = (),
+        renames: Mapping[str, str] | str | None = None,
         deployment_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.from_snapshot = from_snapshot
         self.agree = agree
+        self.renames = renames
         self.deployment_id = deployment_id
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -53,6 +56,7 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
                 app=self.app_name,
                 snapshot=optional_text(self.from_snapshot),
                 agree=text_list(self.agree, "agree"),
+                renames=text_map(self.renames, "renames"),
                 deployment=deployment,
             )
             result = self._show(context, report, deployment)

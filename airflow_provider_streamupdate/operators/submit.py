@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from ..hooks.values import optional_text, seconds, text_list
+from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
@@ -27,6 +27,7 @@ class StreamSubmitOperator(ApplicationOperator):
     deployment_id: id of the new deployment, never used before; None: made from the application's digest
     from_snapshot: the snapshot its state comes from; None: it starts without state
     agree: names of the losses that are agreed to
+    renames: stages and sources that have new names, ``{"old": "new"}``
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
     retry_dead_driver: whether a driver that dies at start is worth the task's retries
     owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
@@ -37,6 +38,7 @@ class StreamSubmitOperator(ApplicationOperator):
         "deployment_id",
         "from_snapshot",
         "agree",
+        "renames",
         "timeout",
         "owner_token",
     )
@@ -49,6 +51,7 @@ class StreamSubmitOperator(ApplicationOperator):
         deployment_id: str | None = None,
         from_snapshot: str | None = None,
         agree: Sequence[str] | str = (),
+        renames: Mapping[str, str] | str | None = None,
         timeout: Any = None,
         retry_dead_driver: bool = True,
         owner_token: str | None = None,
@@ -58,6 +61,7 @@ class StreamSubmitOperator(ApplicationOperator):
         self.deployment_id = deployment_id
         self.from_snapshot = from_snapshot
         self.agree = agree
+        self.renames = renames
         self.timeout = timeout
         self.retry_dead_driver = retry_dead_driver
         self.owner_token = owner_token
@@ -74,6 +78,7 @@ class StreamSubmitOperator(ApplicationOperator):
                     deployment=optional_text(self.deployment_id),
                     snapshot=optional_text(self.from_snapshot),
                     agree=text_list(self.agree, "agree"),
+                    renames=text_map(self.renames, "renames"),
                     owner=owner,
                     timeout=timeout,
                     progress=self.log.info,

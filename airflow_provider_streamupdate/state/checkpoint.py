@@ -25,11 +25,17 @@ _NUMBER = re.compile(r"\d+")
 
 @attrs.frozen(kw_only=True)
 class OffsetEntry:
-    """One entry of the offset log: `sources` are the raw JSON offsets by position."""
+    """One entry of the offset log.
+
+    sources: the raw JSON offsets, ``-`` for a source that has none yet, in the entry's order
+    names: the sources' names in an entry of version 2 (OffsetMap, written when sources have `.name()`); empty in
+        version 1 (OffsetSeq), which goes by position
+    """
 
     watermark_ms: int
     conf: dict[str, str]
     sources: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 class Checkpoint:
@@ -57,13 +63,17 @@ class Checkpoint:
         """The offset log's entry of a batch; CorruptError when it is missing or of a version not known."""
         path = f"offsets/{batch}"
         version, *lines = self._need(path).decode().split("\n")
-        if version != "v1":
-            raise CorruptError(f"{self.folder.path(path)} has version {version!r}; only offset log v1 is understood")
+        if version not in ("v1", "v2"):
+            raise CorruptError(
+                f"{self.folder.path(path)} has version {version!r}; offset logs v1 and v2 are understood"
+            )
         metadata = parse_json(lines[0].encode(), self.folder.path(path)) if lines[0] else {}
+        named = [line.partition(":") for line in lines[1:]] if version == "v2" else []
         return OffsetEntry(
             watermark_ms=int(metadata.get("batchWatermarkMs", 0)),
             conf={k: str(v) for k, v in metadata.get("conf", {}).items()},
-            sources=tuple(lines[1:]),
+            sources=tuple(offset for _, _, offset in named) if named else tuple(lines[1:]),
+            names=tuple(name for name, _, _ in named),
         )
 
     def next_watermark_ms(self, batch: int) -> int:
@@ -99,8 +109,12 @@ class Checkpoint:
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
         newest = self.offsets(in_flight) if in_flight is not None else entry
-        for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
-            paths += self._source_files(number, newest.sources[line])
+        if newest.names:
+            for name, offset in zip(newest.names, newest.sources, strict=True):
+                paths += self._source_files(name, offset)
+        else:
+            for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
+                paths += self._source_files(str(number), newest.sources[line])
         for operator in self.operator_ids():
             paths += self._operator_files(operator, batch + 1)
         return QuerySnapshot(
@@ -133,10 +147,10 @@ class Checkpoint:
                     entries[entry["path"]] = entry
         return sorted(entries.values(), key=lambda e: (e["batchId"], e["timestamp"], e["path"]))
 
-    def _source_files(self, position: int, offset: str) -> list[str]:
-        """A source's own files. A file source's log is cut at its offset: later entries name files of no batch,
-        which the next listing finds again."""
-        folder = f"sources/{position}"
+    def _source_files(self, own: str, offset: str) -> list[str]:
+        """A source's own files: its folder is called after its position, or its `.name()`. A file source's log is cut
+        at its offset: later entries name files of no batch, which the next listing finds again."""
+        folder = f"sources/{own}"
         names = self.folder.names(folder)
         parsed = json.loads(offset) if offset.strip() not in ("-", "") else None
         if not (isinstance(parsed, dict) and set(parsed) == {"logOffset"}):

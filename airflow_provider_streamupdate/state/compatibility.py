@@ -1,30 +1,74 @@
-"""The compatibility rules: pure functions from two plans to verdicts.
+"""The compatibility check: from two plans to verdicts, by the table of rules.
 
 Spark compares state by position and type only (measured; design.md section 5). Here stages are matched by name and
 compared by what their keys, aggregates, windows and watermarks *are*: texts traced through projections to source
-columns. Equal texts mean equal meaning; any difference is refused, because it is not known to be harmless.
+columns. Equal texts mean equal meaning; a difference that no rule knows to be harmless is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import attrs
 
+from .branches import without
 from .errors import InvalidInputError
-from .plan import PYTHON, RESTORABLE_KINDS, UNKNOWN, AppPlan, QueryPlan, SourcePlan, StagePlan
-from .report import CARRIED, EMPTY, IGNORED, REFUSED, CompatibilityReport, ReportItem
+from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
+from .rename import rename
+from .report import LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
+from .rules import NEEDS_AGREEMENT, Finding, judge, worst
+from .rules.query import (
+    APP_RULES,
+    GONE_QUERY_RULES,
+    NEW_QUERY_RULES,
+    SETTING_RULES,
+    WATERMARK_RULES,
+    AppChange,
+    QueryChange,
+    SettingChange,
+)
+from .rules.sink import SINK_RULES, SinkChange
+from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
+from .rules.stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES, LoneStage, StageChange
+
+# How a changed stage's state can be rewritten, in words (with what is lost by it); a text: why it cannot; None: no word
+# on it. `compare` asks when a rule that allows it (`migratable`) refuses, and no other rule does.
+Migrate = Callable[[StageChange], "Migrated | str | None"]
+
+_T = TypeVar("_T", SourcePlan, StagePlan)
 
 
-def compare(old: AppPlan, new: AppPlan, source: str, agree: Iterable[str] = ()) -> CompatibilityReport:
+@attrs.frozen(kw_only=True)
+class Migrated:
+    """What a migration does with a stage's state, in words; losses need agreement."""
+
+    steps: tuple[str, ...]
+    losses: tuple[str, ...] = ()
+
+
+def no_migration(change: StageChange) -> None:
+    """Nothing is rewritten."""
+
+
+def compare(
+    old: AppPlan,
+    new: AppPlan,
+    source: str,
+    agree: Iterable[str] = (),
+    renames: dict[str, str] | None = None,
+    migrate: Migrate = no_migration,
+) -> CompatibilityReport:
     """What becomes of every query, stage, source and sink of `old` under `new`.
 
-    `agree` names the losses that are agreed to (report names, e.g. ``windows/daily``); InvalidInputError when one of
-    them is not a loss of this change, because agreeing to nothing hides a mistake.
+    agree: names the losses that are agreed to (report names, e.g. ``windows/daily``); InvalidInputError when one of
+        them is not a loss of this change, because agreeing to nothing hides a mistake
+    renames: ``{"old": "new"}`` names of stages and sources (rename.py)
     """
+    if renames:
+        old = rename(old, renames)
     agreed = set(agree)
-    items = [attrs.evolve(i, agreed=i.name in agreed) if i.needs_agreement else i for i in _items(old, new)]
+    items = [attrs.evolve(i, agreed=i.name in agreed) if i.needs_agreement else i for i in _items(old, new, migrate)]
     losses = {i.name for i in items if i.needs_agreement}
     if unknown := sorted(agreed - losses):
         raise InvalidInputError(
@@ -34,180 +78,113 @@ def compare(old: AppPlan, new: AppPlan, source: str, agree: Iterable[str] = ()) 
     return CompatibilityReport(app=new.app, source=source, items=tuple(items))
 
 
-def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
+def _items(old: AppPlan, new: AppPlan, migrate: Migrate) -> Iterator[ReportItem]:
+    findings = judge(APP_RULES, AppChange(old=old, new=new))
+    if findings:
+        yield _item("app", new.app, findings)
     if old.app != new.app:
-        yield _refused("app", new.app, f"the saved state belongs to app {old.app}; submit it as a new app instead")
         return
-    if _minor(old.spark_version) != _minor(new.spark_version):
-        yield _refused(
-            "app",
-            new.app,
-            f"the state was written by Spark {old.spark_version} and the new version runs on {new.spark_version}; "
-            "run it on the same minor version",
-        )
     for query in new.queries:
         before = old.query(query.name)
         if before is None:
-            yield ReportItem(thing="query", name=query.name, verdict=EMPTY, reason="new query: starts from its source")
+            yield _item("query", query.name, judge(NEW_QUERY_RULES, query))
         else:
-            yield from _query(before, query)
+            yield from _query(before, query, migrate)
     for query in old.queries:
         if new.query(query.name) is None:
-            yield _ignored("query", query.name, "the new version has no such query: its progress and state are left")
+            yield _item("query", query.name, judge(GONE_QUERY_RULES, query))
 
 
-def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
+def _query(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportItem]:
     yield from _sources(old, new)
-    yield from _sink(old, new)
-    if old.stages and new.stages and old.watermarks != new.watermarks:
-        yield _refused("query", new.name, _changed("watermark", old.watermarks, new.watermarks))
+    yield _item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
+    if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
+        yield _item("watermark", f"{new.name}:watermark", findings)
+    if old.stages and new.stages:
+        for key in sorted(old.conf.keys() & new.conf.keys()):
+            change = SettingChange(key=key, old=old.conf[key], new=new.conf[key])
+            if findings := judge(SETTING_RULES, change):
+                yield _item("setting", f"{new.name}:{key}", findings)
+    yield from _stages(old, new, migrate)
+
+
+def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
+    alone = len(old.sources) == len(new.sources) == 1 and old.sources[0].name == new.sources[0].name
+    before = {s.name: s for s in old.sources}
+    for source in new.sources:
+        name = f"{new.name}/{source.name}"
+        if source.name in before:
+            change = SourceChange(old=before[source.name], new=source, alone=alone)
+            yield _item("source", name, judge(SOURCE_RULES, change))
+        else:
+            yield _item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source)))
+    for source in _gone(old.sources, new.sources):
+        yield _item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
+
+
+def _stages(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportItem]:
+    lost = _gone(old.stages, new.stages)
+    old, new = _shared_branches(old, new), _shared_branches(new, old)
     for stage in new.stages:
         name = f"{new.name}/{stage.name}"
         before = old.stage(stage.name)
         if before is None:
-            yield _added(name, stage, new)
+            yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage)))
         else:
-            yield _stage(name, before, stage)
-    for stage in old.stages:
-        if new.stage(stage.name) is None:
-            hint = "" if stage.named else " (it has no name: name it with stage() so that it can be matched)"
-            yield _ignored("stage", f"{new.name}/{stage.name}", f"the new version has no such stage{hint}")
+            change = StageChange(old=before, new=stage, before=old, after=new)
+            yield _item("stage", name, _migrated(change, judge(STAGE_RULES, change), migrate))
+    for stage in lost:
+        twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
+        lone = LoneStage(stage=stage, twin=next(twins, None))
+        yield _item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
 
 
-def _added(name: str, stage: StagePlan, query: QueryPlan) -> ReportItem:
-    if stage.kind not in RESTORABLE_KINDS:
-        return _refused(
-            "stage",
-            name,
-            f"an empty state for a new {stage.kind} stage ({stage.operator}) cannot be made yet",
-        )
-    return ReportItem(thing="stage", name=name, verdict=EMPTY, reason="new stage: starts without state")
+def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
+    """Definitions without the branches of unions that only this version has, with sources or stages of its own."""
+    own, kept = _named(query), _named(query) & _named(other)
+    stages = (attrs.evolve(s, definition=without(s.definition, own - kept, kept)) for s in query.stages)
+    return attrs.evolve(query, stages=tuple(stages))
 
 
-def _stage(name: str, old: StagePlan, new: StagePlan) -> ReportItem:
-    if new.kind not in RESTORABLE_KINDS or old.kind not in RESTORABLE_KINDS:
-        return _refused("stage", name, f"state of a {old.kind} stage ({old.operator}) is not understood yet")
-    if old.kind != new.kind or old.operator != new.operator:
-        return _refused("stage", name, _changed("kind of stage", old.operator, new.operator))
-    for part in sorted({*old.definition, *new.definition}):
-        before, after = old.definition.get(part), new.definition.get(part)
-        if before != after:
-            return _refused(
-                "stage",
-                name,
-                _changed(part, before, after) + "; give the changed stage another name to start it empty",
-            )
-    if vague := _not_compared(new):
-        return _refused("stage", name, vague)
-    if difference := _schema_difference(old, new):
-        return _refused("stage", name, difference)
-    moved = "" if old.operator_id == new.operator_id else f", moved from {old.operator_id} to {new.operator_id}"
+def _migrated(change: StageChange, findings: list[Finding], migrate: Migrate) -> list[Finding]:
+    """A migration's chance: in place of the refusals, when each of them may be made good by one."""
+    refusals = [f for f in findings if f.verdict == REFUSED]
+    if not refusals or not all(f.migratable for f in refusals):
+        return findings
+    made = migrate(change)
+    if made is None:
+        return findings
+    if isinstance(made, str):
+        return [*findings, Finding(id="stage.no-migration", verdict=REFUSED, reason=f"no migration: {made}")]
+    rest = [f for f in findings if f.verdict != REFUSED]
+    steps = Finding(id="stage.migrated", verdict=MIGRATED, reason=f"migrated: {'; '.join(made.steps)}")
+    return [*rest, steps, *(Finding(id="stage.migrated", verdict=LOSS, reason=loss) for loss in made.losses)]
+
+
+def _item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
+    """The worst verdict, with the reasons that lead to it (those of harmless rules only when there is no other)."""
+    verdict = worst(findings)
+    blocking = [f for f in findings if f.verdict in (*NEEDS_AGREEMENT, MIGRATED, REFUSED)]
+    shown = [f for f in blocking if verdict != REFUSED or f.verdict == REFUSED] or findings
     return ReportItem(
-        thing="stage",
+        thing=thing,
         name=name,
-        verdict=CARRIED,
-        reason=f"same {new.kind} (operator {new.operator_id}{moved})",
+        verdict=verdict,
+        reason="; ".join(dict.fromkeys(f.reason for f in shown)),
+        rules=tuple(dict.fromkeys(f.id for f in shown)),
+        needs_agreement=verdict in NEEDS_AGREEMENT,
     )
 
 
-def _not_compared(stage: StagePlan) -> str | None:
-    """Equal texts say nothing about what the texts leave out."""
-    for part, value in sorted(stage.definition.items()):
-        for text in value if isinstance(value, (list, tuple)) else [value]:
-            if PYTHON in str(text):
-                return (
-                    f"{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions"
-                )
-            if str(text).startswith(UNKNOWN):
-                return f"{part} could not be traced to the source ({text})"
-    return None
+def _named(query: QueryPlan) -> set[str]:
+    """Of all that texts of definitions may refer to."""
+    return {s.name for s in query.sources} | {s.name for s in query.stages}
 
 
-def _schema_difference(old: StagePlan, new: StagePlan) -> str | None:
-    """State rows must have the same types at the same places. Names of aggregate and key columns may differ (an alias
-    is no change); names of state variables (column families) may not: Spark finds them by name."""
-    by_name = {s.name: s for s in old.schemas}
-    names = {s.name for s in new.schemas}
-    if set(by_name) != names:
-        return _changed("state variables", sorted(by_name), sorted(names))
-    variables = new.kind == "transform-with-state"
-    for schema in new.schemas:
-        before = by_name[schema.name]
-        for part, was, now in (("key", before.key, schema.key), ("value", before.value, schema.value)):
-            if _types(was, variables) != _types(now, variables):
-                label = f"{part} type of the state {schema.name}" if variables else f"{part} type of the state"
-                return _changed(label, _show(was), _show(now))
-    return None
+def _means_the_same(one: StagePlan, other: StagePlan) -> bool:
+    return (one.kind, one.definition) == (other.kind, other.definition)
 
 
-def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
-    before = [(s.name, s.format, s.location) for s in old.sources]
-    after = [(s.name, s.format, s.location) for s in new.sources]
-    if len(before) != len(after):
-        yield _refused("source", new.name, _changed("sources", _names(old.sources), _names(new.sources)))
-        return
-    for was, now in zip(old.sources, new.sources, strict=True):
-        name = f"{new.name}/{now.name}"
-        for part in ("name", "format", "location"):
-            if getattr(was, part) != getattr(now, part):
-                yield _refused("source", name, _changed(part, getattr(was, part), getattr(now, part)))
-                break
-        else:
-            yield ReportItem(thing="source", name=name, verdict=CARRIED, reason=f"same {now.format}: offsets continue")
-
-
-def _sink(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
-    name = f"{new.name}/{new.sink.format}"
-    if old.output_mode != new.output_mode:
-        yield _refused("sink", name, _changed("output mode", old.output_mode, new.output_mode))
-    elif old.sink.format != new.sink.format:
-        yield _refused("sink", name, _changed("format", old.sink.format, new.sink.format))
-    else:
-        yield ReportItem(
-            thing="sink", name=name, verdict=CARRIED, reason="same format and output mode: batch ids continue"
-        )
-
-
-def _refused(thing: str, name: str, reason: str) -> ReportItem:
-    return ReportItem(thing=thing, name=name, verdict=REFUSED, reason=reason)
-
-
-def _ignored(thing: str, name: str, reason: str) -> ReportItem:
-    return ReportItem(thing=thing, name=name, verdict=IGNORED, reason=reason, needs_agreement=True)
-
-
-def _changed(what: str, old: object, new: object) -> str:
-    return f"{what} changed from {_show(old)} to {_show(new)}"
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, dict) and "fields" in value:
-        return ", ".join(f"{f['name']} {_show(f['type'])}" for f in value["fields"])
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_show(v) for v in value) + "]"
-    return str(value)
-
-
-def _types(schema: Any, names: bool) -> Any:
-    """A Spark JSON type without names (unless they matter), nullability and metadata."""
-    if isinstance(schema, dict):
-        if schema.get("type") == "struct":
-            return [
-                "struct",
-                *(
-                    [f["name"], _types(f["type"], names)] if names else _types(f["type"], names)
-                    for f in schema["fields"]
-                ),
-            ]
-        return {k: _types(v, names) for k, v in schema.items() if k not in ("metadata", "containsNull")}
-    return schema
-
-
-def _names(sources: Iterable[SourcePlan]) -> list[str]:
-    return [f"{s.name} ({s.format})" for s in sources]
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _gone(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
+    names = {thing.name for thing in after}
+    return [thing for thing in before if thing.name not in names]

@@ -24,6 +24,7 @@ class DeploymentSpec:
     application: paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
     parent: the deployment it took over from; from_snapshot: the snapshot its state came from
     agree: names of the losses that were agreed to
+    renames: stages and sources of the snapshot under the names they have in this version
     owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
     """
 
@@ -35,6 +36,7 @@ class DeploymentSpec:
     parent: str | None = None
     from_snapshot: str | None = None
     agree: tuple[str, ...] = ()
+    renames: dict[str, str] = attrs.field(factory=dict)
     owner: str = ""
 
 

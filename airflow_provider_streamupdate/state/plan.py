@@ -7,12 +7,23 @@ from typing import Any
 import attrs
 
 # Kinds of stages whose state can be carried. Anything else is planned, but refused on restore.
-RESTORABLE_KINDS = ("aggregate", "deduplicate", "transform-with-state")
-
+RESTORABLE_KINDS = (
+    "aggregate",
+    "session-window",
+    "deduplicate",
+    "deduplicate-within-watermark",
+    "join",
+    "apply-in-pandas-with-state",
+    "transform-with-state",
+    "limit",
+)
 
 # Marks in the texts of a definition for what the planner could not compare.
 UNKNOWN = "?"  # a column that could not be traced to its source
 PYTHON = "python:"  # a Python function: its name is known, its code is not
+
+REDACTED = "(redacted)"  # in place of an option's value that may be a secret
+TIME_ZONE = "spark.sql.session.timeZone"
 
 
 @attrs.frozen(kw_only=True)
@@ -29,12 +40,13 @@ class StagePlan:
     """A stateful operator.
 
     name: the author's name, or a positional one (``aggregate-1``) when `named` is false
-    kind: aggregate, deduplicate, transform-with-state, or Spark's own word for what is not understood
+    kind: one of RESTORABLE_KINDS, or Spark's own word for what is not understood
     operator: Spark's operator name (``stateStoreSave``, ``dedupe`` ...); operator_id: its position
     definition: what the state means, traced to source columns: part -> text or list of texts, for example
         ``{"keys": ["source-1.origin"], "aggregates": ["count(1)"], "watermark": [...]}``
     schemas: the column families of its stores
     stores: store names under a partition (``default``)
+    below: a digest of what the rows below it pass (filters, joins, other stages), to tell unnamed stages apart
     """
 
     name: str
@@ -45,22 +57,31 @@ class StagePlan:
     definition: dict[str, Any] = attrs.field(factory=dict)
     schemas: tuple[StateSchema, ...] = ()
     stores: tuple[str, ...] = ("default",)
+    below: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class SourcePlan:
-    """A source: `name` is Spark's own `.name()`, else ``source-<n>``; `format` the class or short name."""
+    """A source.
+
+    name: given with `source()` or Spark's own `.name()`; else ``source-<n>`` by its position
+    native: whether Spark has the name, too (`.name()`): its offset log and folders then go by name
+    format: the class or short name; location: path or topics; options: without secrets, names in lower case
+    """
 
     name: str
     named: bool
     format: str
     location: str | None = None
+    native: bool = False
     columns: dict[str, Any] = attrs.field(factory=dict)
+    options: dict[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
 class SinkPlan:
-    """A sink: `format` as given to the writer (``foreachBatch`` for a function)."""
+    """A sink: `format` as given to the writer (``foreachBatch`` for a function); options without secrets. A query has
+    one sink, so it goes by the query's name."""
 
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
@@ -72,6 +93,7 @@ class QueryPlan:
 
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
+    conf: settings that change what rows or expressions mean (time zone, case sensitivity, ANSI)
     """
 
     name: str

@@ -7,13 +7,21 @@ import attrs
 # The verdicts, from harmless to not possible.
 CARRIED = "carried"  # state continues
 EMPTY = "empty"  # new: starts without state
+MIGRATED = "migrated"  # state is rewritten for the new plan
+LOSS = "carried with loss"  # state continues, and some results are not what the new version alone would give; needs
+# agreement
 IGNORED = "ignored"  # gone from the plan: its state is left behind; needs agreement
 REFUSED = "refused"  # cannot be continued correctly
 
 
 @attrs.frozen(kw_only=True)
 class ReportItem:
-    """One verdict. `thing` is stage, source, sink or query; `name` is ``query/stage`` for a stage."""
+    """One verdict.
+
+    thing: stage, source, sink, query, app, watermark or setting
+    name: ``query/stage`` for a stage, ``query:watermark`` for what holds for a query as a whole
+    rules: ids of the rules it follows from (docs/compatibility.md)
+    """
 
     thing: str
     name: str
@@ -21,6 +29,7 @@ class ReportItem:
     reason: str
     needs_agreement: bool = False
     agreed: bool = False
+    rules: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> bool:

@@ -16,12 +16,14 @@ from .snapshots import COPIES_AT_ONCE
 from .storage import CHUNK, Folder
 
 _STATE = re.compile(r"state/(\d+)/(.+)")
+_SOURCE = re.compile(r"sources/([^/]+)/(.+)")
+NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it starts at its configured one (measured)
 
 
 @attrs.frozen(kw_only=True)
 class RestorePlan:
-    """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, whose lines are put in
-    the order of the new plan's sources. empty: new stages, which need a store without rows at
+    """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, which get a line for each
+    of the new plan's sources, in its order. empty: new stages, which need a store without rows at
     store version `version` in each of `partitions` partitions."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
@@ -48,7 +50,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
     return RestorePlan(
-        moves=tuple(_moves(snapshot, target)),
+        moves=tuple(_moves(snapshot, target, _folders(old, new))),
         offsets=tuple(f for f in snapshot.files if f.path.startswith("offsets/")),
         old_order=old.source_order,
         new_order=new.source_order,
@@ -58,16 +60,30 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
     )
 
 
-def _moves(snapshot: QuerySnapshot, target: dict[int, int]) -> Iterator[tuple[SnapshotFile, str]]:
+def _folders(old: QueryPlan, new: QueryPlan) -> dict[str, str]:
+    """A source's folder in the old checkpoint -> in the new one. Spark numbers them in the order of the sources' first
+    uses (MicroBatchExecution: nextSourceId), or, where sources have `.name()`, calls them after it."""
+    names = {name: str(number) for number, name in enumerate(dict.fromkeys(new.source_order))}
+    numbers = {str(number): names.get(name) for number, name in enumerate(dict.fromkeys(old.source_order))}
+    kept = {**numbers, **{s.name: s.name for s in old.sources if s.name in names}}
+    return {before: after for before, after in kept.items() if after is not None}
+
+
+def _moves(
+    snapshot: QuerySnapshot, target: dict[int, int], folders: dict[str, str]
+) -> Iterator[tuple[SnapshotFile, str]]:
     for file in snapshot.files:
-        match = _STATE.fullmatch(file.path)
-        if match is None:
-            if not file.path.startswith("offsets/"):
-                yield file, file.path
-        elif "_metadata/" not in match[2] and not match[2].startswith("_stateSchema/"):
+        if match := _SOURCE.fullmatch(file.path):
+            folder = folders.get(match[1]) if folders else match[1]
+            if folder is not None:
+                yield file, f"sources/{folder}/{match[2]}"
+        elif match := _STATE.fullmatch(file.path):
             operator = int(match[1])
-            if operator in target:
+            described = "_metadata/" in match[2] or match[2].startswith("_stateSchema/")
+            if operator in target and not described:
                 yield file, f"state/{target[operator]}/{match[2]}"
+        elif not file.path.startswith("offsets/"):
+            yield file, file.path
 
 
 def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
@@ -92,15 +108,19 @@ def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
 
 
 def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str, ...]) -> str:
-    """An offset log entry with its sources' lines in another plan's order; a source used more than once there gets
-    its line as often."""
+    """An offset log entry with its sources' lines in another plan's order. A source used more than once there gets its
+    line as often, a new one ``-``, and the line of one that is gone is left out."""
+    version, metadata, *lines = entry.split("\n")
+    if version == "v2":  # by name
+        offsets = {name: offset for name, _, offset in (line.partition(":") for line in lines)}
+        kept = [f"{name}:{offsets[name]}" for name in dict.fromkeys(new_order) if name in offsets]
+        return "\n".join([version, metadata, *kept])
     if old_order == new_order:
         return entry
-    version, metadata, *lines = entry.split("\n")
     if len(lines) != len(old_order):
         raise CorruptError(f"an offset log entry has {len(lines)} source lines, but its plan has {len(old_order)}")
     offsets = dict(zip(old_order, lines, strict=True))
-    return "\n".join([version, metadata, *(offsets[name] for name in new_order)])
+    return "\n".join([version, metadata, *(offsets.get(name, NO_OFFSET) for name in new_order)])
 
 
 def _check(source: Folder, file: SnapshotFile) -> None:

@@ -1,4 +1,4 @@
-"""What runs inside the Spark driver: the app author's API (`StreamingApp`, `stage`) and the agent.
+"""What runs inside the Spark driver: the app author's API (`StreamingApp`, `stage`, `source`) and the agent.
 
 Imports without Airflow, with pyspark alone: when this package travels as the runtime zip (``--py-files``), the few
 pure-Python libraries it needs travel in the zip's ``_libraries`` folder, and are looked up last, so that versions
@@ -17,6 +17,7 @@ if isinstance(_loader, zipimport.zipimporter):
         sys.path.append(_libraries)
 
 from .app import StreamingApp  # noqa: E402  (the path above must be there first)
+from .source import source  # noqa: E402
 from .stage import stage  # noqa: E402
 
-__all__ = ["StreamingApp", "stage"]
+__all__ = ["StreamingApp", "source", "stage"]

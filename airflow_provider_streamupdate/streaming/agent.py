@@ -42,7 +42,7 @@ from ..state.registry import AppRegistry
 from ..state.serde import to_json
 from .planner import plan_app
 from .queries import RunningQueries
-from .restorer import SavedState, restore_app
+from .restorer import SavedState, recorded_settings, restore_app
 
 if TYPE_CHECKING:
     from .app import StreamingApp
@@ -102,11 +102,14 @@ class Agent:
             spark_version=spark.version,
         )
         writers = app.build(spark, self.spec.application.params)
-        plan = plan_app(spark, app.name, writers, app.require_names)
+        saved = self._saved()
+        recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
+        plan = plan_app(spark, app.name, writers, app.require_names, recorded)
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
-        self._restore(plan, writers)
+        if saved is not None:
+            self._restore(saved, plan, writers)
         self._check_fence()
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
@@ -120,11 +123,13 @@ class Agent:
             with contextlib.suppress(Exception):
                 self._report(queries=queries.progress())
 
-    def _restore(self, plan: AppPlan, writers: dict[str, DataStreamWriter]) -> None:
+    def _saved(self) -> SavedState | None:
         if self.spec.from_snapshot is None:
-            return
+            return None
+        return SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+
+    def _restore(self, saved: SavedState, plan: AppPlan, writers: dict[str, DataStreamWriter]) -> None:
         self._report(state=RESTORING)
-        saved = SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}")
         report = saved.compare(plan, self.spec.agree)
         if not report.compatible:
             raise IncompatibleError(

@@ -111,6 +111,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
-    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID or current")
+    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current or plan:FILE")
+    plan.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="a stage's or source's new name")
     plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")
     return parser

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from ..state import storage_options
+from ..state.compatibility import compare
 from ..state.errors import ApplicationError, StreamUpdateError, describe
+from ..state.plan import AppPlan
+from ..state.plan_file import PlanFile
 from ..state.registry import Registry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
@@ -32,27 +35,44 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:
-    """Write ``{"plan", "report", "error"}`` to --out. With --against, restore into a scratch folder as well, and let
-    Spark check the result; nothing of the running app is touched. The exit code is 0 unless something raised."""
-    from .app import parse_settings
-
+    """Write ``{"plan", "report", "error"}`` to --out. With --against, compare; against saved state, restore into a
+    scratch folder as well, and let Spark check the result. Nothing of the running app is touched. The exit code is 0
+    unless something raised."""
     result: dict[str, Any] = {"plan": None, "report": None, "error": None}
     try:
-        spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
-        writers = app.build(spark, parse_settings(options.set))
-        made = plan_app(spark, app.name, writers, app.require_names)
+        made, report = _plan(app, options)
         result["plan"] = to_dict(made)
-        if options.against:
-            registry = Registry(options.root, storage_options.from_environment()).existing(app.name)
-            saved = SavedState.find(registry, options.against)
-            report: CompatibilityReport = saved.compare(made, options.agree)
-            if report.compatible:
-                with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch:
-                    report = check_restorable(saved, report, made, writers, Path(scratch))
-            result["report"] = to_dict(report)
+        result["report"] = to_dict(report) if report else None
     except Exception as error:
         kind = type(error) if isinstance(error, StreamUpdateError) else ApplicationError
         result["error"] = {"type": kind.__name__, "message": describe(error)}
         traceback.print_exc()
     Path(options.out).write_text(json.dumps(result))
     return 1 if result["error"] else 0
+
+
+def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, CompatibilityReport | None]:
+    from .app import parse_settings
+
+    spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
+    writers = app.build(spark, parse_settings(options.set))
+
+    def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
+        return plan_app(spark, app.name, writers, app.require_names, recorded)
+
+    if not options.against:
+        return planned(), None
+    kind, _, path = options.against.partition(":")
+    renames = parse_settings(options.rename)
+    if kind == "plan":
+        file = PlanFile.read(path)
+        made = planned(file.recorded)
+        return made, compare(file.plan, made, file.source, options.agree, renames)
+    registry = Registry(options.root, storage_options.from_environment()).existing(app.name)
+    saved = SavedState.find(registry, options.against).under(renames)
+    made = planned(saved.recorded())
+    report = saved.compare(made, options.agree)
+    if report.compatible:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch:
+            report = check_restorable(saved, report, made, writers, Path(scratch))
+    return made, report

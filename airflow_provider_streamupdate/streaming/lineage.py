@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import Any
 
+from ..state.branches import union
 from ..state.plan import PYTHON, UNKNOWN
 from .tree import Node, parse
 
@@ -52,6 +53,29 @@ class Lineage:
         env = self.inputs(node)
         return [text(e, env) for e in node.expressions(field)]
 
+    def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
+        """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
+        one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources."""
+        branches = [
+            [self._marked(text, child) for _, text in columns]
+            for child, columns in zip(node.children, below, strict=True)
+        ]
+        ordered = sorted(branches)
+        return [(below[0][i][0], union([b[i] for b in ordered])) for i in range(len(below[0]))]
+
+    def _marked(self, text: str, branch: Node) -> str:
+        names = {name for n in branch.walk() for name in (self._sources.get(id(n)), self._stages.get(id(n))) if name}
+        return text if any(f"{name}." in text for name in names) else f"{'+'.join(sorted(names))}: {text}"
+
+    def below(self, node: Node) -> str:
+        """A digest of what decides which rows reach a node: everything below it but projections."""
+        described = [
+            (inner.name, [text(e, self.inputs(inner)) for e in inner.expressions("condition")])
+            for inner in list(node.walk())[1:]
+            if inner.name != "Project"
+        ]
+        return _digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
+
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:
             prefix = self._sources.get(id(node), f"static:{node.fields.get('sourceName') or node.name}")
@@ -64,7 +88,7 @@ class Lineage:
         if node.name == "Aggregate":
             return [(k, prefix + t) for k, t in (_output(e, env) for e in node.expressions("aggregateExpressions"))]
         if node.name == "Union":
-            return [(row[0][0], _either([t for _, t in row])) for row in zip(*below, strict=True)]
+            return self._union(node, below)
         if node.name == "Expand":
             rows = [[text(parse(e), env) for e in projection] for projection in node.fields["projections"]]
             texts = [_either(list(column)) for column in zip(*rows, strict=True)]
@@ -80,7 +104,7 @@ class Lineage:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
                 return [(_id(a), f"{made_of}{a.fields['name']}") for a in made_here]
-        if node.name == "Join" and _join_type(node) in ("LeftSemi", "LeftAnti"):
+        if node.name == "Join" and join_type(node) in ("LeftSemi", "LeftAnti"):
             return below[0]
         return [column for columns in below for column in columns]
 
@@ -102,7 +126,9 @@ def text(expression: Node, env: dict[int, str]) -> str:
     if name == "GetStructField":
         return f"{children[0]}.{fields.get('ordinal')}"
     if "UDF" in name or "UserDefined" in name or "Udf" in name:
-        return f"{PYTHON}{fields.get('name') or name}({', '.join(children)})"
+        # Comparable by the digest of its code (spark_internals adds it); a name says nothing about what it computes.
+        code = f"python#{fields['code']}" if fields.get("code") else f"{PYTHON}{fields.get('name') or name}"
+        return f"{code}({', '.join(children)})"
     if (window := _window(expression, env)) is not None:
         return window
     if name == "KnownNullable":
@@ -136,14 +162,20 @@ def _is_tree(value: Any) -> bool:
 
 
 def _window(expression: Node, env: dict[int, str]) -> str | None:
-    """``window(column, duration, slide, offset)`` for what Spark's TimeWindowing rule makes of F.window; None for any
-    other expression. The digest of the whole expression stays in the text, so that no detail is lost."""
+    """``window(column, duration, slide, offset)`` for what Spark's TimeWindowing rule makes of F.window, and
+    ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
+    The digest of the whole expression stays in the text, so that no detail is lost."""
     if expression.name != "CreateNamedStruct" or len(expression.children) != 4:
         return None
     if [c.fields.get("value") for c in expression.children[::2]] != ["start", "end"]:
         return None
     inner = list(expression.walk())
     columns = {text(n.children[0], env) for n in inner if n.name == "PreciseTimestampConversion" and _to_long(n)}
+    gaps = [n for n in expression.children[3].walk() if n.name == "TimestampAddInterval"]
+    if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
+        gap = text(gaps[0].children[1], env)
+        column = text(gaps[0].children[0], env)
+        return f"session_window({column}, gap {gap}, #{_digest([text(c, env) for c in expression.children])})"
     slides = {n.children[1].fields.get("value") for n in inner if n.name == "Remainder"}
     ends = [n for n in expression.children[3].walk() if n.name == "Add" and n.children[1].name == "Literal"]
     if len(columns) != 1 or len(slides) != 1 or not ends:
@@ -153,6 +185,12 @@ def _window(expression: Node, env: dict[int, str]) -> str | None:
     duration, slide = int(ends[0].children[1].fields["value"]), int(slides.pop() or 0)
     sliding = f", every {_duration(slide)}" if slide != duration else ""
     return f"window({columns.pop()}, {_duration(duration)}{sliding}, #{shape})"
+
+
+def _unconverted(node: Node) -> Node:
+    while node.name in ("PreciseTimestampConversion", "KnownNullable"):
+        node = node.children[0]
+    return node
 
 
 def _to_long(node: Node) -> bool:
@@ -203,7 +241,8 @@ def _either(texts: list[str]) -> str:
     return texts[0] if len(set(texts)) == 1 else "(" + " | ".join(texts) + ")"
 
 
-def _join_type(node: Node) -> str:
+def join_type(node: Node) -> str:
+    """``Inner``, ``LeftOuter`` ..."""
     value = node.fields.get("joinType")
     return _plain(value).strip("$") if value else ""
 

@@ -8,32 +8,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.errors import ApplicationError
-from ..state.plan import UNKNOWN, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
+from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from . import spark_internals
-from .lineage import Lineage, aggregates, watermarks
+from .definition import KINDS, define
+from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
+from .source import output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
-from .tree import STATEFUL, Node, parse
+from .tree import STATEFUL, Node, parse_plan
 
-_KINDS = {
-    "stateStoreSave": "aggregate",
-    "dedupe": "deduplicate",
-    "transformWithStateInPySparkExec": "transform-with-state",
-    "transformWithStateInPandasExec": "transform-with-state",
-}
+# Settings that change what rows or expressions mean, and that Spark does not keep in the offset log.
+_SETTINGS = (TIME_ZONE, "spark.sql.caseSensitive", "spark.sql.ansi.enabled")
 
 
 def plan_app(
-    spark: SparkSession, app: str, writers: Mapping[str, DataStreamWriter], require_names: bool = False
+    spark: SparkSession,
+    app: str,
+    writers: Mapping[str, DataStreamWriter],
+    require_names: bool = False,
+    recorded: Mapping[str, Mapping[str, str]] | None = None,
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
-    a plan is not understood; Spark's own errors where it refuses the query."""
+    a plan is not understood; Spark's own errors where it refuses the query.
+
+    recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
+        session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
+    """
     version = spark_internals.check_version(spark)
-    queries = tuple(_plan_query(name, writer) for name, writer in writers.items())
+    settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
+    queries = tuple(
+        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {}))) for name, writer in writers.items()
+    )
     warnings = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
         "matched after the plan changes"
@@ -46,23 +56,25 @@ def plan_app(
     return AppPlan(app=app, spark_version=version, queries=queries, warnings=tuple(warnings))
 
 
-def _plan_query(name: str, writer: DataStreamWriter) -> QueryPlan:
+def _plan_query(name: str, writer: DataStreamWriter, settings: dict[str, str], recorded: dict[str, str]) -> QueryPlan:
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
-    analyzed = parse(spark_internals.analyzed_plan(df))
-    sources, order = _sources(df, analyzed)
+    mode = details["output_mode"]
+    analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
+    sources, order = plan_sources(name, df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        optimized = parse(dry_run(df, details["output_mode"], f"file://{scratch}", Path(scratch)))
-        leaf_names = dict(zip(map(_output_ids, _leaves(analyzed)), order, strict=True))
+        optimized = parse_plan(dry_run(df, mode, f"file://{scratch}", Path(scratch), recorded), mode)
+        leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
         stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
     return QueryPlan(
         name=name,
-        output_mode=details["output_mode"],
-        sink=SinkPlan(format=details["format"], options=details["options"]),
+        output_mode=mode,
+        sink=SinkPlan(format=details["format"], options=without_secrets(details["options"])),
         sources=sources,
         stages=stages,
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
+        conf=settings,
     )
 
 
@@ -77,44 +89,6 @@ def dry_run(
         return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True)
     finally:
         placeholder.unlink()
-
-
-def _sources(df: DataFrame, analyzed: Node) -> tuple[tuple[SourcePlan, ...], tuple[str, ...]]:
-    """The sources, and for each streaming leaf (a line of the offset log) the name of its source.
-
-    Leaves with the same columns (by id) are one source: a DataFrame used twice (MicroBatchExecution's
-    toExecutionRelationMap is keyed by the whole relation).
-    """
-    plans: dict[str, SourcePlan] = {}
-    order = []
-    found = spark_internals.streaming_sources(df)
-    for leaf, source in zip(_leaves(analyzed), found, strict=True):
-        key = _output_ids(leaf)
-        if key not in plans:
-            plans[key] = _source(leaf, source, len(plans) + 1)
-        order.append(plans[key].name)
-    return tuple(plans.values()), tuple(order)
-
-
-def _source(leaf: Node, source: dict[str, Any], number: int) -> SourcePlan:
-    options = {k.lower(): v for k, v in source["options"].items()}
-    given = leaf.fields.get("sourceIdentifyingName")
-    own = given.get("name") if isinstance(given, dict) else None
-    return SourcePlan(
-        name=str(own) if own else f"source-{number}",
-        named=bool(own),
-        format=source["format"],
-        location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
-        columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
-    )
-
-
-def _leaves(plan: Node) -> list[Node]:
-    return [n for n in plan.walk() if not n.children and n.streaming]
-
-
-def _output_ids(leaf: Node) -> str:
-    return json.dumps([a.fields["exprId"]["id"] for a in leaf.expressions("output")])
 
 
 def _stages(
@@ -136,7 +110,7 @@ def _stages(
             f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
         )
     names = _names(query, given, operators)
-    found = [leaf_names.get(_output_ids(leaf), f"{UNKNOWN}source") for leaf in _leaves(optimized)]
+    found = [leaf_names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(optimized)]
     lineage = Lineage(optimized, found, names)
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
@@ -148,37 +122,18 @@ def _stages(
 def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, named: bool, state: Path) -> StagePlan:
     info = operator["operatorInfo"]
     kind = _kind(info["operatorName"])
-    known = kind in _KINDS.values()
+    known = kind in KINDS.values()
     return StagePlan(
         name=name,
         named=named,
         kind=kind,
         operator=info["operatorName"],
         operator_id=info["operatorId"],
-        definition=_definition(lineage, node, operator) if known else {},
+        definition=define(lineage, node, operator) if known else {},
         schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
+        below=lineage.below(node),
     )
-
-
-def _definition(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, Any]:
-    env = lineage.inputs(node)
-    if node.name in ("Aggregate", "Distinct"):
-        return {"keys": lineage.texts(node, "groupingExpressions"), "aggregates": aggregates(node, env)}
-    if node.name == "Deduplicate":
-        return {"keys": lineage.texts(node, "keys")}
-    # transformWithState: the first columns of its input are the keys; its state variables are the processor's own.
-    properties = json.loads(operator.get("operatorPropertiesJson") or "{}")
-    count = int(node.fields.get("groupingAttributesLen") or 0)
-    return {
-        "keys": [text for _, text in lineage.columns(node.children[0])[:count]],
-        "time mode": properties.get("timeMode", "?"),
-        "initial state": bool(node.fields.get("hasInitialState")),
-        "state variables": sorted(
-            f"{v['stateName']}: {v['stateVariableType']}" + (" with TTL" if v.get("ttlEnabled") else "")
-            for v in properties.get("stateVariables", [])
-        ),
-    }
 
 
 def _operators(state: Path) -> list[dict[str, Any]]:
@@ -192,9 +147,17 @@ def _operators(state: Path) -> list[dict[str, Any]]:
 
 
 def _schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchema, ...]:
-    paths = [p for s in operator["stateStoreInfo"] for p in s.get("stateSchemaFilePaths", [])]
-    files = [Path(p.removeprefix("file:")) for p in paths] or [folder / "0/_metadata/schema"]
-    return tuple(s for f in files for s in read_schemas(f.read_bytes(), str(f)))
+    """The column families of all stores. A store with a name of its own (a join's, in state formats 1 and 2) has one
+    family, which is called after it."""
+    found: list[StateSchema] = []
+    for store in operator["stateStoreInfo"]:
+        paths = [Path(p.removeprefix("file:")) for p in store.get("stateSchemaFilePaths", [])]
+        name = store["storeName"]
+        inner = folder / "0" if name == "default" else folder / "0" / name
+        for path in paths or [inner / "_metadata/schema"]:
+            schemas = read_schemas(path.read_bytes(), str(path))
+            found += schemas if name == "default" else (attrs.evolve(s, name=name) for s in schemas)
+    return tuple(found)
 
 
 def _names(query: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
@@ -215,4 +178,4 @@ def _names(query: str, given: list[str | None], operators: list[dict[str, Any]])
 
 
 def _kind(operator: str) -> str:
-    return _KINDS.get(operator, operator)
+    return KINDS.get(operator, operator)

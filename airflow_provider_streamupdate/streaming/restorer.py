@@ -3,7 +3,7 @@ an empty store for each new stage."""
 
 from __future__ import annotations
 
-import json
+import itertools
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -18,6 +18,7 @@ from ..state.compatibility import compare
 from ..state.errors import CorruptError, NotFoundError, describe
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
+from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import bring_files, plan_restore
 from ..state.serde import to_json
@@ -71,8 +72,29 @@ class SavedState:
         """Whether there is anything to continue from: the query is known and has committed a batch."""
         return query in self.queries and self.queries[query].batch >= 0
 
+    def recorded(self) -> dict[str, dict[str, str]]:
+        """The configuration each query's offset log holds; it wins over the session's on a restart."""
+        return {name: dict(query.conf) for name, query in self.queries.items() if query.conf}
+
+    def under(self, renames: Mapping[str, str] | None) -> SavedState:
+        """The same state with its stages and sources under new names."""
+        return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
+
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
         return compare(self.plan, new, self.source, agree)
+
+
+def recorded_settings(
+    app: AppRegistry, deployment: str, queries: Iterable[str], saved: SavedState | None
+) -> dict[str, dict[str, str]]:
+    """The configuration each query of a deployment will find in its offset log: of its own checkpoint when it has run
+    before, else of the state it starts from. A query that starts anew has none."""
+    found = saved.recorded() if saved else {}
+    for query in queries:
+        checkpoint = Checkpoint(app.checkpoint(deployment, query))
+        if (batch := checkpoint.committed_batch()) is not None:
+            found[query] = checkpoint.offsets(batch).conf
+    return found
 
 
 def restore_app(
@@ -154,6 +176,13 @@ def _write_metadata(writer: DataStreamWriter, query: QueryPlan, checkpoint: Fold
         checkpoint.remove("offsets/0")
 
 
+def _single_partition(stage: StagePlan) -> bool:
+    """Whether Spark gathers all rows in partition 0 (AllTuples): for a limit and for groups without a key. Files in
+    other partitions would stay behind at their version, and a later snapshot would miss theirs (measured)."""
+    keys = stage.definition.get("keys", ())
+    return stage.kind == "limit" or not [k for k in keys if not str(k).startswith("session_window(")]
+
+
 def _empty_stores(
     spark: SparkSession,
     stage: StagePlan,
@@ -162,25 +191,23 @@ def _empty_stores(
     partitions: int,
     conf: dict[str, str],
 ) -> None:
-    """Files of a store without rows, as its provider writes them, for every partition under the wanted version.
-    On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured)."""
-    schema = stage.schemas[0]
-    key = schema.key["row"] if isinstance(schema.key, dict) and "row" in schema.key else schema.key
-    families = stage.kind == "transform-with-state"
+    """Files of a store without rows, as its provider writes them, for every store and partition under the wanted
+    version. On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured).
+    """
+    # Operators with state schemas by column family (file format v3) have their provider use families.
+    families = any(isinstance(schema.key, dict) and "encoder" in schema.key for schema in stage.schemas)
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
     try:
-        spark_internals.write_empty_store(
-            spark, f"file://{scratch}", json.dumps(key), json.dumps(schema.value), conf, families
-        )
+        spark_internals.write_empty_store(spark, f"file://{scratch}", conf, families)
         made = Folder.open(str(scratch / "state" / "0" / "0"))
         names = [n for n in made.names() if n.startswith("1.")]
         endings = {n.removeprefix("1.") for n in names}
         if endings not in ({"zip"}, {"delta"}):
             raise CorruptError(f"an empty state store was written as {', '.join(names) or 'nothing'}; not understood")
         wanted = {"zip": ["zip"], "delta": ["delta", "snapshot"]}[endings.pop()]
-        for partition in range(partitions):
-            for ending in wanted:
-                target = f"state/{stage.operator_id}/{partition}/{version}.{ending}"
-                checkpoint.copy_from(made, names[0], target)
+        used = 1 if _single_partition(stage) else partitions
+        for partition, store, ending in itertools.product(range(used), stage.stores, wanted):
+            folder = f"{partition}" if store == "default" else f"{partition}/{store}"
+            checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{version}.{ending}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import EnvironmentProblem
+from .code import code_digest
 
 SUPPORTED = ("4.3",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
 def check_version(spark: SparkSession) -> str:
@@ -42,9 +44,10 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
 
 
 def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
-    """The streaming leaves of the analyzed plan, in pre-order: format, options, location and name of each.
+    """The streaming leaves of the analyzed plan, in pre-order: format, options and given name (or None) of each.
 
-    TreeNode.toJSON leaves out a source's options, so they are read from the nodes.
+    TreeNode.toJSON leaves out a source's options and its name (``UserProvided`` becomes null; measured), so they are
+    read from the nodes.
     """
     found = []
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
@@ -63,8 +66,21 @@ def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
             options = dict(leaf.extraOptions())
         else:
             format_name = kind
-        found.append({"format": str(format_name), "options": options})
+        found.append({"format": str(format_name), "options": options, "name": _source_name(leaf)})
     return found
+
+
+def _source_name(leaf: Any) -> str | None:
+    """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
+    if all(m.getName() != "sourceIdentifyingName" for m in leaf.getClass().getMethods()):
+        return None
+    name = leaf.sourceIdentifyingName()
+    return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
+
+
+def session_setting(spark: SparkSession, key: str) -> str:
+    """A setting of the session, with Spark's default when it is not set."""
+    return str(spark._jsparkSession.sessionState().conf().getConfString(key))
 
 
 def writer_frame(writer: DataStreamWriter) -> DataFrame:
@@ -148,14 +164,13 @@ def dry_run(
 def write_empty_store(
     spark: SparkSession,
     checkpoint: str,
-    key_schema: str,
-    value_schema: str,
     conf: dict[str, str],
     families: bool,
 ) -> None:
     """Commit a state store without rows at version 1 of operator 0, partition 0 under `checkpoint`/state.
 
-    The store's provider does it, so that the files are its own (``1.zip``, or ``1.delta``). Schemas are Spark JSON.
+    The store's provider does it, so that the files are its own (``1.zip``, or ``1.delta``). They hold no schema, so any
+    will do (schemas lie in files beside the store); `families`: whether the operator uses virtual column families.
     Changelog checkpointing is off here, because a changelog alone cannot stand for another version.
     """
     jvm = spark._jvm
@@ -170,14 +185,13 @@ def write_empty_store(
     hadoop = session.sessionState().newHadoopConf()
     run_id = jvm.java.util.UUID.randomUUID()
     hadoop.set("sql.streaming.runId", run_id.toString())
-    struct = _module(spark, "org.apache.spark.sql.types.DataType")
-    key = struct.fromJson(key_schema)
+    row = _module(spark, "org.apache.spark.sql.types.StructType").fromDDL("anything bigint")
     store_id = getattr(jvm, f"{state}.StateStoreId")(f"{checkpoint}/state", 0, 0, "default")
     provider = _module(spark, f"{state}.StateStoreProvider").createAndInit(
         getattr(jvm, f"{state}.StateStoreProviderId")(store_id, run_id),
-        key,
-        struct.fromJson(value_schema),
-        getattr(jvm, f"{state}.NoPrefixKeyStateEncoderSpec")(key),
+        row,
+        row,
+        getattr(jvm, f"{state}.NoPrefixKeyStateEncoderSpec")(row),
         families,
         getattr(jvm, f"{state}.StateStoreConf")(
             session.sessionState().conf(), _module(spark, "scala.collection.immutable.Map").empty()
@@ -220,22 +234,44 @@ def sleeping_between_batches(query: StreamingQuery) -> bool:
 
 
 def _plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
-    """TreeNode.toJSON, with the watermark delays it leaves out (a CalendarInterval becomes null; measured)."""
-    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+    """TreeNode.toJSON, with what it leaves out (measured): watermark delays (a CalendarInterval becomes null) as
+    ``delay_ms``, and the digests of Python functions' code as ``code`` of each PythonUDF (None: not comparable)."""
+    text = plan.toJSON()
+    nodes: list[dict[str, Any]] = json.loads(text)
     if any(node["class"].endswith(".EventTimeWatermark") for node in nodes):
         companion = _module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
         for node, jnode in zip(nodes, _pre_order(plan), strict=True):
             if node["class"].endswith(".EventTimeWatermark"):
                 node["delay_ms"] = companion.getDelayMs(jnode.delay())
+    if _PYTHON_UDF in text:
+        digests: dict[int, str | None] = {}
+        byte = _module(spark, "scala.reflect.ClassTag").Byte()
+        for jnode in _pre_order(plan):
+            for expression in _sequence(jnode.expressions()):
+                for inner in _pre_order(expression):
+                    if inner.getClass().getName() == _PYTHON_UDF:
+                        digests[inner.resultId().id()] = code_digest(bytes(inner.func().command().toArray(byte)))
+        _add_digests(nodes, digests)
     return nodes
 
 
+def _add_digests(value: Any, digests: dict[int, str | None]) -> None:
+    if isinstance(value, dict):
+        if value.get("class") == _PYTHON_UDF:
+            value["code"] = digests.get(value["resultId"]["id"])
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            _add_digests(inner, digests)
+
+
 def _pre_order(plan: Any) -> list[Any]:
-    found = [plan]
-    children = plan.children()
-    for index in range(children.size()):
-        found += _pre_order(children.apply(index))
-    return found
+    """A tree's nodes (of a plan or of an expression)."""
+    return [plan, *(node for child in _sequence(plan.children()) for node in _pre_order(child))]
+
+
+def _sequence(value: Any) -> list[Any]:
+    return [value.apply(index) for index in range(value.size())]
 
 
 def _execution(query: StreamingQuery) -> Any:

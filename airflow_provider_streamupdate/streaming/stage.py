@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from ..state.errors import ApplicationError
 from ..state.names import check_name
 from . import spark_internals
-from .tree import Node, parse
+from .tree import Node, alias, parse
 
 # An alias leaves a SubqueryAlias in the analyzed plan and costs nothing at run time (measured).
 _PREFIX = "__stage__"
@@ -56,8 +56,4 @@ def _nearest(plan: Node) -> list[Node]:
 
 
 def _marker(node: Node) -> str | None:
-    if node.name != "SubqueryAlias":
-        return None
-    identifier = node.fields.get("identifier")
-    alias = str(identifier.get("name", "")) if isinstance(identifier, dict) else str(identifier)
-    return alias[len(_PREFIX) :] if alias.startswith(_PREFIX) else None
+    return alias(node, _PREFIX)

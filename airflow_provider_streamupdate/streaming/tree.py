@@ -24,11 +24,13 @@ STATEFUL = {
 
 @attrs.define(eq=False)
 class Node:
-    """`name` is the class without its package; `fields` everything but the children."""
+    """`name` is the class without its package; `fields` everything but the children; `plain` marks a limit that Spark
+    plans without state (see `parse_plan`)."""
 
     name: str
     fields: dict[str, Any]
     children: list[Node]
+    plain: bool = False
 
     def walk(self) -> Iterator[Node]:
         """Pre-order."""
@@ -46,7 +48,7 @@ class Node:
     @property
     def stateful(self) -> bool:
         """Whether Spark plans it as a stateful operator (UnsupportedOperationChecker, SparkStrategies)."""
-        if self.name not in STATEFUL or not self.streaming:
+        if self.name not in STATEFUL or self.plain or not self.streaming:
             return False
         return self.name != "Join" or all(child.streaming for child in self.children)
 
@@ -56,6 +58,16 @@ class Node:
         if value and isinstance(value[0], dict):
             value = [value]
         return [parse(tree) for tree in value]
+
+
+def parse_plan(nodes: list[dict[str, Any]], output_mode: str) -> Node:
+    """A logical plan. A limit keeps state in append mode, or with no streaming aggregation below it; elsewhere it only
+    cuts each batch's result (IncrementalExecution: StreamingGlobalLimitStrategy)."""
+    plan = parse(nodes)
+    for node in plan.walk():
+        if node.name == "GlobalLimit" and output_mode != "append":
+            node.plain = any(n.name == "Aggregate" and n.streaming for n in node.walk())
+    return plan
 
 
 def parse(nodes: list[dict[str, Any]]) -> Node:
@@ -71,3 +83,12 @@ def parse(nodes: list[dict[str, Any]]) -> Node:
         return Node(name, raw, [build() for _ in range(count)])
 
     return build()
+
+
+def alias(node: Node, prefix: str) -> str | None:
+    """The name of a SubqueryAlias that begins with `prefix`, without it; None for any other node."""
+    if node.name != "SubqueryAlias":
+        return None
+    identifier = node.fields.get("identifier")
+    name = str(identifier.get("name", "")) if isinstance(identifier, dict) else str(identifier)
+    return name[len(prefix) :] if name.startswith(prefix) else None

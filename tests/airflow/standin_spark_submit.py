@@ -30,6 +30,7 @@ from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
@@ -66,17 +67,21 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     else:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
-        if options.against:
-            registry = Registry(options.root).existing(made.app)
-            kind, _, name = options.against.partition(":")
-            if kind == "snapshot":
+        kind, _, name = (options.against or "").partition(":")
+        if kind:
+            registry = Registry(options.root).existing(made.app) if kind != "plan" else None
+            if registry is None:
+                file = PlanFile.read(name)
+                old, source = file.plan, file.source
+            elif kind == "snapshot":
                 old, source = SnapshotStore(registry).get(name).plan, f"snapshot {name}"
             else:
                 current = registry.current()
                 saved = registry.plan(current.deployment) if current else None
                 assert current and saved
                 old, source = saved, f"deployment {current.deployment}"
-            answer["report"] = to_dict(compare(old, made, source, options.agree))
+            renames = dict(pair.split("=", 1) for pair in options.rename)
+            answer["report"] = to_dict(compare(old, made, source, options.agree, renames))
     Path(options.out).write_text(json.dumps(answer))
     return 1 if answer["error"] else 0
 
@@ -192,6 +197,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
+    parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])
     application = runpy.run_path(argv[number])
     return plan(options, application) if options.mode == "plan" else run(options, application)

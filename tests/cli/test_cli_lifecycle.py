@@ -179,6 +179,33 @@ def test_check_with_an_agreed_loss(running: Site) -> None:
     assert agreed.exit_code == 0 and "agreed" in agreed.stdout
 
 
+def test_a_renamed_stage_is_carried_by_a_rename(running: Site) -> None:
+    renamed = running.application("v2", STAGES={"places": ["room"]})
+    without = running.run("check", renamed)
+    assert without.exit_code == 1 and "the rename rooms=places carries it" in without.stdout
+    result = running.run("check", renamed, "--rename", "rooms=places")
+    assert result.exit_code == 0, result.stderr
+    assert any(row[:3] == ["stage", "events/places", "carried"] for row in table(result))
+    assert running.run("check", renamed, "--rename", "nosuch=places").exit_code == 2
+    assert running.run("update", renamed, "--rename", "rooms=places").exit_code == 0
+    deployed = running.client.status("alarm").spec
+    assert deployed is not None and deployed.renames == {"rooms": "places"}
+
+
+def test_check_against_a_plan_alone_needs_no_root(running: Site, tmp_path: Path) -> None:
+    running.run("save-snapshot", "alarm", "s1")
+    printed = tmp_path / "old.json"
+    printed.write_text(running.run("plan", running.application("v1"), "--json").stdout)
+    root = Path(running.client.registry.app("alarm").folder.base)
+    for plan in (printed, root / "snapshots" / "s1" / "snapshot.json"):
+        good = running.application("v2", STAGES={"extra": ["x"], "rooms": ["room"]})
+        assert running.run("check", good, "--plan", plan, "--root", tmp_path / "nowhere").exit_code == 0
+        bad = running.application("v2", STAGES={"rooms": ["floor"]})
+        assert running.run("check", bad, "--plan", plan, "--root", tmp_path / "nowhere").exit_code == 1
+    assert running.run("check", good, "--plan", tmp_path / "nosuch.json").exit_code == 2
+    assert running.run("check", good, "--plan", printed, "--snapshot", "s1").exit_code == 2
+
+
 def test_check_without_a_verdict_is_2(running: Site) -> None:
     good = running.application("v2")
     for args, kind in (

@@ -7,9 +7,12 @@ compatibility check and the restore. What a version emits is kept by batch id, a
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from airflow_provider_streamupdate import streaming
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import DeploymentSpec
 from airflow_provider_streamupdate.state.export import export
@@ -27,29 +30,53 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
+def stage(name: str, df):
+    """`streaming.stage`, for versions that are computed at rest as well."""
+    return streaming.stage(name, df) if df.isStreaming else df
+
+
 class Bench:
     """One app under one root; `write` adds input files, `run` runs a version until it has read them all."""
 
     def __init__(self, spark, folder: Path, provider: str = ROCKSDB, changelog: bool = False) -> None:
         self.spark = spark
         self.folder = folder
-        self.input = folder / "in"
-        self.input.mkdir()
         self.files = 0
+        self.unread = 0
         self.registry = Registry(str(folder / "root")).app("bench")
         self.emitted: dict[int, list[dict]] = {}
         self.deployments = 0
+        self.at_rest = False
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
 
-    def write(self, rows: Iterable[dict]) -> None:
+    def write(self, rows: Iterable[dict], to: str = "in") -> None:
         """One input file; its name and time order it after the ones before."""
-        path = self.input / f"{self.files:04d}.json"
+        path = self.input(to) / f"{self.files:04d}.json"
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        path.write_text(text)
+        # Spark reads by time of change, which two files written at once may share.
+        os.utime(path, (1_700_000_000 + self.files,) * 2)
         self.files += 1
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.unread += text.count("\n")
 
-    def source(self, schema: str = SCHEMA):
-        return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").json(str(self.input))
+    def input(self, name: str = "in") -> Path:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def source(self, schema: str = SCHEMA, name: str = "in"):
+        """The input folder as a stream, one file a batch; as a batch while `at_rest`."""
+        reader = self.spark.read if self.at_rest else self.spark.readStream.option("maxFilesPerTrigger", "1")
+        return reader.schema(schema).json(str(self.input(name)))
+
+    def batch(self, build: Callable) -> list[dict]:
+        """What a version computes of all input in one Spark batch: the oracle of a complete result."""
+        self.at_rest = True
+        try:
+            return [row.asDict(recursive=True) for row in build(self).collect()]
+        finally:
+            self.at_rest = False
 
     def app(self, build: Callable, mode: str = "update") -> StreamingApp:
         """An app whose one query writes what `build(bench)` returns to `emitted`."""
@@ -64,14 +91,26 @@ class Bench:
 
         return app
 
-    def plan(self, build: Callable, mode: str = "update"):
+    def plan(self, build: Callable, mode: str = "update", snapshot: str | None = None):
+        """A version's plan, as its driver makes it when it continues from `snapshot`; and its writers."""
         app = self.app(build, mode)
         writers = app.build(self.spark, {})
-        return plan_app(self.spark, app.name, writers), writers
+        recorded = self.saved(snapshot).recorded() if snapshot else None
+        return plan_app(self.spark, app.name, writers, recorded=recorded), writers
 
-    def run(self, build: Callable, mode: str = "update", snapshot: str | None = None, agree: tuple[str, ...] = ()):
+    def saved(self, snapshot: str) -> SavedState:
+        return SavedState.find(self.registry, f"snapshot:{snapshot}")
+
+    def run(
+        self,
+        build: Callable,
+        mode: str = "update",
+        snapshot: str | None = None,
+        agree: tuple[str, ...] = (),
+        renames: dict[str, str] | None = None,
+    ) -> str:
         """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with."""
-        plan, writers = self.plan(build, mode)
+        plan, writers = self.plan(build, mode, snapshot)
         self.deployments += 1
         deployment = f"d{self.deployments}"
         spec = DeploymentSpec(
@@ -85,33 +124,63 @@ class Bench:
         self.registry.create_deployment(spec)
         self.registry.deployment_folder(deployment).write("plan.json", to_json(plan))
         if snapshot:
-            saved = SavedState.find(self.registry, f"snapshot:{snapshot}")
+            saved = self.saved(snapshot).under(renames)
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
             restore_app(saved, plan, writers, self.registry, deployment)
-        queries = RunningQueries(self.spark, writers, {"q": self.registry.checkpoint(deployment, "q")}, plan)
-        queries.start()
-        query = queries._queries["q"]
-        try:
-            query.processAllAvailable()
-            queries.drain()
-        finally:
-            queries.stop()
+        queries = self._read_all(writers, self.registry.checkpoint(deployment, "q"), plan)
         name = f"s{self.deployments}"
         export(self.registry, deployment, name, plan, True, queries.progress())
         return name
 
-    def check(self, snapshot: str, build: Callable, mode: str = "update", agree: tuple[str, ...] = ()):
+    def spark_alone(self, build: Callable, mode: str = "update") -> None:
+        """What happens without us: the version starts on the last deployment's own checkpoint and reads all input."""
+        plan, writers = self.plan(build, mode)
+        self._read_all(writers, self.registry.checkpoint(f"d{self.deployments}", "q"), plan)
+
+    def _read_all(self, writers, checkpoint, plan) -> RunningQueries:
+        queries = RunningQueries(self.spark, writers, {"q": checkpoint}, plan)
+        queries.start()
+        try:
+            self._wait(queries._queries["q"], plan)
+            queries.drain()
+        finally:
+            queries.stop()
+        return queries
+
+    def _wait(self, query, plan) -> None:
+        """Until all input has been read. In processing time transformWithState has a batch made all the time, so that
+        processAllAvailable would not return (measured): there, until all rows have been counted."""
+        modes = [s.definition.get("time mode") for q in plan.queries for s in q.stages]
+        while "ProcessingTime" in modes and query.isActive:
+            read = sum(p["numInputRows"] for p in query.recentProgress)
+            if read >= self.unread:
+                break
+            time.sleep(0.1)
+        if "ProcessingTime" not in modes:
+            query.processAllAvailable()
+        if error := query.exception():
+            raise error
+        self.unread = 0
+
+    def check(
+        self,
+        snapshot: str,
+        build: Callable,
+        mode: str = "update",
+        agree: tuple[str, ...] = (),
+        renames: dict[str, str] | None = None,
+    ) -> CompatibilityReport:
         """The compatibility report of a version against a snapshot, by the rules alone."""
-        plan, _ = self.plan(build, mode)
-        return SavedState.find(self.registry, f"snapshot:{snapshot}").compare(plan, agree)
+        plan, _ = self.plan(build, mode, snapshot)
+        return self.saved(snapshot).under(renames).compare(plan, agree)
 
     def spark_check(self, snapshot: str, build: Callable, mode: str = "update") -> CompatibilityReport:
         """The report with Spark's own check of the restored checkpoint."""
-        plan, writers = self.plan(build, mode)
-        saved = SavedState.find(self.registry, f"snapshot:{snapshot}")
+        plan, writers = self.plan(build, mode, snapshot)
+        saved = self.saved(snapshot)
         scratch = self.folder / "scratch"
-        scratch.mkdir()
+        scratch.mkdir(exist_ok=True)
         return check_restorable(saved, saved.compare(plan, ()), plan, writers, scratch)
 
     def last(self, *key: str) -> dict[tuple, dict]:

@@ -232,7 +232,9 @@ def test_transform_with_state_keeps_its_variables_when_its_code_changes(rocksdb:
     rows = feed(rocksdb, FIRST)
     first = rocksdb.run(seen(Seen))
     rows += feed(rocksdb, SECOND)
-    rocksdb.run(seen(SeenWithBonus), snapshot=first)
+    report = rocksdb.check(first, seen(SeenWithBonus))
+    assert [(i.verdict, i.rules) for i in report.items if i.blocks] == [("carried with loss", ("stage.code",))]
+    rocksdb.run(seen(SeenWithBonus), snapshot=first, agree=("q/seen",))
     expected = {}
     for k in {r["k"] for r in rows}:
         mine = [r for r in rows if r["k"] == k]

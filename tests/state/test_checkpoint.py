@@ -189,9 +189,20 @@ def test_a_version_file_that_is_no_zip_is_told(files: CheckpointFiles, data: byt
 @pytest.mark.parametrize("log", ["offsets", "commits"])
 def test_a_log_of_another_version_is_refused(files: CheckpointFiles, log: str) -> None:
     files.batch(0)
-    files.folder.write(f"{log}/0", b"v2\n{}\n-")
-    with pytest.raises(CorruptError, match="has version 'v2'; only"):
+    files.folder.write(f"{log}/0", b"v3\n{}\n-")
+    with pytest.raises(CorruptError, match="has version 'v3'; "):
         export(files)
+
+
+def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
+    """Spark writes it (OffsetMap) when the sources have `.name()`; their folders are called after it, too."""
+    files.batch(0)
+    files.folder.write("offsets/0", b'v2\n{}\na:{"x":"y:z"}\nb:-')
+    for source in "ab":
+        files.folder.write(f"sources/{source}/0", b"v1\n")
+    entry = Checkpoint(files.folder).offsets(0)
+    assert (entry.names, entry.sources) == (("a", "b"), ('{"x":"y:z"}', "-"))
+    assert {"sources/a/0", "sources/b/0"} <= {f.path for f in export(files).files}
 
 
 def test_a_missing_offset_entry_is_told(files: CheckpointFiles) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.state.errors import CorruptError
+from airflow_provider_streamupdate.state.plan import QueryPlan, SourcePlan
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.restore import bring_files, plan_restore, reorder_offsets
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
@@ -82,6 +83,32 @@ def test_without_the_number_of_partitions_no_stage_can_be_added() -> None:
     assert plan_restore(bare, old, old).empty == ()
 
 
+# Sources
+
+
+def sources_of(*names: str) -> QueryPlan:
+    plans = tuple(SourcePlan(name=n, named=True, format="json") for n in dict.fromkeys(names))
+    return query_plan(sources=plans, source_order=names)
+
+
+def source_targets(old: QueryPlan, new: QueryPlan, *paths: str) -> dict[str, str]:
+    return {file.path: path for file, path in plan_restore(snapshot_of(*paths), old, new).moves}
+
+
+def test_a_source_s_own_files_follow_it() -> None:
+    """Folders are numbered in the order of the sources' first uses; one that is gone is left behind."""
+    paths = ("sources/0/1", "sources/1/1.compact", "sources/2/0")
+    assert source_targets(sources_of("a", "b", "a", "c"), sources_of("new", "c", "a"), *paths) == {
+        "sources/0/1": "sources/2/1",
+        "sources/2/0": "sources/1/0",
+    }
+
+
+def test_folders_called_after_spark_s_own_names_stay() -> None:
+    paths = ("sources/a/1", "sources/b/1")
+    assert source_targets(sources_of("a", "b"), sources_of("b", "c"), *paths) == {"sources/b/1": "sources/b/1"}
+
+
 # Offsets
 
 
@@ -90,6 +117,16 @@ def test_offsets_follow_the_order_of_the_sources() -> None:
     assert reorder_offsets(entry, ("a", "b"), ("a", "b")) == entry
     assert reorder_offsets(entry, ("a", "b"), ("b", "a")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}'
     assert reorder_offsets(entry, ("a", "b"), ("b", "a", "b")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}\n{"b":2}'
+
+
+def test_a_new_source_has_no_offset_yet_and_one_that_is_gone_has_none_left() -> None:
+    entry = 'v1\n{"conf":{}}\n{"a":1}\n{"b":2}'
+    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v1\n{"conf":{}}\n-\n{"b":2}'
+
+
+def test_an_entry_by_name_keeps_the_lines_of_the_sources_that_remain() -> None:
+    entry = 'v2\n{"conf":{}}\na:{"logOffset":1}\nb:{"x":"y:z"}'
+    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v2\n{"conf":{}}\nb:{"x":"y:z"}'
 
 
 def test_an_entry_with_another_number_of_lines_is_refused() -> None:

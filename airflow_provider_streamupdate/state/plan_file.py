@@ -1,0 +1,36 @@
+"""A plan in a file of its own, to check a new version without the state: in a CI of the app's owners, for instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from .errors import InvalidInputError
+from .plan import AppPlan
+from .serde import from_dict, parse_json
+from .snapshot import Snapshot
+
+
+@attrs.frozen(kw_only=True)
+class PlanFile:
+    """source: its name in reports; recorded: the configuration in each query's offset log, where it is known"""
+
+    source: str
+    plan: AppPlan
+    recorded: dict[str, dict[str, str]] = attrs.field(factory=dict)
+
+    @classmethod
+    def read(cls, path: str) -> PlanFile:
+        """The output of ``plan --json``, a deployment's ``plan.json`` or a snapshot's ``snapshot.json``.
+        InvalidInputError when it cannot be read, CorruptError when it is none of them."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInputError(f"plan {path} cannot be read: {error}") from error
+        kept = parse_json(data, path)
+        if isinstance(kept, dict) and "plan" in kept:
+            snapshot = from_dict(kept, Snapshot, path)
+            recorded = {name: dict(query.conf) for name, query in snapshot.queries.items() if query.conf}
+            return cls(source=f"the plan of snapshot {snapshot.name}", plan=snapshot.plan, recorded=recorded)
+        return cls(source=f"the plan in {Path(path).name}", plan=from_dict(kept, AppPlan, path))

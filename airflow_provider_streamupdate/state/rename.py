@@ -1,0 +1,82 @@
+"""Renames: the plan of saved state with its stages and sources under the names the new version gives them.
+
+Everything after (rules, restore) then matches by equal names. A definition's texts refer to other stages and to sources
+by name (``daily.count``, ``source-1.origin``), so those references are renamed with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from .errors import InvalidInputError
+from .plan import AppPlan, QueryPlan
+
+_QUOTED = re.compile(r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")  # a text literal, as lineage writes it: repr()
+
+
+def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
+    """`plan` with stages and sources renamed: ``{"old": "new"}`` or ``{"query/old": "new"}``.
+
+    InvalidInputError for a name the plan does not have (a rename of nothing hides a mistake), and when two would share
+    a name.
+    """
+    used: set[str] = set()
+    queries = tuple(_query(query, renames, used) for query in plan.queries)
+    if unknown := sorted(set(renames) - used):
+        known = sorted({n for q in plan.queries for n in _names(q)})
+        raise InvalidInputError(
+            f"renames of {', '.join(unknown)}: the saved state has no such stage or source (known: "
+            f"{', '.join(known) or 'none'}); correct the names"
+        )
+    return attrs.evolve(plan, queries=queries)
+
+
+def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> QueryPlan:
+    names: dict[str, str] = {}
+    for key, new in renames.items():
+        owner, _, name = key.rpartition("/")
+        if owner in ("", query.name) and name in _names(query):
+            names[name] = new.removeprefix(f"{query.name}/")
+            used.add(key)
+    if not names:
+        return query
+    result = attrs.evolve(
+        query,
+        sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),
+        source_order=tuple(names.get(name, name) for name in query.source_order),
+        watermarks=tuple(_text(w, names) for w in query.watermarks),
+        stages=tuple(
+            attrs.evolve(s, name=names.get(s.name, s.name), definition=_value(s.definition, names))
+            for s in query.stages
+        ),
+    )
+    stages, sources = [s.name for s in result.stages], [s.name for s in result.sources]
+    for kind, called in (("stages", stages), ("sources", sources)):
+        if doubled := sorted({n for n in called if called.count(n) > 1}):
+            raise InvalidInputError(
+                f"after the renames query {query.name} would have two {kind} named {', '.join(doubled)}; correct them"
+            )
+    return result
+
+
+def _names(query: QueryPlan) -> list[str]:
+    return [*(s.name for s in query.stages), *(s.name for s in query.sources)]
+
+
+def _value(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {k: _value(v, names) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_value(v, names) for v in value]
+    return _text(value, names) if isinstance(value, str) else value
+
+
+def _text(text: str, names: Mapping[str, str]) -> str:
+    """All names at once, so that two may swap; never inside a text literal."""
+    pattern = re.compile(rf"(?<![\w.\-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?=\.)")
+    parts = _QUOTED.split(text)
+    return "".join(p if i % 2 else pattern.sub(lambda m: names[m[1]], p) for i, p in enumerate(parts))

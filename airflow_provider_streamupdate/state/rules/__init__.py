@@ -1,0 +1,25 @@
+"""The compatibility rules: one table, each rule one entry with its verdict, reason, source and predicate.
+
+`compatibility.compare` runs it; docs/compatibility.md is generated from it (scripts/compatibility_docs.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
+from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
+from .sink import SINK_RULES
+from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
+from .stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES
+
+# Everything, by what it is about.
+TABLE: dict[str, tuple[Rule[Any], ...]] = {
+    "Stages": (*STAGE_RULES, *NEW_STAGE_RULES, *GONE_STAGE_RULES),
+    "Watermarks and settings": (*WATERMARK_RULES, *SETTING_RULES),
+    "Sources": (*SOURCE_RULES, *NEW_SOURCE_RULES, *GONE_SOURCE_RULES),
+    "Sinks and output modes": SINK_RULES,
+    "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES),
+}
+
+__all__ = ["NEEDS_AGREEMENT", "ORDER", "TABLE", "Finding", "Rule", "judge", "worst"]

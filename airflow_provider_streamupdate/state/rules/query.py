@@ -1,0 +1,166 @@
+"""The rules for an app, for its queries, and for what holds for a query as a whole: watermarks and settings."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from ..plan import TIME_ZONE, AppPlan, QueryPlan
+from ..report import EMPTY, IGNORED, LOSS, REFUSED
+from .rule import Facts, Rule, differ
+
+
+@attrs.frozen(kw_only=True)
+class AppChange:
+    old: AppPlan
+    new: AppPlan
+
+
+@attrs.frozen(kw_only=True)
+class QueryChange:
+    """A query that both plans have."""
+
+    old: QueryPlan
+    new: QueryPlan
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.old.stages and self.new.stages)
+
+
+def minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+APP_RULES: tuple[Rule[AppChange], ...] = (
+    Rule[AppChange](
+        id="app.other",
+        verdict=REFUSED,
+        change="the saved state of another app",
+        reason="the saved state belongs to app {old}; submit it as a new app instead",
+        source="names are the identity of everything here",
+        applies=lambda c: differ(c.old.app, c.new.app),
+    ),
+    Rule[AppChange](
+        id="app.engine",
+        verdict=REFUSED,
+        change="another minor version of Spark (a patch version is no change)",
+        reason="the state was written by Spark {old} and the new version runs on {new}; "
+        "run it on the same minor version",
+        source="state formats and the optimizer change between minor versions; others than 4.3 are not known here",
+        applies=lambda c: (
+            differ(c.old.spark_version, c.new.spark_version)
+            if minor(c.old.spark_version) != minor(c.new.spark_version)
+            else None
+        ),
+    ),
+)
+
+NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
+    Rule[QueryPlan](
+        id="query.new",
+        verdict=EMPTY,
+        change="a new query",
+        reason="new query: starts from its source",
+        source="each query has a checkpoint of its own",
+        applies=lambda c: {},
+    ),
+)
+
+GONE_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
+    Rule[QueryPlan](
+        id="query.gone",
+        verdict=IGNORED,
+        change="a query that is gone or has another name",
+        reason="the new version has no such query: its progress and state are left",
+        source="queries are matched by name alone",
+        applies=lambda c: {},
+    ),
+)
+
+_DELAY = re.compile(r"(?P<column>.*) delayed by (?P<delay>\d+) ms")
+
+
+def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """(column, delay in ms) before and after, for columns of sources that both plans have."""
+    known = {s.name for s in c.old.sources} & {s.name for s in c.new.sources}
+
+    def shared(query: QueryPlan) -> list[tuple[str, int]]:
+        found = [m for text in query.watermarks if (m := _DELAY.fullmatch(text))]
+        pairs = [(m["column"], int(m["delay"])) for m in found]
+        own = {s.name for s in query.sources} - known
+        return [p for p in pairs if not any(p[0].startswith(f"{name}.") for name in own)]
+
+    return shared(c.old), shared(c.new)
+
+
+def _watermark_column(c: QueryChange) -> Facts | None:
+    old, new = _watermarks(c)
+    same = [column for column, _ in old] == [column for column, _ in new]
+    return None if same or not c.stateful else differ(c.old.watermarks, c.new.watermarks)
+
+
+def _watermark_delay(c: QueryChange) -> Facts | None:
+    old, new = _watermarks(c)
+    if not c.stateful or old == new or [column for column, _ in old] != [column for column, _ in new]:
+        return None
+    pairs = [(o, n) for o, n in zip(old, new, strict=True) if o != n]
+    return {
+        "old": [f"{column} {delay / 1000:g} s" for (column, delay), _ in pairs],
+        "new": [f"{column} {delay / 1000:g} s" for _, (column, delay) in pairs],
+    }
+
+
+WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
+    Rule[QueryChange](
+        id="watermark.column",
+        verdict=REFUSED,
+        change="another column with a watermark, a watermark more or fewer on the same source",
+        reason="watermark changed from {old} to {new}: the state is removed by its event times, and the watermark that "
+        "continues was the old column's",
+        source="EventTimeWatermarkExec; the offset log carries one watermark on; measured",
+        applies=_watermark_column,
+    ),
+    Rule[QueryChange](
+        id="watermark.delay",
+        verdict=LOSS,
+        change="another delay of a watermark, up or down",
+        reason="watermark delay changed from {old} to {new}: rows that the old delay dropped as late, or state it "
+        "removed or kept before the update, stay dropped, removed and kept (open windows, waiting rows of joins, keys "
+        "of deduplications); the new delay holds for what comes after",
+        source="WatermarkTracker continues the logged watermark, which never goes back; "
+        "StreamingDeduplicateWithinWatermarkExec stores the time of expiry; measured",
+        applies=_watermark_delay,
+    ),
+)
+
+
+@attrs.frozen(kw_only=True)
+class SettingChange:
+    """A setting that Spark does not keep in the offset log, of a query with state before and after."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+
+_MEANS = {
+    TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
+    "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
+    "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
+}
+
+SETTING_RULES: tuple[Rule[SettingChange], ...] = (
+    Rule[SettingChange](
+        id="setting.changed",
+        verdict=LOSS,
+        change="another session time zone (which comes from the machine when it is not set), case sensitivity or ANSI "
+        "mode of a query with state; where a key or aggregate depends on the zone, it is another key or aggregate",
+        reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
+        source="OffsetSeqMetadata.relevantSQLConfs does not hold it; Cast and the file formats read it",
+        applies=lambda c: (
+            {"key": c.key, "old": c.old, "new": c.new, "means": _MEANS.get(c.key, "")} if c.old != c.new else None
+        ),
+    ),
+)

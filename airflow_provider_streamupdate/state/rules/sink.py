@@ -1,0 +1,173 @@
+"""The rules for a query's sink and output mode. A query has one sink, which goes by the query's name."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..plan import QueryPlan
+from ..report import CARRIED, LOSS, REFUSED
+from .rule import Facts, Rule, differ
+from .source import FILES, short_format
+
+_GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
+_BATCH_IDS = "batch ids continue"
+
+
+@attrs.frozen(kw_only=True)
+class SinkChange:
+    """The two queries; they are told apart by their sinks and output modes here."""
+
+    old: QueryPlan
+    new: QueryPlan
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.old.stages and self.new.stages)
+
+    def mode(self, old: str, new: str) -> bool:
+        return self.stateful and (self.old.output_mode, self.new.output_mode) == (old, new)
+
+
+def _mode(old: str, new: str, only: bool | None = None) -> object:
+    """A predicate for one change of the output mode; `only` for queries with (True) or without watermarks."""
+
+    def applies(c: SinkChange) -> Facts | None:
+        if not c.mode(old, new) or (only is not None and bool(c.old.watermarks) != only):
+            return None
+        return {"old": old, "new": new}
+
+    return applies
+
+
+def _stateless_mode(c: SinkChange) -> Facts | None:
+    return None if c.stateful else differ(c.old.output_mode, c.new.output_mode)
+
+
+def _format(c: SinkChange) -> Facts | None:
+    return differ(c.old.sink.format, c.new.sink.format)
+
+
+def _to_files(c: SinkChange) -> Facts | None:
+    """A file sink that begins, or begins elsewhere."""
+    if short_format(c.new.sink.format) not in FILES:
+        return None
+    old, new = (f"{q.sink.format} {q.sink.options.get('path', '')}".strip() for q in (c.old, c.new))
+    return differ(old, new)
+
+
+def _options(c: SinkChange) -> Facts | None:
+    if _format(c) or _to_files(c):
+        return None
+    old, new = c.old.sink.options, c.new.sink.options
+    names = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+    return {"names": ", ".join(names)} if names else None
+
+
+_SinkRule = Rule[SinkChange]
+
+
+def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: object) -> Rule[SinkChange]:
+    return _SinkRule(
+        id=id,
+        verdict=verdict,
+        change=change,
+        reason="output mode changed from {old} to {new}: " + reason,
+        source="StateStoreSaveExec.doExecute: what each mode emits and removes",
+        applies=applies,  # type: ignore[arg-type]
+    )
+
+
+SINK_RULES: tuple[Rule[SinkChange], ...] = (
+    _SinkRule(
+        id="sink.same",
+        verdict=CARRIED,
+        change="nothing",
+        reason="same sink {format}: " + _BATCH_IDS,
+        source="the batch id comes from the offset log",
+        applies=lambda c: (
+            {"format": c.new.sink.format} if _format(c) is None and c.old.output_mode == c.new.output_mode else None
+        ),
+    ),
+    _SinkRule(
+        id="sink.format",
+        verdict=LOSS,
+        change="another format of the sink",
+        reason="format changed from {old} to {new}: the new sink gets what comes from now on, and " + _BATCH_IDS,
+        source=_GUIDE,
+        applies=lambda c: _format(c) if _to_files(c) is None else None,
+    ),
+    _SinkRule(
+        id="sink.files",
+        verdict=REFUSED,
+        change="a file sink that begins or moves to another folder while the query goes on",
+        reason="sink changed from {old} to {new}: the log of a file sink cannot begin in the middle of a query; write "
+        "with foreachBatch, or make it a new query",
+        source=_GUIDE + ": not allowed; CompactibleFileStreamLog.compact needs the entries of all batches before",
+        applies=_to_files,
+    ),
+    _SinkRule(
+        id="sink.options",
+        verdict=CARRIED,
+        change="other options of the sink (topic, servers, table ...)",
+        reason="options {names} changed: the new ones hold from now on; " + _BATCH_IDS,
+        source=_GUIDE,
+        applies=_options,
+    ),
+    _SinkRule(
+        id="sink.mode-stateless",
+        verdict=CARRIED,
+        change="another output mode of a query without state",
+        reason="output mode changed from {old} to {new}: there is no state it could depend on",
+        source="without a stateful operator every mode emits each row once",
+        applies=_stateless_mode,
+    ),
+    _mode_rule(
+        "sink.update-to-complete",
+        CARRIED,
+        "early results to complete ones, without a watermark",
+        "nothing was removed from the state, so that the whole result is in it",
+        _mode("update", "complete", False),
+    ),
+    _mode_rule(
+        "sink.update-to-complete-evicted",
+        LOSS,
+        "early results to complete ones, with a watermark",
+        "groups that the watermark has closed have left the state and are missing from the result",
+        _mode("update", "complete", True),
+    ),
+    _mode_rule(
+        "sink.complete-to-update",
+        CARRIED,
+        "complete results to changed ones only",
+        "the sink has had every group, and gets those that change from now on",
+        _mode("complete", "update"),
+    ),
+    _mode_rule(
+        "sink.update-to-append",
+        LOSS,
+        "early results off (update to append)",
+        "open groups that the sink has had as early results are emitted again when they close",
+        _mode("update", "append"),
+    ),
+    _mode_rule(
+        "sink.append-to-update",
+        LOSS,
+        "early results on (append to update)",
+        "open groups that get no further row are never emitted",
+        _mode("append", "update"),
+    ),
+    _mode_rule(
+        "sink.append-to-complete",
+        LOSS,
+        "append to complete",
+        "closed groups have left the state and are missing from the result",
+        _mode("append", "complete"),
+    ),
+    _mode_rule(
+        "sink.complete-to-append",
+        LOSS,
+        "complete to append",
+        "every group that closed before is emitted again, because complete mode has kept them all",
+        _mode("complete", "append"),
+    ),
+)

@@ -1,0 +1,123 @@
+"""What a stateful operator's state means: its keys, aggregates, condition, function ... traced to source columns.
+
+One function a kind of stage. The parts are texts (lineage.py); the compatibility rules compare them. Sources: the
+physical operators of Spark 4.3, which decide what lands in the state (StatefulAggregationStrategy,
+StreamingDeduplicateExec, StreamingSymmetricHashJoinExec, FlatMapGroupsInPandasWithStateExec,
+TransformWithStateInPySparkExec, StreamingGlobalLimitExec).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ..state.plan import PYTHON
+from .lineage import Lineage, aggregates, join_type, text
+from .tree import Node
+
+# Spark's name of an operator -> the kind of stage
+KINDS = {
+    "stateStoreSave": "aggregate",
+    "sessionWindowStateStoreSaveExec": "session-window",
+    "dedupe": "deduplicate",
+    "dedupeWithinWatermark": "deduplicate-within-watermark",
+    "symmetricHashJoin": "join",
+    "applyInPandasWithState": "apply-in-pandas-with-state",
+    "transformWithStateInPySparkExec": "transform-with-state",
+    "transformWithStateInPandasExec": "transform-with-state",
+    "globalLimit": "limit",
+}
+
+
+def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a stage of a known kind. `operator`: Spark's metadata of it."""
+    env = lineage.inputs(node)
+    kind = KINDS[operator["operatorInfo"]["operatorName"]]
+    if kind in ("aggregate", "session-window"):
+        return {"keys": lineage.texts(node, "groupingExpressions"), "aggregates": aggregates(node, env)}
+    if kind in ("deduplicate", "deduplicate-within-watermark"):
+        return {"keys": lineage.texts(node, "keys")}
+    if kind == "join":
+        return _join(lineage, node)
+    if kind == "limit":
+        return {"rows": text(node.expressions("limitExpr")[0], env)}
+    if kind == "apply-in-pandas-with-state":
+        return {
+            "keys": lineage.texts(node, "groupingAttributes"),
+            "timeout": _object(node, "timeout"),
+            **_function(lineage, node, 0),
+        }
+    # transformWithState: the first columns of its input are the keys; its state variables are the processor's own.
+    properties = json.loads(operator.get("operatorPropertiesJson") or "{}")
+    count = int(node.fields.get("groupingAttributesLen") or 0)
+    return {
+        "keys": [t for _, t in lineage.columns(node.children[0])[:count]],
+        "time mode": properties.get("timeMode", "?"),
+        "initial state": bool(node.fields.get("hasInitialState")),
+        "state variables": sorted(
+            f"{v['stateName']}: {v['stateVariableType']}" + (" with TTL" if v.get("ttlEnabled") else "")
+            for v in properties.get("stateVariables", [])
+        ),
+        **_function(lineage, node, count),
+    }
+
+
+def _function(lineage: Lineage, node: Node, keys: int) -> dict[str, Any]:
+    """A Python state function: its code, and what it reads by which name."""
+    [function] = node.expressions("functionExpr")
+    env = lineage.inputs(node)
+    # The projection below holds the grouping keys first, and then the columns the function is given.
+    named = {a.fields["exprId"]["id"]: a.fields["name"] for a in function.children if a.name == "AttributeReference"}
+    columns = lineage.columns(node.children[0])[keys:]
+    code = function.fields.get("code")
+    return {
+        "code": f"#{code}" if code else f"{PYTHON}{function.fields.get('name')}",
+        "input": [f"{named[k]} = {env.get(k, t)}" for k, t in columns if k in named],
+    }
+
+
+def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
+    """Join keys in the order of the condition's equalities, which is the order of the state's key columns
+    (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec); the order of the other conditions does not count."""
+    left, right = (dict(lineage.columns(child)) for child in node.children)
+    env = {**left, **right}
+    keys, rest = [], []
+    conditions = node.expressions("condition")
+    for part in _conjuncts(conditions[0]) if conditions else ():
+        sides = [_references(side) for side in part.children] if part.name in ("EqualTo", "EqualNullSafe") else []
+        if len(sides) == 2 and all(sides) and sides[0] <= left.keys() and sides[1] <= right.keys():
+            keys.append(f"{text(part.children[0], env)} {_equals(part)} {text(part.children[1], env)}")
+        elif len(sides) == 2 and all(sides) and sides[0] <= right.keys() and sides[1] <= left.keys():
+            keys.append(f"{text(part.children[1], env)} {_equals(part)} {text(part.children[0], env)}")
+        else:
+            rest.append(text(part, env))
+    return {
+        "join type": join_type(node),
+        "keys": keys,
+        "condition": sorted(rest),
+        "left columns": [t for _, t in lineage.columns(node.children[0])],
+        "right columns": [t for _, t in lineage.columns(node.children[1])],
+    }
+
+
+def _conjuncts(condition: Node) -> Iterator[Node]:
+    if condition.name == "And":
+        for child in condition.children:
+            yield from _conjuncts(child)
+    else:
+        yield condition
+
+
+def _references(expression: Node) -> set[int]:
+    return {n.fields["exprId"]["id"] for n in expression.walk() if n.name == "AttributeReference"}
+
+
+def _equals(node: Node) -> str:
+    return "=" if node.name == "EqualTo" else "<=>"
+
+
+def _object(node: Node, field: str) -> str:
+    """The simple name of a Scala object in a field."""
+    value = node.fields.get(field)
+    return str(value["object"]).strip("$").rsplit("$", 1)[-1].rsplit(".", 1)[-1] if isinstance(value, dict) else "?"

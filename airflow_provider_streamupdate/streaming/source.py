@@ -1,0 +1,101 @@
+"""`source(name, df)`: give a source a name its offsets can be found by after an update; and the plan of the sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from ..state.errors import ApplicationError
+from ..state.names import check_name
+from ..state.plan import REDACTED, SourcePlan
+from . import spark_internals
+from .tree import Node, alias, parse
+
+_PREFIX = "__source__"  # an alias leaves a SubqueryAlias in the analyzed plan and costs nothing at run time (measured)
+_SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|jaas|truststore|keystore", re.IGNORECASE)
+
+
+def source(name: str, df: DataFrame) -> DataFrame:
+    """Name the one streaming source `df` reads; returns `df` under an alias. Call it right after ``load()``.
+
+    Names are unique within a query. ApplicationError when `df` reads no streaming source, several, or one that is
+    named already.
+    """
+    check_name("source", name)
+    if not isinstance(df, DataFrame) or not df.isStreaming:
+        raise ApplicationError(f"source({name!r}): this is not a streaming DataFrame; build it from spark.readStream")
+    plan = parse(spark_internals.analyzed_plan(df))
+    leaves = streaming_leaves(plan)
+    if len(leaves) != 1:
+        raise ApplicationError(
+            f"source({name!r}): the DataFrame reads {len(leaves)} streaming sources; name each of them where it is read"
+        )
+    [details] = spark_internals.streaming_sources(df)
+    if given := next(iter(_given_names(plan).values()), details["name"]):
+        raise ApplicationError(f"source({name!r}): the source already has the name {given!r}")
+    return df.alias(_PREFIX + name)
+
+
+def plan_sources(query: str, df: DataFrame, analyzed: Node) -> tuple[tuple[SourcePlan, ...], tuple[str, ...]]:
+    """The sources, and for each streaming leaf (a line of the offset log) the name of its source.
+
+    Leaves with the same columns (by id) are one source: a DataFrame used twice (MicroBatchExecution's
+    toExecutionRelationMap is keyed by the whole relation). Two sources cannot share a name: ApplicationError.
+    """
+    plans: dict[str, SourcePlan] = {}
+    order = []
+    found = spark_internals.streaming_sources(df)
+    names = _given_names(analyzed)
+    for leaf, details in zip(streaming_leaves(analyzed), found, strict=True):
+        key = output_ids(leaf)
+        if key not in plans:
+            given = names.get(key) or details["name"]
+            plan = _plan(leaf, details, given, len(plans) + 1)
+            if any(plan.name == other.name for other in plans.values()):
+                raise ApplicationError(
+                    f"query {query}: two sources are named {plan.name!r}; give each its own name (a DataFrame that is "
+                    "joined with itself reads its source twice: read it twice, under two names)"
+                )
+            plans[key] = plan
+        order.append(plans[key].name)
+    return tuple(plans.values()), tuple(order)
+
+
+def streaming_leaves(plan: Node) -> list[Node]:
+    return [n for n in plan.walk() if not n.children and n.streaming]
+
+
+def output_ids(leaf: Node) -> str:
+    """What tells one relation of a plan from another: the expression ids of its columns."""
+    return json.dumps([a.fields["exprId"]["id"] for a in leaf.expressions("output")])
+
+
+def without_secrets(options: dict[str, str]) -> dict[str, str]:
+    """Options in lower case, as Spark compares them; values that may be secret are left out of plans."""
+    return {k.lower(): REDACTED if _SECRET.search(k) else v for k, v in sorted(options.items())}
+
+
+def _given_names(plan: Node) -> dict[str, str]:
+    """The names given with `source`, by the leaf's columns."""
+    return {
+        output_ids(leaf): name
+        for node in plan.walk()
+        if (name := alias(node, _PREFIX))
+        for leaf in streaming_leaves(node)
+    }
+
+
+def _plan(leaf: Node, details: dict[str, Any], given: str | None, number: int) -> SourcePlan:
+    options = without_secrets(details["options"])
+    return SourcePlan(
+        name=given or f"source-{number}",
+        named=given is not None,
+        native=details["name"] is not None,
+        format=details["format"],
+        location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
+        columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
+        options=options,
+    )

@@ -1,0 +1,81 @@
+#!/usr/bin/env python
+# ruff: noqa: E501 (prose and tables)
+"""Write docs/compatibility.md from the rules themselves (state/rules). A test compares the two.
+
+.venv/bin/python scripts/compatibility_docs.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, TABLE, Rule
+
+PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
+
+HEAD = """\
+<!-- Written by scripts/compatibility_docs.py from airflow_provider_streamupdate/state/rules: change those. -->
+# Compatibility
+
+Whether a new version can go on from saved state is decided by the rules below, one entry each. `streamupdate check`, the
+[StreamCompatibilityCheckOperator](operators/stream-compatibility-check.md) and every driver that restores a snapshot run
+the same table. A report names the rules that lead to each verdict.
+
+## How it is decided
+
+Things are matched by **name**: queries, stages (`stage`), sources (`source`). What is matched is compared by what it **is**:
+keys, aggregates, windows, conditions and columns are traced through projections, and through other stages, down to columns
+of sources. An alias is no change, and `select(b as key)` in place of `select(a as key)` is one. Of all rules that apply
+to a thing the worst verdict counts. What no rule knows to be harmless is refused.
+
+| verdict | meaning |
+|---|---|
+| carried | state, offsets or batch ids go on |
+| empty | new: starts without state, or at its configured offset |
+| migrated | the state is rewritten for the new plan |
+| carried with loss | goes on, but some results differ from what the new version alone would give: the report says which. Needs agreement |
+| ignored | gone from the new plan: its state or offsets are left behind. Needs agreement |
+| refused | cannot go on correctly, or is not known to |
+
+Agreement is given by name, as the report has it (`--agree windows/daily`, `--agree windows:watermark`): there is no flag that
+agrees to everything. After the rules Spark checks the restored state itself (`check` and every update do that; `check --plan`
+does not, because it has no state).
+
+## How to choose names
+
+- Name every stateful step with `stage("name", df)` and, as soon as a query has two sources, every source with
+  `source("name", df)`. Without names both are known by their position alone, and a changed plan is refused where positions
+  may have changed.
+- Name things after what they hold (`visits`, `orders`), not after how they are made (`agg1`, `last-5-minutes`): how they are
+  made may change, and the name should not.
+- A name is a promise: the same name means the same state. To begin a stage anew on purpose, give it another name and agree to
+  the loss of the old one.
+- To change a name, say so once, with the update that brings it: `--rename old=new` (`renames={"old": "new"}` in Airflow). It
+  works for stages and sources, and gives an unnamed one its name: `--rename aggregate-1=visits`, `--rename source-1=orders`.
+- `source()` needs no setting. Spark's own `.name()` (4.2+, with `spark.sql.streaming.queryEvolution.enableSourceEvolution`)
+  is understood as well; a query keeps to the one it began with.
+
+A sink needs no name: a query has one, and goes by its own.
+"""
+
+
+def page() -> str:
+    return "\n".join([HEAD, *(_section(title, rules) for title, rules in TABLE.items())])
+
+
+def _section(title: str, rules: tuple[Rule, ...]) -> str:  # type: ignore[type-arg]
+    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} |" for r in rules]
+    head = ["| rule | what changed | verdict | known from |", "|---|---|---|---|"]
+    return "\n".join([f"## {title}", "", *head, *rows, ""])
+
+
+def _verdict(rule: Rule) -> str:  # type: ignore[type-arg]
+    words = rule.verdict + (" (agreement)" if rule.verdict in NEEDS_AGREEMENT else "")
+    return words + (", or migrated" if rule.migratable else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,128 @@
+"""The digest of a Python function: equal for equal code, in another process, too; another one for any change in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from airflow_provider_streamupdate.streaming.code import code_digest
+
+HELPERS = """
+LIMIT = 3
+
+def double(x):
+    return 2 * x
+
+def unused(x):
+    return x
+"""
+
+APP = """
+import helpers
+from helpers import double
+import functools, re
+
+SEEN = {"b": 2, "a": 1}
+PATTERN = re.compile("a+")
+
+class Base:
+    step = 1
+    def add(self, x):
+        return x + self.step
+
+class Count(Base):
+    def __init__(self, start):
+        self.start = start
+    def __call__(self, key, rows):
+        "Counts."
+        def inner(r):
+            return double(r) + helpers.LIMIT
+        return self.add(self.start) + sum(inner(r) for r in rows) + SEEN["a"] + bool(PATTERN.match(key))
+
+made = Count(7)
+
+def count(key, rows):
+    return made(key, rows)
+"""
+
+PRINT = """
+from pyspark import cloudpickle
+from airflow_provider_streamupdate.streaming.code import code_digest
+print(code_digest(cloudpickle.dumps((count, None))))
+"""
+
+
+def digest(folder: Path, app: str = APP, helpers: str = HELPERS, hash_seed: str = "0") -> str:
+    """The digest of `count` in a process of its own, where the app is ``__main__`` and its helpers another file."""
+    folder.mkdir(exist_ok=True)
+    (folder / "helpers.py").write_text(textwrap.dedent(helpers))
+    (folder / "app.py").write_text(textwrap.dedent(app + PRINT))
+    path = os.pathsep.join([str(folder), os.getcwd()])
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, str(folder / "app.py")]
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+    assert said != "None"
+    return said
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> str:
+    return digest(tmp_path_factory.mktemp("code"))
+
+
+def test_equal_code_has_an_equal_digest_in_another_process_and_folder(first: str, tmp_path: Path) -> None:
+    assert digest(tmp_path / "elsewhere", hash_seed="12345") == first
+
+
+@pytest.mark.parametrize(
+    ("where", "old", "new"),
+    [
+        ("app", '"Counts."', '"Says something else."'),
+        ("app", "def count(key, rows):", "\n\n# moved down\ndef count(key, rows):"),
+        ("app", '{"b": 2, "a": 1}', '{"a": 1, "b": 2}'),
+        ("helpers", "return x\n", "return x + 1  # nobody uses it\n"),
+    ],
+)
+def test_what_computes_the_same_is_no_change(first: str, tmp_path: Path, where: str, old: str, new: str) -> None:
+    assert digest(tmp_path, **_changed(where, old, new)) == first
+
+
+@pytest.mark.parametrize(
+    ("where", "old", "new"),
+    [
+        ("app", "Count(7)", "Count(8)"),
+        ("app", "step = 1", "step = 2"),
+        ("app", "x + self.step", "x - self.step"),
+        ("app", '{"b": 2, "a": 1}', '{"b": 2, "a": 3}'),
+        ("app", 'compile("a+")', 'compile("b+")'),
+        ("app", "double(r) + helpers.LIMIT", "double(r) - helpers.LIMIT"),
+        ("helpers", "2 * x", "3 * x"),
+        ("helpers", "LIMIT = 3", "LIMIT = 4"),
+    ],
+)
+def test_what_may_compute_something_else_is_a_change(
+    first: str, tmp_path: Path, where: str, old: str, new: str
+) -> None:
+    assert digest(tmp_path, **_changed(where, old, new)) != first
+
+
+def _changed(where: str, old: str, new: str) -> dict[str, str]:
+    text = {"app": APP, "helpers": HELPERS}[where]
+    assert old in text
+    return {where: text.replace(old, new)}
+
+
+def test_what_cannot_be_loaded_has_no_digest() -> None:
+    assert code_digest(b"not a pickle") is None
+    lost = cloudpickle.dumps((_Lost(), None)).replace(b"_Lost", b"_Gone")
+    assert code_digest(lost) is None
+
+
+class _Lost:
+    pass

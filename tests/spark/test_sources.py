@@ -1,0 +1,120 @@
+"""Sources matched by name: their order changes, one is added, one is removed; by `source()` and by Spark's own name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from bench import HDFS, SCHEMA, Bench, row
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.streaming import source, stage
+
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path, HDFS)
+
+
+def ours(bench: Bench, name: str):
+    return source(name, bench.source(name=name)).select("k", "a")
+
+
+def sparks(bench: Bench, name: str):
+    reader = bench.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1").name(name)
+    return reader.json(str(bench.input(name))).select("k", "a")
+
+
+def totals(read: Callable, *names: str) -> Callable:
+    def build(bench: Bench):
+        first, *others = (read(bench, name) for name in names)
+        for other in others:
+            first = first.union(other)
+        return stage("totals", first.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+    return build
+
+
+def oracle(rows: list[dict]) -> dict[tuple, dict]:
+    n = Counter(r["k"] for r in rows)
+    return {(k,): {"k": k, "n": n[k], "s": sum(r["a"] for r in rows if r["k"] == k)} for k in n}
+
+
+@pytest.mark.parametrize("read", [ours, sparks], ids=["source", "name"])
+def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) -> None:
+    bench.spark.conf.set(EVOLUTION, str(read is sparks).lower())
+    rows = []
+
+    def feed(name: str, *more: dict) -> None:
+        bench.write(more, name)
+        rows.extend(more)
+
+    feed("a", row("x", 1), row("y", 2))
+    feed("a", row("x", 3))  # the two sources are at different offsets from here on
+    feed("b", row("x", 10))
+    first = bench.run(totals(read, "a", "b"))
+    assert bench.last("k") == oracle(rows)
+
+    # c is new and has data already; b and a change places
+    feed("c", row("x", 100), row("z", 200))
+    feed("b", row("y", 20))
+    feed("a", row("y", 4))
+    version2 = totals(read, "c", "b", "a")
+    report = bench.check(first, version2)
+    assert [(i.name, i.verdict) for i in report.items if i.thing == "source"] == [
+        ("q/c", "empty"), ("q/b", "carried"), ("q/a", "carried")
+    ]  # fmt: skip
+    second = bench.run(version2, snapshot=first)
+    assert bench.last("k") == oracle(rows)
+
+    # b is gone: what it gave so far stays in the state, what comes there is not read
+    version3 = totals(read, "a", "c")
+    assert [p for p in bench.check(second, version3).problems if "--agree q/b" in p]
+    feed("c", row("z", 300))
+    bench.write([row("x", 999)], "b")
+    third = bench.run(version3, snapshot=second, agree=("q/b",))
+    assert bench.last("k") == oracle(rows)
+    entry = Checkpoint(bench.registry.checkpoint("d3", "q")).offsets(bench.saved(third).queries["q"].batch)
+    assert entry.names == (() if read is ours else ("a", "c")) and len(entry.sources) == 2
+
+
+def test_a_source_gets_its_name_by_a_rename(bench: Bench) -> None:
+    def unnamed(bench: Bench):
+        return stage("totals", bench.source(name="a").groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+    rows = [row("x", 1)]
+    bench.write(rows, "a")
+    first = bench.run(unnamed)
+    named = totals(ours, "a")
+    assert not bench.check(first, named).compatible
+    rows.append(row("x", 2))
+    bench.write(rows[-1:], "a")
+    bench.run(named, snapshot=first, renames={"source-1": "a"})
+    assert bench.last("k") == oracle(rows)
+
+
+def test_a_name_is_given_once_and_to_one_source(bench: Bench) -> None:
+    a, b = bench.source(name="a"), bench.source(name="b")
+    with pytest.raises(ApplicationError, match="reads 2 streaming sources"):
+        source("both", a.union(b))
+    with pytest.raises(ApplicationError, match="already has the name 'one'"):
+        source("two", source("one", a))
+    with pytest.raises(ApplicationError, match="not a streaming DataFrame"):
+        source("none", bench.spark.range(1))
+    with pytest.raises(ApplicationError, match="two sources are named 'same'"):
+        bench.plan(lambda bench: source("same", a).union(source("same", b)), "append")
+
+
+def test_secrets_are_left_out_of_plans(bench: Bench) -> None:
+    def build(bench: Bench):
+        reader = bench.spark.readStream.schema(SCHEMA).option("Password", "hunter2").option("multiLine", "true")
+        return reader.json(str(bench.input("a")))
+
+    plan, _ = bench.plan(build, "append")
+    [found] = plan.queries[0].sources
+    assert found.options["password"] == "(redacted)" and found.options["multiline"] == "true"
