@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from .errors import InvalidInputError
+from .migration import migration_item
 from .plan import PYTHON, RESTORABLE_KINDS, UNKNOWN, AppPlan, QueryPlan, SourcePlan, StagePlan
 from .report import CARRIED, EMPTY, IGNORED, REFUSED, CompatibilityReport, ReportItem
 
@@ -67,7 +68,7 @@ def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         if before is None:
             yield _added(name, stage, new)
         else:
-            yield _stage(name, before, stage)
+            yield migration_item(name, before, stage, old.watermarks) or _stage(name, before, stage)
     for stage in old.stages:
         if new.stage(stage.name) is None:
             hint = "" if stage.named else " (it has no name: name it with stage() so that it can be matched)"

@@ -6,6 +6,7 @@ import attrs
 
 # The verdicts, from harmless to not possible.
 CARRIED = "carried"  # state continues
+MIGRATED = "migrated"  # state continues, its rows rewritten for the new plan
 EMPTY = "empty"  # new: starts without state
 IGNORED = "ignored"  # gone from the plan: its state is left behind; needs agreement
 REFUSED = "refused"  # cannot be continued correctly

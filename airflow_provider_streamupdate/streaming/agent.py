@@ -39,6 +39,7 @@ from ..state.export import export
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.serde import to_json
+from .migrator import MigrationFunctions
 from .planner import plan_app
 from .queries import RunningQueries
 from .restorer import SavedState, restore_app
@@ -101,11 +102,11 @@ class Agent:
             spark_version=spark.version,
         )
         writers = app.build(spark, self.spec.application.params)
-        plan = plan_app(spark, app.name, writers, app.require_names)
+        plan = plan_app(spark, app.name, writers, app.require_names, app.migrations)
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
-        self._restore(plan, writers)
+        self._restore(plan, writers, app.migrations)
         self._check_fence()
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
@@ -119,7 +120,7 @@ class Agent:
             with contextlib.suppress(Exception):
                 self._report(queries=queries.progress())
 
-    def _restore(self, plan: AppPlan, writers: dict[str, DataStreamWriter]) -> None:
+    def _restore(self, plan: AppPlan, writers: dict[str, DataStreamWriter], migrations: MigrationFunctions) -> None:
         if self.spec.from_snapshot is None:
             return
         self._report(state=RESTORING)
@@ -130,7 +131,7 @@ class Agent:
                 f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
                 report,
             )
-        restore_app(saved, plan, writers, self.app, self.spec.deployment)
+        restore_app(saved, plan, writers, self.app, self.spec.deployment, migrations)
 
     def _serve(self, queries: RunningQueries, plan: AppPlan) -> None:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""

@@ -39,7 +39,7 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
     try:
         spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
         writers = app.build(spark, parse_settings(options.set))
-        made = plan_app(spark, app.name, writers, app.require_names)
+        made = plan_app(spark, app.name, writers, app.require_names, app.migrations)
         result["plan"] = to_dict(made)
         if options.against:
             registry = Registry(options.root, json.loads(options.storage_options)).existing(app.name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -28,12 +29,19 @@ _KINDS = {
 
 
 def plan_app(
-    spark: SparkSession, app: str, writers: Mapping[str, DataStreamWriter], require_names: bool = False
+    spark: SparkSession,
+    app: str,
+    writers: Mapping[str, DataStreamWriter],
+    require_names: bool = False,
+    migrations: Iterable[tuple[str, str]] = (),
 ) -> AppPlan:
-    """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
-    a plan is not understood; Spark's own errors where it refuses the query."""
+    """The plan of all queries; `migrations` are the stages and states the app has functions for.
+
+    ApplicationError where a name is missing (`require_names`) or used twice, or where a plan is not understood; Spark's
+    own errors where it refuses the query.
+    """
     version = spark_internals.check_version(spark)
-    queries = tuple(_plan_query(name, writer) for name, writer in writers.items())
+    queries = tuple(_plan_query(name, writer, tuple(migrations)) for name, writer in writers.items())
     warnings = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
         "matched after the plan changes"
@@ -46,15 +54,24 @@ def plan_app(
     return AppPlan(app=app, spark_version=version, queries=queries, warnings=tuple(warnings))
 
 
-def _plan_query(name: str, writer: DataStreamWriter) -> QueryPlan:
+def _plan_query(name: str, writer: DataStreamWriter, migrations: tuple[tuple[str, str], ...]) -> QueryPlan:
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
     analyzed = parse(spark_internals.analyzed_plan(df))
     sources, order = _sources(df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        optimized = parse(dry_run(df, details["output_mode"], f"file://{scratch}", Path(scratch)))
+        planned = dry_run(df, details["output_mode"], f"file://{scratch}", Path(scratch))
+        optimized = parse(planned.optimized)
         leaf_names = dict(zip(map(_output_ids, _leaves(analyzed)), order, strict=True))
         stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
+    stages = tuple(
+        attrs.evolve(
+            stage,
+            buffers=planned.buffers.get(stage.operator_id, ()),
+            migrates=tuple(state for which, state in migrations if which in (stage.name, f"{name}/{stage.name}")),
+        )
+        for stage in stages
+    )
     return QueryPlan(
         name=name,
         output_mode=details["output_mode"],
@@ -68,8 +85,8 @@ def _plan_query(name: str, writer: DataStreamWriter) -> QueryPlan:
 
 def dry_run(
     df: DataFrame, output_mode: str, uri: str, local: Path, conf: dict[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Write Spark's metadata of a first batch under `uri` (= `local`) and return the optimized plan."""
+) -> spark_internals.DryRun:
+    """Write Spark's metadata of a first batch under `uri` (= `local`) and return what was planned."""
     (local / "offsets").mkdir(parents=True, exist_ok=True)
     placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
     placeholder.write_text("v1\n")
@@ -156,6 +173,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         operator=info["operatorName"],
         operator_id=info["operatorId"],
         definition=_definition(lineage, node, operator) if known else {},
+        windows=lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else (),
         schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
     )

@@ -39,6 +39,7 @@ class Bench:
         self.registry = Registry(str(folder / "root")).app("bench")
         self.emitted: dict[int, list[dict]] = {}
         self.deployments = 0
+        self.migrations: dict[tuple[str, str], Callable] = {}
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
 
@@ -67,7 +68,7 @@ class Bench:
     def plan(self, build: Callable, mode: str = "update"):
         app = self.app(build, mode)
         writers = app.build(self.spark, {})
-        return plan_app(self.spark, app.name, writers), writers
+        return plan_app(self.spark, app.name, writers, migrations=self.migrations), writers
 
     def run(self, build: Callable, mode: str = "update", snapshot: str | None = None, agree: tuple[str, ...] = ()):
         """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with."""
@@ -88,7 +89,7 @@ class Bench:
             saved = SavedState.find(self.registry, f"snapshot:{snapshot}")
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
-            restore_app(saved, plan, writers, self.registry, deployment)
+            restore_app(saved, plan, writers, self.registry, deployment, self.migrations)
         queries = RunningQueries(self.spark, writers, {"q": self.registry.checkpoint(deployment, "q")}, plan)
         queries.start()
         query = queries._queries["q"]
