@@ -24,3 +24,16 @@ def parse(text: str) -> datetime:
 def age(text: str) -> float:
     """Seconds since `text`."""
     return (datetime.now(UTC) - parse(text)).total_seconds()
+
+
+def duration(micros: int) -> str:
+    """A length of time in its largest whole unit, for example ``10 minutes``."""
+    for unit, size in (
+        ("days", 86_400_000_000),
+        ("hours", 3_600_000_000),
+        ("minutes", 60_000_000),
+        ("s", 1_000_000),
+    ):
+        if micros % size == 0:
+            return f"{micros // size} {unit}"
+    return f"{micros} us"

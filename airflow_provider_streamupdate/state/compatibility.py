@@ -7,13 +7,14 @@ columns. Equal texts mean equal meaning; a difference that no rule knows to be h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import attrs
 
 from .branches import without
 from .errors import InvalidInputError
+from .migration import Migration, plan_migration
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
 from .report import LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
@@ -32,23 +33,7 @@ from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES, LoneStage, StageChange
 
-# How a changed stage's state can be rewritten, in words (with what is lost by it); a text: why it cannot; None: no word
-# on it. `compare` asks when a rule that allows it (`migratable`) refuses, and no other rule does.
-Migrate = Callable[[StageChange], "Migrated | str | None"]
-
 _T = TypeVar("_T", SourcePlan, StagePlan)
-
-
-@attrs.frozen(kw_only=True)
-class Migrated:
-    """What a migration does with a stage's state, in words; losses need agreement."""
-
-    steps: tuple[str, ...]
-    losses: tuple[str, ...] = ()
-
-
-def no_migration(change: StageChange) -> None:
-    """Nothing is rewritten."""
 
 
 def compare(
@@ -57,7 +42,6 @@ def compare(
     source: str,
     agree: Iterable[str] = (),
     renames: dict[str, str] | None = None,
-    migrate: Migrate = no_migration,
 ) -> CompatibilityReport:
     """What becomes of every query, stage, source and sink of `old` under `new`.
 
@@ -68,7 +52,7 @@ def compare(
     if renames:
         old = rename(old, renames)
     agreed = set(agree)
-    items = [attrs.evolve(i, agreed=i.name in agreed) if i.needs_agreement else i for i in _items(old, new, migrate)]
+    items = [attrs.evolve(i, agreed=i.name in agreed) if i.needs_agreement else i for i in _items(old, new)]
     losses = {i.name for i in items if i.needs_agreement}
     if unknown := sorted(agreed - losses):
         raise InvalidInputError(
@@ -78,7 +62,7 @@ def compare(
     return CompatibilityReport(app=new.app, source=source, items=tuple(items))
 
 
-def _items(old: AppPlan, new: AppPlan, migrate: Migrate) -> Iterator[ReportItem]:
+def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
     findings = judge(APP_RULES, AppChange(old=old, new=new))
     if findings:
         yield _item("app", new.app, findings)
@@ -89,13 +73,13 @@ def _items(old: AppPlan, new: AppPlan, migrate: Migrate) -> Iterator[ReportItem]
         if before is None:
             yield _item("query", query.name, judge(NEW_QUERY_RULES, query))
         else:
-            yield from _query(before, query, migrate)
+            yield from _query(before, query)
     for query in old.queries:
         if new.query(query.name) is None:
             yield _item("query", query.name, judge(GONE_QUERY_RULES, query))
 
 
-def _query(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportItem]:
+def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     yield from _sources(old, new)
     yield _item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
     if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
@@ -105,7 +89,7 @@ def _query(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportI
             change = SettingChange(key=key, old=old.conf[key], new=new.conf[key])
             if findings := judge(SETTING_RULES, change):
                 yield _item("setting", f"{new.name}:{key}", findings)
-    yield from _stages(old, new, migrate)
+    yield from _stages(old, new)
 
 
 def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
@@ -122,7 +106,7 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         yield _item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
 
 
-def _stages(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[ReportItem]:
+def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     lost = _gone(old.stages, new.stages)
     old, new = _shared_branches(old, new), _shared_branches(new, old)
     for stage in new.stages:
@@ -132,7 +116,7 @@ def _stages(old: QueryPlan, new: QueryPlan, migrate: Migrate) -> Iterator[Report
             yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
-            yield _item("stage", name, _migrated(change, judge(STAGE_RULES, change), migrate))
+            yield _item("stage", name, _migrated(judge(STAGE_RULES, change), _migration(change)))
     for stage in lost:
         twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
         lone = LoneStage(stage=stage, twin=next(twins, None))
@@ -146,12 +130,28 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
     return attrs.evolve(query, stages=tuple(stages))
 
 
-def _migrated(change: StageChange, findings: list[Finding], migrate: Migrate) -> list[Finding]:
-    """A migration's chance: in place of the refusals, when each of them may be made good by one."""
-    refusals = [f for f in findings if f.verdict == REFUSED]
+def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
+    """The stages that `compare` finds migrated, by name: a restore rewrites the state of exactly these."""
+    old, new = _shared_branches(old, new), _shared_branches(new, old)
+    found = {}
+    for stage in new.stages:
+        if before := old.stage(stage.name):
+            made = _migration(StageChange(old=before, new=stage, before=old, after=new))
+            if isinstance(made, Migration):
+                found[stage.name] = made
+    return found
+
+
+def _migration(change: StageChange) -> Migration | str | None:
+    """A migration's chance: when the rules refuse, and each refusal may be made good by one."""
+    refusals = [f for f in judge(STAGE_RULES, change) if f.verdict == REFUSED]
     if not refusals or not all(f.migratable for f in refusals):
-        return findings
-    made = migrate(change)
+        return None
+    return plan_migration(change.old, change.new, change.before.watermarks)
+
+
+def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Finding]:
+    """What the rules found, with a migration in place of their refusals, or with the reason why there is none."""
     if made is None:
         return findings
     if isinstance(made, str):

@@ -36,6 +36,32 @@ class StateSchema:
 
 
 @attrs.frozen(kw_only=True)
+class AggregateBuffer:
+    """What one aggregate keeps in the state row: `columns` fields in a row, and the SQL of the values they start with
+    (none when they are not known). `function` is Spark's class, for example ``Sum``."""
+
+    function: str
+    columns: int
+    initial: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class WindowKey:
+    """A grouping key that is a time window: its place among the keys, the column it is made of, and its size, slide
+    and offset in microseconds (tumbling when size and slide are equal)."""
+
+    position: int
+    column: str
+    size: int
+    slide: int
+    start: int
+
+    @property
+    def tumbling(self) -> bool:
+        return self.size == self.slide
+
+
+@attrs.frozen(kw_only=True)
 class StagePlan:
     """A stateful operator.
 
@@ -47,6 +73,9 @@ class StagePlan:
     schemas: the column families of its stores
     stores: store names under a partition (``default``)
     below: a digest of what the rows below it pass (filters, joins, other stages), to tell unnamed stages apart
+    buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
+    windows: for an aggregation, its keys that are time windows
+    migrates: the states (`migration.describe`) the app has a migration function for
     """
 
     name: str
@@ -58,6 +87,9 @@ class StagePlan:
     schemas: tuple[StateSchema, ...] = ()
     stores: tuple[str, ...] = ("default",)
     below: str = ""
+    buffers: tuple[AggregateBuffer, ...] = ()
+    windows: tuple[WindowKey, ...] = ()
+    migrates: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

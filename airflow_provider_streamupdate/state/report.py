@@ -6,8 +6,8 @@ import attrs
 
 # The verdicts, from harmless to not possible.
 CARRIED = "carried"  # state continues
+MIGRATED = "migrated"  # state continues, its rows rewritten for the new plan
 EMPTY = "empty"  # new: starts without state
-MIGRATED = "migrated"  # state is rewritten for the new plan
 LOSS = "carried with loss"  # state continues, and some results are not what the new version alone would give; needs
 # agreement
 IGNORED = "ignored"  # gone from the plan: its state is left behind; needs agreement

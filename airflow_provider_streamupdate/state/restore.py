@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
+from .compatibility import migrations
 from .errors import CorruptError
+from .migration import Migration
 from .plan import QueryPlan, StagePlan
 from .snapshot import QuerySnapshot, SnapshotFile
 from .snapshots import COPIES_AT_ONCE
@@ -21,16 +23,27 @@ NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it sta
 
 
 @attrs.frozen(kw_only=True)
+class MigratedStage:
+    """A stage whose state is rewritten instead of moved."""
+
+    old: StagePlan
+    new: StagePlan
+    migration: Migration
+
+
+@attrs.frozen(kw_only=True)
 class RestorePlan:
     """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, which get a line for each
     of the new plan's sources, in its order. empty: new stages, which need a store without rows at
-    store version `version` in each of `partitions` partitions."""
+    store version `version` in each of `partitions` partitions. migrated: stages whose state is rewritten, so that
+    their files are not among the moves."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
     old_order: tuple[str, ...]
     new_order: tuple[str, ...]
     empty: tuple[StagePlan, ...]
+    migrated: tuple[MigratedStage, ...]
     version: int
     partitions: int
 
@@ -41,7 +54,13 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
     Spark's own description of an operator (``_metadata``, ``_stateSchema``) is not taken from the snapshot: the dry
     run of the new plan writes it, with the new operator ids and paths.
     """
-    target = {stage.operator_id: now.operator_id for stage in old.stages if (now := new.stage(stage.name))}
+    kept = [(stage, now) for stage in old.stages if (now := new.stage(stage.name))]
+    decided = migrations(old, new)
+    migrated = tuple(
+        MigratedStage(old=stage, new=now, migration=decided[now.name]) for stage, now in kept if now.name in decided
+    )
+    rewritten = {m.old.operator_id for m in migrated}
+    target = {s.operator_id: now.operator_id for s, now in kept if s.operator_id not in rewritten}
     partitions = int(snapshot.conf.get("spark.sql.shuffle.partitions", 0))
     added = tuple(stage for stage in new.stages if old.stage(stage.name) is None)
     if added and partitions <= 0:
@@ -55,6 +74,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
         old_order=old.source_order,
         new_order=new.source_order,
         empty=added,
+        migrated=migrated,
         version=snapshot.batch + 1,
         partitions=partitions,
     )

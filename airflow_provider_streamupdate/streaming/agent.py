@@ -40,6 +40,7 @@ from ..state.export import export
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.serde import to_json
+from .migrator import MigrationFunctions
 from .planner import plan_app
 from .queries import RunningQueries
 from .restorer import SavedState, recorded_settings, restore_app
@@ -104,12 +105,12 @@ class Agent:
         writers = app.build(spark, self.spec.application.params)
         saved = self._saved()
         recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
-        plan = plan_app(spark, app.name, writers, app.require_names, recorded)
+        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
         if saved is not None:
-            self._restore(saved, plan, writers)
+            self._restore(saved, plan, writers, app.migrations)
         self._check_fence()
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
@@ -128,7 +129,13 @@ class Agent:
             return None
         return SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
 
-    def _restore(self, saved: SavedState, plan: AppPlan, writers: dict[str, DataStreamWriter]) -> None:
+    def _restore(
+        self,
+        saved: SavedState,
+        plan: AppPlan,
+        writers: dict[str, DataStreamWriter],
+        migrations: MigrationFunctions,
+    ) -> None:
         self._report(state=RESTORING)
         report = saved.compare(plan, self.spec.agree)
         if not report.compatible:
@@ -136,7 +143,7 @@ class Agent:
                 f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
                 report,
             )
-        restore_app(saved, plan, writers, self.app, self.spec.deployment)
+        restore_app(saved, plan, writers, self.app, self.spec.deployment, migrations)
 
     def _serve(self, queries: RunningQueries, plan: AppPlan) -> None:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""

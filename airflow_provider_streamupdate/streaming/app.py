@@ -13,6 +13,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateError
 from ..state.names import check_name
 from . import spark_internals
+from .migrator import MigrationFunction
 
 QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
 
@@ -28,6 +29,7 @@ class StreamingApp:
         self.name = check_name("app", name)
         self.require_names = require_names
         self._queries: dict[str, QueryFunction] = {}
+        self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
     def query(self, name: str) -> Callable[[QueryFunction], QueryFunction]:
         """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint
@@ -38,6 +40,23 @@ class StreamingApp:
             if name in self._queries:
                 raise ApplicationError(f"app {self.name} has two queries named {name!r}; give one another name")
             self._queries[name] = function
+            return function
+
+        return register
+
+    def migrate(self, stage: str, from_: str) -> Callable[[MigrationFunction], MigrationFunction]:
+        """Register a migration function: ``(state) -> state``, DataFrames with the struct columns ``key`` and
+        ``value``, from the stage's old state to its new one.
+
+        stage: its name, or ``query/stage`` where two queries have one of that name
+        from_: the old state as the compatibility report names it, for example ``k string -> count bigint``; a state of
+            another form is not given to the function, so it may stay in the file for good
+        """
+
+        def register(function: MigrationFunction) -> MigrationFunction:
+            if (stage, from_) in self.migrations:
+                raise ApplicationError(f"app {self.name} migrates stage {stage!r} from {from_!r} twice; remove one")
+            self.migrations[stage, from_] = function
             return function
 
         return register

@@ -58,7 +58,7 @@ def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, Comp
     writers = app.build(spark, parse_settings(options.set))
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
-        return plan_app(spark, app.name, writers, app.require_names, recorded)
+        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
 
     if not options.against:
         return planned(), None

@@ -11,8 +11,11 @@ import hashlib
 import json
 from typing import Any
 
+import attrs
+
 from ..state.branches import union
-from ..state.plan import PYTHON, UNKNOWN
+from ..state.clock import duration
+from ..state.plan import PYTHON, UNKNOWN, WindowKey
 from .tree import Node, parse
 
 _NOISE = frozenset(
@@ -48,6 +51,16 @@ class Lineage:
     def inputs(self, node: Node) -> dict[int, str]:
         """The columns a node's expressions can refer to."""
         return {k: text for child in node.children for k, text in self.columns(child)}
+
+    def windows(self, node: Node, keys: list[str]) -> tuple[WindowKey, ...]:
+        """Those of a node's grouping keys (texts) that are time windows, as they were asked for below it."""
+        made = {}
+        for below in node.walk():
+            env = self.inputs(below)
+            for expression in below.expressions("projectList") + below.expressions("groupingExpressions"):
+                if window := window_key(expression, env):
+                    made[text(expression, env)] = window
+        return tuple(attrs.evolve(made[key], position=i) for i, key in enumerate(keys) if key in made)
 
     def texts(self, node: Node, field: str) -> list[str]:
         env = self.inputs(node)
@@ -161,30 +174,59 @@ def _is_tree(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
 
 
-def _window(expression: Node, env: dict[int, str]) -> str | None:
-    """``window(column, duration, slide, offset)`` for what Spark's TimeWindowing rule makes of F.window, and
-    ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
-    The digest of the whole expression stays in the text, so that no detail is lost."""
-    if expression.name != "CreateNamedStruct" or len(expression.children) != 4:
-        return None
-    if [c.fields.get("value") for c in expression.children[::2]] != ["start", "end"]:
+def window_key(expression: Node, env: dict[int, str]) -> WindowKey | None:
+    """What F.window was asked for, read from what Spark's TimeWindowing rule makes of it; None for any other
+    expression. `position` is left at 0."""
+    if expression.name == "Alias":
+        return window_key(expression.children[0], env)
+    if expression.name == "KnownNullable":
+        return window_key(expression.children[0], env)
+    if not _is_window(expression):
         return None
     inner = list(expression.walk())
     columns = {text(n.children[0], env) for n in inner if n.name == "PreciseTimestampConversion" and _to_long(n)}
+    remainders = [n for n in inner if n.name == "Remainder"]
+    slides = {n.children[1].fields.get("value") for n in remainders}
+    starts = {_offset(n.children[0]) for n in remainders}
+    ends = [n for n in expression.children[3].walk() if n.name == "Add" and n.children[1].name == "Literal"]
+    if len(columns) != 1 or len(slides) != 1 or len(starts) != 1 or not ends:
+        return None
+    size, slide = int(ends[0].children[1].fields["value"]), int(slides.pop() or 0)
+    return WindowKey(position=0, column=columns.pop(), size=size, slide=slide, start=starts.pop())
+
+
+def _is_window(expression: Node) -> bool:
+    return (
+        expression.name == "CreateNamedStruct"
+        and len(expression.children) == 4
+        and [c.fields.get("value") for c in expression.children[::2]] == ["start", "end"]
+    )
+
+
+def _offset(dividend: Node) -> int:
+    """TimeWindowing takes ``(time - startTime) % slide``."""
+    if dividend.name == "Subtract" and dividend.children[1].name == "Literal":
+        return int(dividend.children[1].fields["value"])
+    return 0
+
+
+def _window(expression: Node, env: dict[int, str]) -> str | None:
+    """``window(column, size, slide, #digest)`` for what Spark's TimeWindowing rule makes of F.window, and
+    ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
+    The digest of the whole expression stays in the text, so that no detail is lost."""
+    if not _is_window(expression):
+        return None
     gaps = [n for n in expression.children[3].walk() if n.name == "TimestampAddInterval"]
     if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
         gap = text(gaps[0].children[1], env)
         column = text(gaps[0].children[0], env)
         return f"session_window({column}, gap {gap}, #{_digest([text(c, env) for c in expression.children])})"
-    slides = {n.children[1].fields.get("value") for n in inner if n.name == "Remainder"}
-    ends = [n for n in expression.children[3].walk() if n.name == "Add" and n.children[1].name == "Literal"]
-    if len(columns) != 1 or len(slides) != 1 or not ends:
+    window = window_key(expression, env)
+    if window is None:
         return None
-    rest = [text(c, env) for child in expression.children for c in child.children]
-    shape = _digest(rest)
-    duration, slide = int(ends[0].children[1].fields["value"]), int(slides.pop() or 0)
-    sliding = f", every {_duration(slide)}" if slide != duration else ""
-    return f"window({columns.pop()}, {_duration(duration)}{sliding}, #{shape})"
+    shape = _digest([text(c, env) for child in expression.children for c in child.children])
+    sliding = "" if window.tumbling else f", every {duration(window.slide)}"
+    return f"window({window.column}, {duration(window.size)}{sliding}, #{shape})"
 
 
 def _unconverted(node: Node) -> Node:
@@ -195,18 +237,6 @@ def _unconverted(node: Node) -> Node:
 
 def _to_long(node: Node) -> bool:
     return node.fields.get("toType") == "long"
-
-
-def _duration(micros: int) -> str:
-    for unit, size in (
-        ("days", 86_400_000_000),
-        ("hours", 3_600_000_000),
-        ("minutes", 60_000_000),
-        ("s", 1_000_000),
-    ):
-        if micros % size == 0:
-            return f"{micros // size} {unit}"
-    return f"{micros} us"
 
 
 def _output(expression: Node, env: dict[int, str]) -> Column:

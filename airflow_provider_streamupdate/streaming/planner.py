@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +32,20 @@ def plan_app(
     writers: Mapping[str, DataStreamWriter],
     require_names: bool = False,
     recorded: Mapping[str, Mapping[str, str]] | None = None,
+    migrations: Iterable[tuple[str, str]] = (),
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
     a plan is not understood; Spark's own errors where it refuses the query.
 
     recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
+    migrations: the stages and states the app has functions for
     """
     version = spark_internals.check_version(spark)
     settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
     queries = tuple(
-        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {}))) for name, writer in writers.items()
+        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), tuple(migrations))
+        for name, writer in writers.items()
     )
     warnings = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
@@ -56,16 +59,31 @@ def plan_app(
     return AppPlan(app=app, spark_version=version, queries=queries, warnings=tuple(warnings))
 
 
-def _plan_query(name: str, writer: DataStreamWriter, settings: dict[str, str], recorded: dict[str, str]) -> QueryPlan:
+def _plan_query(
+    name: str,
+    writer: DataStreamWriter,
+    settings: dict[str, str],
+    recorded: dict[str, str],
+    migrations: tuple[tuple[str, str], ...],
+) -> QueryPlan:
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
     mode = details["output_mode"]
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
     sources, order = plan_sources(name, df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        optimized = parse_plan(dry_run(df, mode, f"file://{scratch}", Path(scratch), recorded), mode)
+        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), recorded)
+        optimized = parse_plan(planned.optimized, mode)
         leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
         stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
+    stages = tuple(
+        attrs.evolve(
+            stage,
+            buffers=planned.buffers.get(stage.operator_id, ()),
+            migrates=tuple(state for which, state in migrations if which in (stage.name, f"{name}/{stage.name}")),
+        )
+        for stage in stages
+    )
     return QueryPlan(
         name=name,
         output_mode=mode,
@@ -80,8 +98,8 @@ def _plan_query(name: str, writer: DataStreamWriter, settings: dict[str, str], r
 
 def dry_run(
     df: DataFrame, output_mode: str, uri: str, local: Path, conf: dict[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Write Spark's metadata of a first batch under `uri` (= `local`) and return the optimized plan."""
+) -> spark_internals.DryRun:
+    """Write Spark's metadata of a first batch under `uri` (= `local`) and return what was planned."""
     (local / "offsets").mkdir(parents=True, exist_ok=True)
     placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
     placeholder.write_text("v1\n")
@@ -130,6 +148,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         operator=info["operatorName"],
         operator_id=info["operatorId"],
         definition=define(lineage, node, operator) if known else {},
+        windows=lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else (),
         schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),

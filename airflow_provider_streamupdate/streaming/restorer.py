@@ -20,12 +20,13 @@ from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import bring_files, plan_restore
+from ..state.restore import RestorePlan, bring_files, plan_restore
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.storage import Folder
 from . import spark_internals
+from .migrator import MigrationFunctions, find_function, migrate_stage
 from .planner import dry_run
 
 
@@ -103,8 +104,11 @@ def restore_app(
     writers: Mapping[str, DataStreamWriter],
     app: AppRegistry,
     deployment: str,
+    migrations: MigrationFunctions | None = None,
 ) -> None:
-    """Build the deployment's checkpoints. Each is marked when it is whole; one without the mark is built anew, so that
+    """Build the deployment's checkpoints; `migrations` are the app's own functions.
+
+    Each is marked when it is whole; one without the mark is built anew, so that
     a driver that died here can be started again. The caller has compared the plans."""
     for query in new.queries:
         mark = f"deployments/{deployment}/restored/{query.name}.json"
@@ -112,7 +116,16 @@ def restore_app(
             continue
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
-        _restore(saved, query, writers[query.name], checkpoint)
+        plan = _restore(saved, query, writers[query.name], checkpoint)
+        for stage in plan.migrated:
+            migrate_stage(
+                spark_internals.writer_frame(writers[query.name]).sparkSession,
+                stage,
+                saved.queries[query.name],
+                saved.folders[query.name],
+                checkpoint,
+                find_function(migrations or {}, query.name, stage),
+            )
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
 
 
@@ -124,7 +137,7 @@ def check_restorable(
     scratch: Path,
 ) -> CompatibilityReport:
     """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
-    the report with Spark's refusals added."""
+    the report with Spark's refusals added. Spark reads no state for that, so none is migrated."""
     refusals = []
     for query in new.queries:
         if not saved.holds(query.name):
@@ -150,7 +163,8 @@ def check_restorable(
     return attrs.evolve(report, items=(*report.items, *refusals))
 
 
-def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> None:
+def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> RestorePlan:
+    """Everything but the state of migrated stages; what was done and is left to do."""
     snapshot = saved.queries[query.name]
     old = saved.plan.query(query.name)
     if old is None:
@@ -162,6 +176,7 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     bring_files(plan, saved.folders[query.name], checkpoint)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, snapshot.conf)
+    return plan
 
 
 def _write_metadata(writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str]) -> None:

@@ -9,15 +9,25 @@ import json
 import time
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import EnvironmentProblem
+from ..state.plan import AggregateBuffer
 from .code import code_digest
 
 SUPPORTED = ("4.3",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
+
+
+@attrs.frozen(kw_only=True)
+class DryRun:
+    """What Spark planned: the optimized logical plan as JSON, and the aggregates' buffers by operator id."""
+
+    optimized: list[dict[str, Any]]
+    buffers: dict[int, tuple[AggregateBuffer, ...]]
 
 
 def check_version(spark: SparkSession) -> str:
@@ -117,8 +127,8 @@ def dry_run(
     batch: int,
     conf: dict[str, str] | None = None,
     write: bool = False,
-) -> list[dict[str, Any]]:
-    """Plan one micro-batch as Spark would, without running it; the optimized logical plan as JSON.
+) -> DryRun:
+    """Plan one micro-batch as Spark would, without running it.
 
     An IncrementalExecution assigns operator ids, and checks state schemas and operators against what lies under
     `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
@@ -158,7 +168,41 @@ def dry_run(
     execution.executedPlan()
     if write:
         execution.writeRecordedStateMetadata()
-    return _plan_json(spark, execution.optimizedPlan())
+    return DryRun(
+        optimized=_plan_json(spark, execution.optimizedPlan()), buffers=_aggregate_buffers(execution.executedPlan())
+    )
+
+
+def _aggregate_buffers(plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
+    """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
+    (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
+    aggregates' aggBufferAttributes, one after the other)."""
+    found = {}
+    for node in _pre_order(plan):
+        if node.getClass().getSimpleName() == "StateStoreSaveExec":
+            # The nearest below: with code generation there are nodes in between.
+            below = next(n for n in _pre_order(node.child()) if "Aggregate" in n.getClass().getSimpleName())
+            expressions = below.aggregateExpressions()
+            made = [expressions.apply(i).aggregateFunction() for i in range(expressions.size())]
+            found[int(node.stateInfo().get().operatorId())] = tuple(_aggregate_buffer(f) for f in made)
+    return found
+
+
+def _aggregate_buffer(function: Any) -> AggregateBuffer:
+    """DeclarativeAggregate has initial values as expressions; TypedImperativeAggregate keeps one serialized object.
+    Other ImperativeAggregates (a HyperLogLog, for example) fill their buffer in code: not known."""
+    methods = {m.getName() for m in function.getClass().getMethods()}
+    initial: tuple[str, ...] = ()
+    if "initialValues" in methods:
+        values = function.initialValues()
+        initial = tuple(str(values.apply(i).sql()) for i in range(values.size()))
+    elif {"createAggregationBuffer", "serialize"} <= methods:
+        initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
+    return AggregateBuffer(
+        function=str(function.getClass().getSimpleName()),
+        columns=int(function.aggBufferAttributes().size()),
+        initial=initial,
+    )
 
 
 def write_empty_store(
@@ -175,13 +219,7 @@ def write_empty_store(
     """
     jvm = spark._jvm
     state = f"{_STREAMING}.state"
-    session = spark._jsparkSession.cloneSession()
-    for key, value in {
-        **conf,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
-    }.items():
-        if key.startswith("spark.sql.streaming.stateStore."):
-            session.conf().set(key, value)
+    session = _store_session(spark, conf)
     hadoop = session.sessionState().newHadoopConf()
     run_id = jvm.java.util.UUID.randomUUID()
     hadoop.set("sql.streaming.runId", run_id.toString())
@@ -280,9 +318,11 @@ def _execution(query: StreamingQuery) -> Any:
 
 def _module(spark: SparkSession, name: str) -> Any:
     """A Scala object (its MODULE$)."""
-    jvm = spark._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+    return _class(spark._jvm, f"{name}$").getField("MODULE$").get(None)
+
+
+def _class(jvm: Any, name: str) -> Any:
+    return jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())
 
 
 def _scala_map(value: Any) -> dict[str, str]:
@@ -291,3 +331,54 @@ def _scala_map(value: Any) -> dict[str, str]:
         pair = iterator.next()
         result[str(pair._1())] = str(pair._2())
     return result
+
+
+def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, str]) -> None:
+    """Commit rows as the state of an aggregation without a past: version 1 of operator 0 under `folder`/state (a URI).
+
+    rows: the first `keys` columns are the grouping keys, the others the aggregates' buffers; one partition for each of
+        the store's, in their order
+    conf: configuration as an offset log records it; it decides which store is written, and how
+
+    Spark's own operator does it on the executors, one task a partition: StateStoreSaveExec in update mode puts each row
+    it is given (keys and values projected as in a running query, so their bytes are the ones it will look for) and
+    commits. Spark 4.3's StateRewriter would write RocksDB only: it needs a store that can be opened empty at a later
+    version, which HDFSBackedStateStoreProvider refuses (measured).
+    """
+    spark = rows.sparkSession
+    jvm = spark._jvm
+    run_id = jvm.java.util.UUID.randomUUID()
+    session = _store_session(spark, {**conf, "sql.streaming.runId": run_id.toString()})
+    stateful = f"{_STREAMING}.operators.stateful"
+    none = jvm.scala.Option.apply(None)
+    child = rows._jdf.queryExecution().executedPlan()
+    info = getattr(jvm, f"{stateful}.StatefulOperatorStateInfo")(
+        f"{folder}/state", run_id, 0, 0, child.execute().getNumPartitions(), none, none
+    )
+    active = jvm.org.apache.spark.sql.classic.SparkSession
+    active.setActiveSession(session)  # a physical operator takes the session that is active when it is made
+    try:
+        save = getattr(jvm, f"{stateful}.StateStoreSaveExec")(
+            child.output().take(keys),
+            jvm.scala.Option.apply(info),
+            jvm.scala.Option.apply(jvm.org.apache.spark.sql.streaming.OutputMode.Update()),
+            none,
+            none,
+            2,
+            child,
+        )
+        save.execute().count()
+    finally:
+        active.setActiveSession(spark._jsparkSession)
+        session.streams().stateStoreCoordinator().deactivateInstances(run_id)  # executors may let go of the stores
+
+
+def _store_session(spark: SparkSession, conf: dict[str, str]) -> Any:
+    """A session of its own with the state store's part of a recorded configuration. Changelog checkpointing is off,
+    because a changelog alone cannot stand for another version."""
+    session = spark._jsparkSession.cloneSession()
+    changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+    for key, value in {**conf, changelog: "false"}.items():
+        if key.startswith(("spark.sql.streaming.stateStore.", "sql.streaming.")):
+            session.conf().set(key, value)
+    return session

@@ -47,6 +47,7 @@ class Bench:
         self.emitted: dict[int, list[dict]] = {}
         self.deployments = 0
         self.at_rest = False
+        self.migrations: dict[tuple[str, str], Callable] = {}
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
 
@@ -96,7 +97,7 @@ class Bench:
         app = self.app(build, mode)
         writers = app.build(self.spark, {})
         recorded = self.saved(snapshot).recorded() if snapshot else None
-        return plan_app(self.spark, app.name, writers, recorded=recorded), writers
+        return plan_app(self.spark, app.name, writers, recorded=recorded, migrations=self.migrations), writers
 
     def saved(self, snapshot: str) -> SavedState:
         return SavedState.find(self.registry, f"snapshot:{snapshot}")
@@ -127,7 +128,7 @@ class Bench:
             saved = self.saved(snapshot).under(renames)
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
-            restore_app(saved, plan, writers, self.registry, deployment)
+            restore_app(saved, plan, writers, self.registry, deployment, self.migrations)
         queries = self._read_all(writers, self.registry.checkpoint(deployment, "q"), plan)
         name = f"s{self.deployments}"
         export(self.registry, deployment, name, plan, True, queries.progress())

@@ -7,8 +7,10 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.state.compatibility import Migrated, compare
+from airflow_provider_streamupdate.state import compatibility
+from airflow_provider_streamupdate.state.compatibility import compare, migrations
 from airflow_provider_streamupdate.state.errors import InvalidInputError
+from airflow_provider_streamupdate.state.migration import Migration
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StateSchema
 from airflow_provider_streamupdate.state.report import (
     CARRIED,
@@ -520,27 +522,38 @@ def test_a_rename_of_nothing_and_one_onto_another_are_mistakes() -> None:
         compare(plan, plan, "s1", renames={"a": "b"})
 
 
-# The seam for migrations
+# Where migrations come in
 
 
-def test_a_migration_takes_the_place_of_a_refusal_and_its_losses_need_agreement() -> None:
+@pytest.fixture
+def migration(monkeypatch: pytest.MonkeyPatch):
+    """Sets what the rules of migration find."""
+    return lambda found: monkeypatch.setattr(compatibility, "plan_migration", lambda old, new, watermarks: found)
+
+
+def test_a_migration_takes_the_place_of_a_refusal_and_its_losses_need_agreement(migration) -> None:
     old, new = (query_plan(stage_plan(definition={**AGGREGATE, "aggregates": a})) for a in (["sum(s.d)"], ["max(s.d)"]))
     plans = app_plan(old), app_plan(new)
-    made = compare(*plans, "s1", migrate=lambda change: Migrated(steps=("max begins empty",)))
+    migration(Migration(steps=("max begins empty",)))
+    made = compare(*plans, "s1")
     assert made.compatible and verdicts(made) == {"windows/daily": MIGRATED}
-    losing = Migrated(steps=("max begins empty",), losses=("the maximum before the update is not known",))
-    found = compare(*plans, "s1", migrate=lambda change: losing)
+    assert list(migrations(old, new)) == ["daily"]
+    migration(Migration(steps=("max begins empty",), losses=("the maximum before the update is not known",)))
+    found = compare(*plans, "s1")
     assert not found.compatible and verdicts(found) == {"windows/daily": LOSS}
     assert "maximum before the update" in found.problems[0]
-    refused = compare(*plans, "s1", migrate=lambda change: "max cannot be had from a sum")
-    assert "no migration: max cannot be had from a sum" in refusal(refused)
+    migration("max cannot be had from a sum")
+    assert "no migration: max cannot be had from a sum" in refusal(compare(*plans, "s1"))
+    assert migrations(old, new) == {}
 
 
-def test_a_migration_is_not_asked_where_another_refusal_stands() -> None:
+def test_a_migration_is_not_asked_where_another_refusal_stands_or_none(migration) -> None:
+    migration(Migration(steps=("anything",)))
     unknown = {**AGGREGATE, "aggregates": ["max(?x)"]}
     old, new = (query_plan(stage_plan(definition=d)) for d in (AGGREGATE, unknown))
-    found = compare(app_plan(old), app_plan(new), "s1", migrate=lambda change: Migrated(steps=("anything",)))
-    assert verdicts(found) == {"windows/daily": REFUSED}
+    assert verdicts(compare(app_plan(old), app_plan(new), "s1")) == {"windows/daily": REFUSED}
+    assert verdicts(compare(app_plan(old), app_plan(old), "s1")) == {"windows/daily": CARRIED}
+    assert migrations(old, new) == migrations(old, old) == {}
 
 
 def test_another_app_is_refused() -> None:

@@ -1,0 +1,231 @@
+"""The rules of migration: how the state rows of a changed aggregation are rewritten for the new plan, or why they
+cannot be. Pure functions of two stage plans; `streaming.migrator` carries out what is decided here.
+
+What an aggregation keeps (StreamingAggregationStateManagerImplV2 of Spark 4.3): the key row holds the grouping keys,
+the value row the buffers of its aggregates one after the other, each some columns wide (AggregateFunction's
+aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same when their texts are (lineage.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from .clock import duration
+from .plan import StagePlan, WindowKey
+from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
+
+# Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
+# Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
+MERGEABLE = ("Count", "Sum", "Average", "Min", "Max")
+
+
+@attrs.frozen(kw_only=True)
+class NewKey:
+    """A new key column: the old column it is made of, and for a wider window that window."""
+
+    source: int
+    window: WindowKey | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Migration:
+    """What is done with every row of a stage's state.
+
+    keys: the new key's columns
+    aggregates: for each new aggregate its place among the old ones; None when it starts with its initial values
+    merge: rows can come to have equal keys: they are put together
+    moves: keys change, so that a row may belong to another partition of the state
+    by_function: the app's own function does it all; the fields above say nothing
+    steps: what is done, in words; losses: what the new version will not know, in words
+    """
+
+    steps: tuple[str, ...]
+    losses: tuple[str, ...] = ()
+    keys: tuple[NewKey, ...] = ()
+    aggregates: tuple[int | None, ...] = ()
+    merge: bool = False
+    moves: bool = False
+    by_function: bool = False
+
+
+def describe(stage: StagePlan) -> str:
+    """A stage's state as `@app.migrate` names it: ``k string -> count bigint``."""
+    schema = stage.schemas[0]
+    return f"{row_ddl(schema.key)} -> {row_ddl(schema.value)}"
+
+
+def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = ()) -> Migration | str | None:
+    """How the state of `old` becomes that of `new`; the reason (a text) why it cannot; None when there is nothing to
+    migrate or this is not for these rules to say.
+
+    watermarks: of the old query (QueryPlan.watermarks): closed groups have left the state.
+    """
+    if not _single_store(old) or not _single_store(new) or _same_state(old, new):
+        return None
+    if old.operator != "stateStoreSave" or new.operator != old.operator:
+        return None
+    if _layout_known(new) and describe(old) in new.migrates:
+        return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
+    rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
+    if rest_old != rest_new or not _layout_known(old) or not _layout_known(new):
+        return None
+    return _aggregation(old, new, tuple(watermarks))
+
+
+def first_column(stage: StagePlan, aggregate: int) -> int:
+    """Where an aggregate's buffer begins in the value row."""
+    return sum(b.columns for b in stage.buffers[:aggregate])
+
+
+_PARTS = ("keys", "aggregates")
+
+
+def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) -> Migration | str | None:
+    keys = _keys(old, new)
+    if keys is None or isinstance(keys, str):
+        return keys
+    before, after = old.definition["aggregates"], new.definition["aggregates"]
+    places = tuple(before.index(text) if text in before else None for text in after)
+    gone = [text for text in before if text not in after]
+    added = [text for text, place in zip(after, places, strict=True) if place is None]
+    if gone and added:
+        return (
+            f"aggregates changed: {', '.join(gone)} gone and {', '.join(added)} new, which looks like another one in "
+            "the same place; add and drop aggregates in two updates, or write a migration function for "
+            f"{describe(old)!r}"
+        )
+    if (types := _types(old, new, keys, places)) is None:
+        return None
+    dropped = [i for i in range(len(old.definition["keys"])) if i not in {k.source for k in keys}]
+    wider = [k.window for k in keys if k.window]
+    merge = bool(dropped or wider)
+    if merge and (reason := _not_mergeable(old, places) or _closed_key(old, dropped, watermarks)):
+        return reason
+    if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
+        return f"aggregates changed: it is not known what {unknown[0]} starts with, so it cannot be added"
+    steps = [
+        *(f"adds {text}, which knows only rows from now on" for text in added),
+        *(f"drops {text}" for text in gone),
+        *(["puts the aggregates in their new order"] if _reordered(places) else []),
+        *types,
+        *(f"drops key {old.definition['keys'][i]} and merges its groups" for i in dropped),
+        *(f"merges windows of {w.column} to {duration(w.size)}" for w in wider),
+    ]
+    losses = [f"{text} is forgotten" for text in gone]
+    if wider and watermarks:
+        losses.append(
+            "of a window that is open at the update, the parts behind the watermark are closed and not in the state: "
+            "its results lack their rows"
+        )
+    key_types = [same(a["type"], b["type"]) for a, b in _key_types(old, new, keys)]
+    return Migration(
+        keys=tuple(keys),
+        aggregates=places,
+        merge=merge,
+        moves=merge or not all(key_types),
+        steps=tuple(steps),
+        losses=tuple(losses),
+    )
+
+
+def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
+    """Where each new key comes from; None when one is new or they changed places (then their meaning changed)."""
+    texts = old.definition["keys"]
+    found: list[NewKey] = []
+    for position, text in enumerate(new.definition["keys"]):
+        if text in texts:
+            found.append(NewKey(source=texts.index(text)))
+            continue
+        wanted = next((w for w in new.windows if w.position == position), None)
+        was = next((w for w in old.windows if wanted and w.column == wanted.column), None)
+        if wanted is None or was is None:
+            return None
+        if not (was.tumbling and wanted.tumbling):
+            return "keys changed: only tumbling windows can be merged to larger ones, not sliding ones"
+        if wanted.size % was.size or (wanted.start - was.start) % was.size:
+            return (
+                f"keys changed: windows of {duration(was.size)} cannot be merged to windows of {duration(wanted.size)}"
+                + (" with another offset" if wanted.size % was.size == 0 else ", which is no multiple")
+                + "; give the changed stage another name to start it empty"
+            )
+        found.append(NewKey(source=was.position, window=wanted))
+    sources = [k.source for k in found]
+    return found if sources == sorted(set(sources)) else None
+
+
+def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: tuple[int | None, ...]) -> list[str] | None:
+    """What is widened, in words; None when a type changes to one that cannot take its values."""
+    steps = []
+    for was, now in _key_types(old, new, keys):
+        if same(was["type"], now["type"]):
+            continue
+        if not widens_number(was["type"], now["type"]):
+            return None
+        steps.append(f"widens key {now['name']} from {ddl(was['type'])} to {ddl(now['type'])}")
+    for number, (place, buffer) in enumerate(zip(places, new.buffers, strict=True)):
+        if place is None:
+            continue
+        if old.buffers[place].columns != buffer.columns:
+            return None
+        for offset in range(buffer.columns):
+            was = fields(old.schemas[0].value)[first_column(old, place) + offset]["type"]
+            now = fields(new.schemas[0].value)[first_column(new, number) + offset]["type"]
+            if same(was, now):
+                continue
+            if not widens(was, now):
+                return None
+            steps.append(f"widens {new.definition['aggregates'][number]} from {ddl(was)} to {ddl(now)}")
+    return steps
+
+
+def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple[dict, dict]]:
+    return [(fields(old.schemas[0].key)[k.source], n) for k, n in zip(keys, fields(new.schemas[0].key), strict=True)]
+
+
+def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None:
+    for place in places:
+        if place is not None and old.buffers[place].function not in MERGEABLE:
+            return (
+                f"keys changed: groups would have to be merged, and {old.definition['aggregates'][place]} of two "
+                f"together cannot be had from what is kept (only of {', '.join(MERGEABLE)})"
+            )
+    return None
+
+
+def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
+    """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged."""
+    columns = [w.split(" delayed by ")[0] for w in watermarks]
+    for i in dropped:
+        key = old.definition["keys"][i]
+        if any(column in key for column in columns):
+            return f"keys changed: {key} cannot be dropped, because its groups behind the watermark have left the state"
+    return None
+
+
+def _reordered(places: tuple[int | None, ...]) -> bool:
+    kept = [p for p in places if p is not None]
+    return kept != sorted(kept)
+
+
+def _single_store(stage: StagePlan) -> bool:
+    """One column family with a plain key row."""
+    return len(stage.schemas) == 1 and stage.schemas[0].name == "default" and "fields" in stage.schemas[0].key
+
+
+def _layout_known(stage: StagePlan) -> bool:
+    """Whether each column of the state row is accounted for (it is not in Spark's state format 1, whose value holds the
+    keys as well, nor in plans made before buffers were recorded)."""
+    schema = stage.schemas[0]
+    aggregates, keys = stage.definition.get("aggregates", []), stage.definition.get("keys", [])
+    return (
+        len(stage.buffers) == len(aggregates)
+        and sum(b.columns for b in stage.buffers) == len(fields(schema.value))
+        and len(keys) == len(fields(schema.key))
+    )
+
+
+def _same_state(old: StagePlan, new: StagePlan) -> bool:
+    before, after = old.schemas[0], new.schemas[0]
+    return old.definition == new.definition and same(before.key, after.key) and same(before.value, after.value)

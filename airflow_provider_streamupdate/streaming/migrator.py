@@ -1,0 +1,244 @@
+"""The migrator: rewrites a stage's state rows for a new plan, on the executors.
+
+The old rows are read by Spark's own state reader (format ``statestore``), which gives key and value as structs; they
+are rewritten by DataFrame operations, and written by Spark's own aggregation operator, so that new keys are the very
+bytes the running query will look for. No row passes through Python, unless an app's own function wants it. What is done
+was decided by `state.migration`; an app's own migration function is called in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from ..state.errors import ApplicationError, CorruptError
+from ..state.migration import Migration, describe, first_column
+from ..state.plan import StagePlan
+from ..state.restore import MigratedStage
+from ..state.snapshot import QuerySnapshot
+from ..state.spark_types import fields, row_ddl, same
+from ..state.storage import Folder
+from . import spark_internals
+
+# (state with columns key and value, both structs) -> the same of the new plan
+MigrationFunction = Callable[[DataFrame], DataFrame]
+# by stage (``stage`` or ``query/stage``) and the state it understands (migration.describe)
+MigrationFunctions = Mapping[tuple[str, str], MigrationFunction]
+
+_SCRATCH = "migration"
+
+
+def find_function(functions: MigrationFunctions, query: str, stage: MigratedStage) -> MigrationFunction | None:
+    """The app's function for a stage and its old state."""
+    state = describe(stage.old)
+    return functions.get((f"{query}/{stage.new.name}", state)) or functions.get((stage.new.name, state))
+
+
+def migrate_stage(
+    spark: SparkSession,
+    stage: MigratedStage,
+    snapshot: QuerySnapshot,
+    source: Folder,
+    checkpoint: Folder,
+    function: MigrationFunction | None = None,
+) -> None:
+    """Write the stage's state as of the snapshot's batch into the new checkpoint. What is needed on the way lies in a
+    folder of the checkpoint and is removed again.
+
+    source: holds the snapshot's objects. ApplicationError when the app's function does not keep its word.
+    """
+    scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
+    try:
+        partitions = _lay_out(snapshot, stage.old, source, scratch.sub("old"))
+        state = (
+            spark.read.format("statestore")
+            .option("operatorId", stage.old.operator_id)
+            .option("batchId", snapshot.batch)
+            .load(scratch.sub("old").uri)
+        )
+        rows = _by_function(state, stage, function) if stage.migration.by_function else _by_rules(state, stage)
+        if stage.migration.moves:
+            rows = _placed(rows, stage.new, partitions)
+        columns = [rows[part][name] for part in ("key", "value") for name in rows.schema[part].dataType.names]
+        keys = len(rows.schema["key"].dataType.names)
+        flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(columns)))
+        spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, snapshot.conf)
+        _bring_back(scratch.sub("new"), stage.new, checkpoint, snapshot.batch + 1)
+    finally:
+        checkpoint.remove(_SCRATCH)
+
+
+def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Folder) -> int:
+    """A checkpoint of the old stage alone, for Spark's state reader; the number of its partitions."""
+    top = f"state/{old.operator_id}/"
+    wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
+    partitions = set()
+    for file in snapshot.files:
+        if file.path.startswith(wanted):
+            target.copy_from(source, file.object, file.path)
+        if file.path.startswith(top) and (number := file.path.removeprefix(top).split("/")[0]).isdigit():
+            partitions.add(int(number))
+    if partitions != set(range(len(partitions))):
+        raise CorruptError(
+            f"the snapshot holds partitions {sorted(partitions)} of stage {old.name}; some are missing: use another one"
+        )
+    return len(partitions)
+
+
+def _bring_back(written: Folder, new: StagePlan, checkpoint: Folder, version: int) -> None:
+    """Bring version 1 of the state just made to where the query looks for `version`. On the default store the bytes of
+    a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
+    would be looked for."""
+    for path in written.files("state/0"):
+        partition, _, name = path.partition("/")
+        number, _, ending = name.partition(".")
+        target = f"state/{new.operator_id}/{partition}"
+        if number != "1":
+            checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{name}")  # what a zip refers to: SSTs, logs
+        elif not ending.endswith(".crc"):  # a checksum file names the file it is of
+            for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
+                checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{version}.{kind}")
+
+
+def _by_rules(state: DataFrame, stage: MigratedStage) -> DataFrame:
+    """Key and value rows as `stage.migration` says, types widened to those of the new schemas."""
+    old, new, migration = stage.old, stage.new, stage.migration
+    rows = state.select(
+        *(_numbered(state[part], schema).alias(part) for part, schema in _rows_of(old)),
+    )
+    keys = [f"k{i}" for i in range(len(migration.keys))]
+    buffers = list(_buffers(migration, old, new))
+    flat = rows.select(
+        *(c.alias(k) for k, c in zip(keys, _keys(migration, old, new), strict=True)),
+        *(b.column.alias(b.name) for b in buffers),
+    )
+    if migration.merge:
+        # The count is there for a state without rows, which without keys would get one.
+        merged = [b.merged().alias(b.name) for b in buffers]
+        flat = flat.groupBy(*keys).agg(*merged, F.count(F.lit(1)).alias("rows")).where("rows > 0")
+    return flat.select(F.struct(*keys).alias("key"), F.struct(*(b.name for b in buffers)).alias("value"))
+
+
+def _by_function(state: DataFrame, stage: MigratedStage, function: MigrationFunction | None) -> DataFrame:
+    """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
+    types of columns, no row without a key, no key twice."""
+    new = stage.new
+    where = f"the migration function of stage {new.name} for {describe(stage.old)!r}"
+    if function is None:
+        raise ApplicationError(f"{where} is not there; register it with @app.migrate")
+    made = function(state.select("key", "value"))
+    wanted = f"DataFrame(key struct<{row_ddl(new.schemas[0].key)}>, value struct<{row_ddl(new.schemas[0].value)}>)"
+    if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
+        raise ApplicationError(f"{where} returned {made!r}; return a {wanted}")
+    for part, schema in _rows_of(new):
+        if not same(json.loads(made.schema[part].dataType.json()), schema):
+            raise ApplicationError(
+                f"{where} returned a {part} of type {made.schema[part].dataType.simpleString()}; return a {wanted}"
+            )
+    rows = made.select(*(_numbered(made[part], schema).alias(part) for part, schema in _rows_of(new)))
+    if not rows.where("key is null or value is null").isEmpty():
+        raise ApplicationError(f"{where} returned a row without key or value")
+    if twice := rows.groupBy("key").count().where("count > 1").head():
+        raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
+    return rows
+
+
+def _placed(rows: DataFrame, new: StagePlan, partitions: int) -> DataFrame:
+    """Each row in the partition where the query will look for it: Murmur3 over the keys in their order
+    (StatefulOpClusteredDistribution asks for HashPartitioning, and so does repartition by columns); without keys there
+    is one partition (AllTuples)."""
+    count = len(fields(new.schemas[0].key))
+    if not count:
+        return rows.repartition(1)
+    names = rows.schema["key"].dataType.names
+    return rows.repartition(partitions, *(rows["key"][name] for name in names))
+
+
+def _rows_of(stage: StagePlan) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    return ("key", stage.schemas[0].key), ("value", stage.schemas[0].value)
+
+
+def _numbered(row: Column, schema: Any) -> Column:
+    """A struct with the names c0, c1 ...: the names in a value row need not be unique (two sums are both ``sum``)."""
+    return row.cast(StructType.fromJson({
+        "type": "struct",
+        "fields": [{**f, "name": f"c{i}", "nullable": True, "metadata": {}} for i, f in enumerate(fields(schema))],
+    }))  # fmt: skip
+
+
+def _keys(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[Column]:
+    for part, field in zip(migration.keys, fields(new.schemas[0].key), strict=True):
+        column = F.col(f"key.c{part.source}")
+        if part.window is None:
+            yield _widened(column, fields(old.schemas[0].key)[part.source]["type"], field["type"])
+            continue
+        size, start = (f"{n} microseconds" for n in (part.window.size, part.window.start))
+        yield F.window(column.getField("start"), size, size, start)
+
+
+@attrs.frozen
+class _Buffer:
+    """A column of the new value row. `function` is its aggregate's class, `offset` its place in that aggregate."""
+
+    name: str
+    column: Column
+    type: Any
+    function: str
+    offset: int
+    width: int
+    first: str
+
+    def merged(self) -> Column:
+        """The buffer of a group made of several groups, as the aggregate's own mergeExpressions have it (Count, Sum,
+        Average, Min, Max of Spark 4.3). A decimal sum that is null although it saw rows has overflowed, and stays so;
+        `isEmpty` tells, in an Average the null itself."""
+        if self.function in ("Min", "Max"):
+            return (F.min if self.function == "Min" else F.max)(self.name)
+        if self.function == "Sum" and self.offset == 1:
+            return F.bool_and(self.name)
+        total = F.sum(self.name).try_cast(_type(self.type))
+        if self.offset == 0 and self.function in ("Sum", "Average") and self.width == 2:
+            saw_rows = ~F.col(f"{self.first}_1") if self.function == "Sum" else F.lit(True)
+            overflowed = F.bool_or(F.col(self.name).isNull() & saw_rows)
+            return F.when(~overflowed, total)
+        return total
+
+
+def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_Buffer]:
+    position = 0
+    for number, (place, buffer) in enumerate(zip(migration.aggregates, new.buffers, strict=True)):
+        for offset in range(buffer.columns):
+            kind = fields(new.schemas[0].value)[position]["type"]
+            if place is None:
+                column = F.expr(buffer.initial[offset]).cast(_type(kind))
+            else:
+                before = first_column(old, place) + offset
+                column = _widened(F.col(f"value.c{before}"), fields(old.schemas[0].value)[before]["type"], kind)
+            yield _Buffer(f"b{number}_{offset}", column, kind, buffer.function, offset, buffer.columns, f"b{number}")
+            position += 1
+
+
+def _widened(column: Column, was: Any, now: Any) -> Column:
+    """The column as a type that takes its values (`spark_types.widens`). A struct grows by nulls, field by field: Spark
+    casts no struct to one with more fields."""
+    if same(was, now):
+        return column
+    if not isinstance(now, dict):
+        return column.cast(_type(now))
+    if now["type"] == "array":
+        return F.transform(column, lambda element: _widened(element, was["elementType"], now["elementType"]))
+    kept = [_widened(column[b["name"]], b["type"], a["type"]) for b, a in zip(fields(was), fields(now), strict=False)]
+    more = [F.lit(None).cast(_type(f["type"])) for f in fields(now)[len(kept) :]]
+    return F.when(column.isNotNull(), F.struct(*kept, *more))
+
+
+def _type(kind: Any) -> DataType:
+    """A type from Spark's JSON."""
+    field = {"name": "c", "type": kind, "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [field]})["c"].dataType

@@ -1,0 +1,140 @@
+"""The codec against rows that Spark itself wrote: UnsafeProjection's bytes, and those in a state store."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from bench import ROCKSDB, Bench, row
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.unsafe_row import CalendarInterval, decode, encode
+from airflow_provider_streamupdate.streaming import spark_internals, stage
+
+DAY = 86_400_000_000
+# SQL, and the value as the codec has it; each is tried alone, in a struct, in an array beside a null, and in a map
+VALUES: list[tuple[str, Any]] = [
+    ("true", True),
+    ("cast(-3 as tinyint)", -3),
+    ("cast(-300 as smallint)", -300),
+    ("-70000", -70000),
+    ("-5000000000", -5_000_000_000),
+    ("cast(1.5 as float)", 1.5),
+    ("cast(-0.1 as double)", -0.1),
+    ("cast('NaN' as double)", float("nan")),
+    ("'naïve ☃'", "naïve ☃"),
+    ("''", ""),
+    ("'Ab' collate UNICODE_CI", "Ab"),
+    ("x'00ff10'", b"\x00\xff\x10"),
+    ("date'1969-12-31'", -1),
+    ("timestamp'1970-01-02 00:00:00.000001'", DAY + 1),
+    ("timestamp_ntz'1970-01-02 00:00:00.000001'", DAY + 1),
+    ("time'01:02:03.000004'", (3723 * 1_000_000 + 4) * 1000),
+    ("cast('-123.45' as decimal(7,2))", Decimal("-123.45")),
+    ("cast('12345678901234567890.5' as decimal(38,10))", Decimal("12345678901234567890.5000000000")),
+    ("cast('-1' as decimal(19,0))", Decimal(-1)),
+    ("cast('128' as decimal(19,0))", Decimal(128)),
+    ("make_interval(1, 2, 0, 3, 4, 5, 6.5)", CalendarInterval(14, 3, (4 * 3600 + 5 * 60) * 1_000_000 + 6_500_000)),
+    ("interval '1 02:00:00' day to second", DAY + 2 * 3_600_000_000),
+    ("interval '2-3' year to month", 27),
+    ("named_struct('a', 1, 'b', cast(null as string), 'c', 'x')", (1, None, "x")),
+    ("array(cast(1 as smallint), null, 3)", [1, None, 3]),
+    ("array('a', null, 'long enough for two words')", ["a", None, "long enough for two words"]),
+    ("array(cast(1 as decimal(20,0)), null)", [Decimal(1), None]),
+    ("cast(array() as array<int>)", []),
+    ("map('k', 1, 'l', null)", [("k", 1), ("l", None)]),
+    ("map(1, array(named_struct('d', date'1970-01-02')))", [(1, [(1,)])]),
+]
+
+
+def row_bytes(column: Column) -> Column:
+    """The bytes of a struct's UnsafeRow: UnsafeRow.getBytes called by Spark's own Invoke (copy() is what InternalRow
+    has, and gives an UnsafeRow)."""
+    spark = SparkSession.active()
+    expressions = spark_internals._module(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    nothing = spark_internals._module(spark, "scala.collection.immutable.Nil")
+    unsafe_row = spark_internals._class(spark._jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeRow")
+    an_object = spark_internals._module(spark, "org.apache.spark.sql.types.ObjectType").apply(unsafe_row)
+    binary = spark_internals._module(spark, "org.apache.spark.sql.types.BinaryType")
+    invoke = spark._jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke
+    copied = invoke(expressions.expression(column._jc), "copy", an_object, nothing, nothing, True, True, True)
+    return Column(expressions.column(invoke(copied, "getBytes", binary, nothing, nothing, True, True, True)))
+
+
+def written(df: DataFrame) -> tuple[Any, list[bytes]]:
+    """The schema of a DataFrame and its rows as UnsafeProjection wrote them."""
+    spark = df.sparkSession
+    one = df.select(F.struct("*").alias("row"))
+    # a border the optimizer does not cross: the struct that is read above it is an UnsafeRow
+    rows = spark._jsparkSession.internalCreateDataFrame(one._jdf.queryExecution().toRdd(), one._jdf.schema(), False)
+    bytes_of = DataFrame(rows, spark)
+    made = bytes_of.select(row_bytes(bytes_of["row"]).alias("b")).collect()
+    return json.loads(df.schema.json()), [bytes(r["b"]) for r in made]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality under which not-a-number equals itself."""
+    return repr(a) == repr(b)
+
+
+def test_every_type_as_spark_writes_it(spark) -> None:
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    columns, values = [], []
+    for sql, value in VALUES:
+        columns += [
+            sql,
+            f"if(rand() < 2, null, {sql})",
+            f"named_struct('before', 1, 'it', {sql}, 'none', if(rand() < 2, null, {sql}))",
+            f"array({sql}, null, {sql})",
+            f"map(1, {sql}, 2, null)",
+        ]
+        values += [value, None, (1, value, None), [value, None, value], [(1, value), (2, None)]]
+    schema, [data] = written(spark.sql("select " + ", ".join(f"{c} as c{i}" for i, c in enumerate(columns))))
+    decoded = decode(schema, data)
+    wrong = [(columns[i], a, b) for i, (a, b) in enumerate(zip(decoded, values, strict=True)) if not same(a, b)]
+    assert wrong == []
+    assert encode(schema, values) == data
+
+
+def test_a_variant_and_a_void(spark) -> None:
+    schema, [data] = written(spark.sql("""select parse_json('{"a": [1, "x"]}') v, null n, 1 i"""))
+    variant, nothing, number = decode(schema, data)
+    assert (nothing, number) == (None, 1)
+    assert b"a" in variant.metadata and b"x" in variant.value
+    assert encode(schema, (variant, None, 1)) == data
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128])
+def test_rows_of_any_width(spark, count: int) -> None:
+    df = spark.range(1).select(*(F.when(F.lit(i % 3 > 0), F.col("id") + i).alias(f"c{i}") for i in range(count)))
+    schema, [data] = written(df)
+    values = tuple(i if i % 3 else None for i in range(count))
+    assert decode(schema, data) == values
+    assert encode(schema, values) == data
+
+
+def test_the_rows_of_a_state_store(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path, ROCKSDB)
+    bench.write([row("a", 1), row("bb", 2), row("a", 3)])
+
+    def totals(bench: Bench) -> DataFrame:
+        amount = F.col("a").cast("decimal(10,2)")
+        return stage("totals", bench.source().groupBy("k").agg(F.count("*"), F.sum(amount), F.max("ts")))
+
+    bench.run(totals)
+    [schema] = bench.registry.plan("d1").query("q").stage("totals").schemas
+    option = spark_internals._module(spark, "org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions")
+    state = spark.read.format("statestore").option(option.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES(), "true")
+    rows = state.load(bench.registry.checkpoint("d1", "q").uri).select("key_bytes", "value_bytes").collect()
+    found = {decode(schema.key, bytes(r[0])): decode(schema.value, bytes(r[1])) for r in rows}
+    minute = 1_767_225_600_000_000  # 2026-01-01
+    assert found == {
+        ("a",): (2, Decimal("4.00"), False, minute),
+        ("bb",): (1, Decimal("2.00"), False, minute),
+    }
+    for key, value in rows:
+        assert encode(schema.key, decode(schema.key, bytes(key))) == bytes(key)
+        assert encode(schema.value, decode(schema.value, bytes(value))) == bytes(value)
