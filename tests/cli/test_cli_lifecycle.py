@@ -308,6 +308,8 @@ def update_that_waits(running: Site) -> Iterator[tuple[subprocess.Popen[str], tu
     """A process that updates to a version which never becomes healthy, and waits for that; and its arguments."""
     args = ("update", running.application("v2", FAIL="stuck"), "--timeout", "60")
     code = f"from airflow_provider_streamupdate.cli import main; main({[str(a) for a in args]!r})"
+    # A shell's background jobs, and so these tests if they are one, ignore Ctrl-C and hand that on.
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as update:
