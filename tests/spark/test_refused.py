@@ -5,6 +5,7 @@ The plans are made by real Spark; nothing needs to be run but the first version,
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from test_restore_by_name import Seen, seen
 
+from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.streaming import stage
 
@@ -137,3 +139,34 @@ def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None
     snapshot = bench.run(grouped("k"))
     with pytest.raises(InvalidInputError, match="q/other"):
         bench.check(snapshot, grouped("k"), agree=("q/other",))
+
+
+def looked_up(table: str, key: str = "k"):
+    def build(bench: Bench):
+        path = str(bench.folder / table)
+        places = bench.spark.read.schema("id string, place string").json(path)
+        found = bench.source().join(places, F.col(key) == F.col("id"))
+        return stage("totals", found.groupBy("place").agg(F.sum("a").alias("s")))
+
+    return build
+
+
+def test_a_column_from_a_table_is_what_it_is_looked_up_by_and_in(bench: Bench) -> None:
+    for table in ("cities", "rivers"):
+        (bench.folder / table).mkdir()
+        (bench.folder / table / "1.json").write_text(json.dumps({"id": "a", "place": table}))
+    old = bench.plan(looked_up("cities"))[0]
+    for new, same in ((looked_up("cities"), True), (looked_up("rivers"), False), (looked_up("cities", "k2"), False)):
+        report = compare(old, bench.plan(new)[0], "the old plan")
+        assert report.compatible is same, report.problems
+        assert same or "keys changed from [lookup(" in report.problems[0]
+
+
+def test_a_key_from_a_subquery_is_refused(bench: Bench) -> None:
+    def build(bench: Bench):
+        bench.spark.range(3).createOrReplaceTempView("numbers")
+        keyed = bench.source().selectExpr("k", "a + (SELECT max(id) FROM numbers) AS m")
+        return stage("totals", keyed.groupBy("m").count())
+
+    plan = bench.plan(build)[0]
+    assert "could not be traced" in compare(plan, plan, "itself").problems[0]

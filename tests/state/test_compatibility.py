@@ -342,7 +342,11 @@ def pair_of(kind: str, operator: str, old: dict[str, Any], new: dict[str, Any], 
     ("old", "new", "rule"),
     [
         ("window(s.t, 10 minutes, #a)", "window(s.t, 20 minutes, #b)", "stage.window"),
-        ("window(s.t, 10 minutes, #a)", "window(s.t, 10 minutes, every 5 minutes, #b)", "stage.window"),
+        (
+            "window(s.t, 10 minutes, #a)",
+            "(window(s.t, 10 minutes, every 5 minutes, #b) | window(s.t, 10 minutes, every 5 minutes, #c))",
+            "stage.window",
+        ),
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.t, gap '9 minutes', #b)", "stage.session-gap"),
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.u, gap '5 minutes', #b)", "stage.window"),
         ("window(s.t, 10 minutes, #a)", "s.k", "stage.keys"),

@@ -126,7 +126,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another folder of a file source under the same name",
         reason="location changed from {old} to {new}: files are known by their path, so that all under the new one are "
         "read, copies of old ones again",
-        source="FileStreamSource.SeenFilesMap; measured",
+        source="FileStreamSource.SeenFilesMap",
         applies=lambda c: _files(c) if _position_free(c) else None,
     ),
     _SourceRule(
