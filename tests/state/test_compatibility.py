@@ -288,6 +288,18 @@ def test_a_source_that_got_its_name_is_matched_by_a_rename() -> None:
     assert renamed.compatible, renamed.problems
 
 
+def test_spark_s_own_names_are_kept_to_and_kept() -> None:
+    """Its offset log is of another version then, and holds them."""
+    ours, sparks = source_plan("a"), source_plan("a", native=True)
+    for old, new in ((ours, sparks), (sparks, ours)):
+        assert "does not change over" in refusal(between((old,), (new,)))
+        assert "does not change over" in refusal(between((old,), (old, attrs.evolve(new, name="b"))))
+    assert between((sparks,), (sparks, source_plan("b", native=True))).compatible
+    plan = app_plan(query_plan(sources=(sparks,)))
+    with pytest.raises(InvalidInputError, match="keep the name"):
+        compare(plan, plan, "s1", renames={"a": "b"})
+
+
 # Sinks and output modes
 
 
