@@ -251,7 +251,7 @@ def test_an_unnamed_source_more_is_refused_and_says_what_to_do() -> None:
     ("old", "new", "verdict", "words"),
     [
         ({}, {"format": "csv"}, REFUSED, "format changed from json to csv"),
-        ({}, {"location": "/elsewhere"}, LOSS, "location changed from /a to /elsewhere"),
+        ({}, {"location": "/elsewhere"}, REFUSED, "location changed from /a to /elsewhere"),
         (
             {"format": "kafka", "location": "t", "options": {"subscribe": "t"}},
             {"format": "kafka", "location": "u", "options": {"subscribe": "u"}},

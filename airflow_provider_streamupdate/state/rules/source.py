@@ -126,11 +126,11 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     ),
     _SourceRule(
         id="source.folder",
-        verdict=LOSS,
+        verdict=REFUSED,
         change="another folder of a file source under the same name",
-        reason="location changed from {old} to {new}: files are known by their path, so that all under the new one are "
-        "read, copies of old ones again",
-        source="FileStreamSource.SeenFilesMap",
+        reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
+        "name to read the new one from its beginning",
+        source="measured: at a start Spark looks at the last batch's files again, and stops at 'Wrong basePath'",
         applies=lambda c: _files(c) if _position_free(c) else None,
     ),
     _SourceRule(
