@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -463,8 +463,8 @@ class Alarm(StatefulProcessor):
         self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(rows),))
         return iter(())
 
-    def handleExpiredTimer(self, key, timers, expired) -> Iterator[Row]:
-        at = datetime.utcfromtimestamp(expired.getExpiryTimeInMs() / 1000).strftime("%H:%M")
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        at = datetime.fromtimestamp(expiredTimerInfo.getExpiryTimeInMs() / 1000, UTC).strftime("%H:%M")
         yield Row(k=key[0], at=at, n=self.count.get()[0])
 
     def close(self) -> None:
