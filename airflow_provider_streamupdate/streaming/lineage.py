@@ -153,7 +153,9 @@ def text(expression: Node, env: dict[int, str]) -> str:
     if name == "KnownNullable":
         return children[0]
     details = [
-        f"{k}={_plain(v)}" for k, v in sorted(fields.items()) if k not in _NOISE | _CHILD_FIELDS and v is not None
+        f"{k}={zone(v) if k == 'timeZoneId' else _plain(v)}"
+        for k, v in sorted(fields.items())
+        if k not in _NOISE | _CHILD_FIELDS and v is not None
     ]
     return f"{name.lower()}({', '.join(children + details)})"
 
@@ -241,6 +243,11 @@ def _literal(fields: dict[str, Any]) -> str:
     return (
         repr(value) if kind == "string" else f"{value}" if kind in ("integer", "boolean") else f"{value}:{_plain(kind)}"
     )
+
+
+def zone(name: str) -> str:
+    """A time zone's name; one for all names of UTC, which machines call differently."""
+    return "UTC" if name in ("Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "+00:00") else name
 
 
 def _plain(value: Any) -> str:
