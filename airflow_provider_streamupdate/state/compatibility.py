@@ -101,7 +101,7 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             change = SourceChange(old=before[source.name], new=source, alone=alone)
             yield _item("source", name, judge(SOURCE_RULES, change))
         else:
-            yield _item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source)))
+            yield _item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
     for source in _gone(old.sources, new.sources):
         yield _item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
 

@@ -44,6 +44,11 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
             used.add(key)
     if not names:
         return query
+    if fixed := sorted(s.name for s in query.sources if s.native and s.name in names):
+        raise InvalidInputError(
+            f"source {', '.join(fixed)} of query {query.name} has its name from Spark's own name(), which is in its "
+            "offset log: keep the name"
+        )
     result = attrs.evolve(
         query,
         sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),

@@ -80,9 +80,12 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
     )
 
 
-def _folders(old: QueryPlan, new: QueryPlan) -> dict[str, str]:
-    """A source's folder in the old checkpoint -> in the new one. Spark numbers them in the order of the sources' first
-    uses (MicroBatchExecution: nextSourceId), or, where sources have `.name()`, calls them after it."""
+def _folders(old: QueryPlan, new: QueryPlan) -> dict[str, str] | None:
+    """A source's folder in the old checkpoint -> in the new one; None when the old plan does not tell its sources.
+    Spark numbers them in the order of the sources' first uses (MicroBatchExecution: nextSourceId), or, where sources
+    have `.name()`, calls them after it."""
+    if not old.source_order:
+        return None
     names = {name: str(number) for number, name in enumerate(dict.fromkeys(new.source_order))}
     numbers = {str(number): names.get(name) for number, name in enumerate(dict.fromkeys(old.source_order))}
     kept = {**numbers, **{s.name: s.name for s in old.sources if s.name in names}}
@@ -90,11 +93,11 @@ def _folders(old: QueryPlan, new: QueryPlan) -> dict[str, str]:
 
 
 def _moves(
-    snapshot: QuerySnapshot, target: dict[int, int], folders: dict[str, str]
+    snapshot: QuerySnapshot, target: dict[int, int], folders: dict[str, str] | None
 ) -> Iterator[tuple[SnapshotFile, str]]:
     for file in snapshot.files:
         if match := _SOURCE.fullmatch(file.path):
-            folder = folders.get(match[1]) if folders else match[1]
+            folder = match[1] if folders is None else folders.get(match[1])
             if folder is not None:
                 yield file, f"sources/{folder}/{match[2]}"
         elif match := _STATE.fullmatch(file.path):

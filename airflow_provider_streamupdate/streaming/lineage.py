@@ -66,6 +66,21 @@ class Lineage:
         env = self.inputs(node)
         return [text(e, env) for e in node.expressions(field)]
 
+    def _join(self, node: Node, below: list[list[Column]]) -> list[Column]:
+        """What the other side gives depends on how it is found: by the stage's name for a stream-stream join, whose
+        condition is compared there; by the condition for a lookup in a table."""
+        left, right = below
+        if join_type(node) in ("LeftSemi", "LeftAnti"):
+            return left
+        if node.stateful:
+            return left + [(key, f"{self._stages[id(node)]}.{t}") for key, t in right]
+        conditions = [text(c, self.inputs(node)) for c in node.expressions("condition")] or ["true"]
+        sides = [
+            columns if child.streaming else [(key, f"lookup({t}, {conditions[0]})") for key, t in columns]
+            for child, columns in zip(node.children, below, strict=True)
+        ]
+        return sides[0] + sides[1]
+
     def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
         one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources."""
@@ -91,7 +106,9 @@ class Lineage:
 
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:
-            prefix = self._sources.get(id(node), f"static:{node.fields.get('sourceName') or node.name}")
+            identity = node.fields.get("identity")
+            static = f"static:{identity}" if identity else f"{UNKNOWN}static:{node.name}"
+            prefix = self._sources.get(id(node), static)
             return [(_id(a), f"{prefix}.{a.fields['name']}") for a in node.expressions("output")]
         below = [self.columns(child) for child in node.children]
         env = self.inputs(node)
@@ -117,8 +134,8 @@ class Lineage:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
                 return [(_id(a), f"{made_of}{a.fields['name']}") for a in made_here]
-        if node.name == "Join" and join_type(node) in ("LeftSemi", "LeftAnti"):
-            return below[0]
+        if node.name == "Join":
+            return self._join(node, below)
         return [column for columns in below for column in columns]
 
 
@@ -142,12 +159,16 @@ def text(expression: Node, env: dict[int, str]) -> str:
         # Comparable by the digest of its code (spark_internals adds it); a name says nothing about what it computes.
         code = f"python#{fields['code']}" if fields.get("code") else f"{PYTHON}{fields.get('name') or name}"
         return f"{code}({', '.join(children)})"
+    if name.endswith("Subquery"):
+        return f"{UNKNOWN}{name.lower()}"  # its own plan is not looked into
     if (window := _window(expression, env)) is not None:
         return window
     if name == "KnownNullable":
         return children[0]
     details = [
-        f"{k}={_plain(v)}" for k, v in sorted(fields.items()) if k not in _NOISE | _CHILD_FIELDS and v is not None
+        f"{k}={zone(v) if k == 'timeZoneId' else _plain(v)}"
+        for k, v in sorted(fields.items())
+        if k not in _NOISE | _CHILD_FIELDS and v is not None
     ]
     return f"{name.lower()}({', '.join(children + details)})"
 
@@ -252,6 +273,11 @@ def _literal(fields: dict[str, Any]) -> str:
     return (
         repr(value) if kind == "string" else f"{value}" if kind in ("integer", "boolean") else f"{value}:{_plain(kind)}"
     )
+
+
+def zone(name: str) -> str:
+    """A time zone's name; one for all names of UTC, which machines call differently."""
+    return "UTC" if name in ("Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "+00:00") else name
 
 
 def _plain(value: Any) -> str:

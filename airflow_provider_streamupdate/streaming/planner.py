@@ -16,7 +16,7 @@ from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from . import spark_internals
 from .definition import KINDS, define
-from .lineage import Lineage, watermarks
+from .lineage import Lineage, watermarks, zone
 from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
@@ -43,6 +43,7 @@ def plan_app(
     """
     version = spark_internals.check_version(spark)
     settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
+    settings[TIME_ZONE] = zone(settings[TIME_ZONE])
     queries = tuple(
         _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), tuple(migrations))
         for name, writer in writers.items()

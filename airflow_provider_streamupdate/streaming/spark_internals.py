@@ -5,6 +5,7 @@ Verified against Spark 4.3 (class and field names with javap on the released jar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from typing import Any
@@ -273,14 +274,16 @@ def sleeping_between_batches(query: StreamingQuery) -> bool:
 
 def _plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     """TreeNode.toJSON, with what it leaves out (measured): watermark delays (a CalendarInterval becomes null) as
-    ``delay_ms``, and the digests of Python functions' code as ``code`` of each PythonUDF (None: not comparable)."""
+    ``delay_ms``, what a leaf that is no stream reads as ``identity`` (absent: not known), and the digests of Python
+    functions' code as ``code`` of each PythonUDF (None: not comparable)."""
     text = plan.toJSON()
     nodes: list[dict[str, Any]] = json.loads(text)
-    if any(node["class"].endswith(".EventTimeWatermark") for node in nodes):
-        companion = _module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
-        for node, jnode in zip(nodes, _pre_order(plan), strict=True):
-            if node["class"].endswith(".EventTimeWatermark"):
-                node["delay_ms"] = companion.getDelayMs(jnode.delay())
+    for node, jnode in zip(nodes, _pre_order(plan), strict=True):
+        if node["class"].endswith(".EventTimeWatermark"):
+            companion = _module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
+            node["delay_ms"] = companion.getDelayMs(jnode.delay())
+        if not node["num-children"] and (identity := _identity(node["class"].rsplit(".", 1)[-1], jnode)):
+            node["identity"] = identity
     if _PYTHON_UDF in text:
         digests: dict[int, str | None] = {}
         byte = _module(spark, "scala.reflect.ClassTag").Byte()
@@ -291,6 +294,24 @@ def _plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
                         digests[inner.resultId().id()] = code_digest(bytes(inner.func().command().toArray(byte)))
         _add_digests(nodes, digests)
     return nodes
+
+
+def _identity(kind: str, leaf: Any) -> str | None:
+    """What a leaf reads: a table, files under their paths, or rows given in the code."""
+    if kind == "LocalRelation":
+        return "rows#" + hashlib.sha256(leaf.data().mkString("\n").encode()).hexdigest()[:8]
+    if kind == "Range":
+        return f"range({leaf.start()}, {leaf.end()}, {leaf.step()})"
+    if kind == "DataSourceV2Relation":
+        return str(leaf.name())
+    if kind != "LogicalRelation":
+        return None
+    if leaf.catalogTable().isDefined():
+        return str(leaf.catalogTable().get().identifier().toString())
+    relation = leaf.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    return ",".join(sorted(str(path.toString()) for path in _sequence(relation.location().rootPaths())))
 
 
 def _add_digests(value: Any, digests: dict[int, str | None]) -> None:

@@ -323,6 +323,19 @@ def test_check_takes_agreed_losses(site: Site, context: Context) -> None:
         assert operator(agree).execute(context)["compatible"]
 
 
+def test_check_takes_renames(site: Site, context: Context) -> None:
+    site.submit(STAGES={"hours": ["hour"]})
+    application = site.application("v2", STAGES={"clock": ["hour"]})
+
+    def operator(renames: Any) -> StreamCompatibilityCheckOperator:
+        return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, renames=renames)
+
+    with pytest.raises(AirflowFailException, match="the rename hours=clock carries it"):
+        operator(None).execute(context)
+    for renames in ({"hours": "clock"}, '{"events/hours": "clock"}'):
+        assert operator(renames).execute(context)["compatible"]
+
+
 def test_check_against_an_unknown_snapshot_or_app(site: Site, context: Context) -> None:
     def operator(**kwargs: Any) -> StreamCompatibilityCheckOperator:
         return StreamCompatibilityCheckOperator(task_id="t", application=site.application("v2"), **kwargs)

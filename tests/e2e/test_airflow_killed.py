@@ -57,6 +57,7 @@ class AirflowGround(Ground):
             "app": self.app,
             "application": str(self.application("v2").file),
             "deployment_id": deployment,
+            "agree": ["alarms/rooms"],  # other code, which reads what version 1 has kept
             "parameters": {"input": str(self.input), "output": str(self.output)},
         }
 

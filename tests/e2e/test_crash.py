@@ -22,7 +22,7 @@ def test_the_update_is_killed_and_run_again(ground, step: str) -> None:
     ground.feed()
     ground.client.submit(ground.application("v1"), "one", app=ground.app)
     ground.wait_for_batches(2)
-    arguments = ["update", v2, *ground.params]
+    arguments = ["update", v2, *ground.params, *ground.agreed]
     with subprocess.Popen(
         ground.command(*arguments), env=ground.environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -42,7 +42,7 @@ def test_the_old_driver_is_killed_on_its_way_out(ground, when: str) -> None:
     ground.client.submit(ground.application("v1"), "one", app=ground.app)
     ground.wait_for_batches(2)
     update = subprocess.Popen(
-        ground.command("update", v2, "--deployment", "two", *ground.params), env=ground.environment
+        ground.command("update", v2, "--deployment", "two", *ground.params, *ground.agreed), env=ground.environment
     )
     store = ground.client.registry.app(ground.app).folder
 

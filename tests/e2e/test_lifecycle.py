@@ -42,7 +42,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     assert "keys changed from [source-1.room] to [upper(source-1.room)]" in message
     assert "one goes on running" in message
     assert ground.client.registry.app(ground.app).update("bad").outcome == "refused"
-    table = json.loads(ground.cli("check", v2, "--json", *ground.params))
+    table = json.loads(ground.cli("check", v2, "--json", *ground.params, *ground.agreed))
     assert table["compatible"] is True
     assert ground.drivers() == [driver]
     done = ground.client.status(ground.app).status.queries["alarms"].batch
@@ -52,7 +52,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     ground.client.begin_update(ground.app, "two")
     with pytest.raises(LeaseHeldError, match="two holds the lease until"):
         ground.client.begin_update(ground.app, "three")
-    record = ground.json("update", v2, "--deployment", "two", *ground.params)
+    record = ground.json("update", v2, "--deployment", "two", *ground.params, *ground.agreed)
     assert record["outcome"] == "promoted"
     assert 0 < record["pause_seconds"] < 300
     assert len(ground.drivers()) == 1

@@ -5,6 +5,7 @@ The plans are made by real Spark; nothing needs to be run but the first version,
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from test_restore_by_name import Seen, seen
 
+from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.streaming import stage
 
@@ -137,3 +139,114 @@ def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None
     snapshot = bench.run(grouped("k"))
     with pytest.raises(InvalidInputError, match="q/other"):
         bench.check(snapshot, grouped("k"), agree=("q/other",))
+
+
+def looked_up(table: str, key: str = "k"):
+    def build(bench: Bench):
+        path = str(bench.folder / table)
+        places = bench.spark.read.schema("id string, place string").json(path)
+        found = bench.source().join(places, F.col(key) == F.col("id"))
+        return stage("totals", found.groupBy("place").agg(F.sum("a").alias("s")))
+
+    return build
+
+
+def test_a_column_from_a_table_is_what_it_is_looked_up_by_and_in(bench: Bench) -> None:
+    for table in ("cities", "rivers"):
+        (bench.folder / table).mkdir()
+        (bench.folder / table / "1.json").write_text(json.dumps({"id": "a", "place": table}))
+    old = bench.plan(looked_up("cities"))[0]
+    for new, same in ((looked_up("cities"), True), (looked_up("rivers"), False), (looked_up("cities", "k2"), False)):
+        report = compare(old, bench.plan(new)[0], "the old plan")
+        assert report.compatible is same, report.problems
+        assert same or "keys changed from [lookup(" in report.problems[0]
+
+
+def test_a_key_from_a_subquery_is_refused(bench: Bench) -> None:
+    def build(bench: Bench):
+        bench.spark.range(3).createOrReplaceTempView("numbers")
+        keyed = bench.source().selectExpr("k", "a + (SELECT max(id) FROM numbers) AS m")
+        return stage("totals", keyed.groupBy("m").count())
+
+    plan = bench.plan(build)[0]
+    assert "could not be traced" in compare(plan, plan, "itself").problems[0]
+
+
+def daily(bench: Bench):
+    return stage("totals", bench.source().groupBy(F.to_date("ts").alias("day")).count())
+
+
+def test_another_time_zone_is_another_key_where_the_key_depends_on_it_and_a_loss_elsewhere(bench: Bench) -> None:
+    plans = {}
+    for zone in ("UTC", "Etc/UTC", "Asia/Tokyo"):
+        bench.spark.conf.set("spark.sql.session.timeZone", zone)
+        plans[zone] = [bench.plan(build)[0] for build in (daily, grouped("k"))]
+    for old, new in zip(plans["UTC"], plans.pop("Etc/UTC"), strict=True):
+        assert compare(old, new, "the old plan").compatible  # another name of it
+    by_day, by_key = (compare(*pair, "the old plan") for pair in zip(*plans.values(), strict=True))
+    assert {i.verdict for i in by_day.items if i.thing == "stage"} == {"refused"}
+    assert [(i.name, i.verdict) for i in by_key.items if i.blocks] == [
+        ("q:spark.sql.session.timeZone", "carried with loss")
+    ]
+
+
+def test_a_column_under_another_case_is_no_change(bench: Bench) -> None:
+    old, new = bench.plan(grouped("k"))[0], bench.plan(grouped("K"))[0]
+    assert compare(old, new, "the old plan").compatible
+
+
+def test_another_precision_of_a_decimal_is_refused(bench: Bench) -> None:
+    def summed(kind: str):
+        return grouped("k", aggregates=lambda: [F.sum(F.col("a").cast(kind)).alias("s")])
+
+    old, new = (bench.plan(summed(kind))[0] for kind in ("decimal(10,2)", "decimal(12,2)"))
+    report = compare(old, new, "the old plan")
+    assert {r for i in report.items if i.blocks for r in i.rules} == {"stage.aggregate-arguments", "stage.type"}
+
+
+def test_a_null_that_becomes_a_value_is_another_key(bench: Bench) -> None:
+    def keyed(column):
+        return lambda bench: stage("totals", bench.source().groupBy(column.alias("key")).count())
+
+    old, new = bench.plan(keyed(F.col("k")))[0], bench.plan(keyed(F.coalesce("k", F.lit(""))))[0]
+    assert not compare(old, new, "the old plan").compatible
+
+
+def test_sliding_to_session_windows_is_another_kind(bench: Bench) -> None:
+    def sessions(bench: Bench):
+        stream = bench.source().withWatermark("ts", "10 minutes")
+        return stage("w", stream.groupBy(F.session_window("ts", "5 minutes"), "k").count())
+
+    old, new = (bench.plan(b, "append")[0] for b in (window("10 minutes", "5 minutes"), sessions))
+    report = compare(old, new, "the old plan")
+    assert {r for i in report.items if i.blocks for r in i.rules} >= {"stage.kind"}
+
+
+def test_the_order_of_a_join_s_other_conditions_does_not_count(bench: Bench) -> None:
+    def pairs(condition: str):
+        def build(bench: Bench):
+            left = bench.source(name="left").select(F.col("k").alias("lk"), F.col("a").alias("la"))
+            right = bench.source(name="right").select(F.col("k").alias("rk"), F.col("a").alias("ra"))
+            return stage("pairs", left.join(right, F.expr(condition)))
+
+        return build
+
+    texts = ("lk = rk AND la > ra AND la <> 7 + ra", "la <> 7 + ra AND rk = lk AND la > ra", "lk = rk AND la > ra")
+    plans = [bench.plan(pairs(text), "append")[0] for text in texts]
+    assert compare(plans[0], plans[1], "the old plan").compatible
+    assert "join condition changed" in compare(plans[0], plans[2], "the old plan").problems[0]
+
+
+def test_a_changed_select_above_a_join_changes_what_its_state_holds(bench: Bench) -> None:
+    def pairs(*columns: str):
+        def build(bench: Bench):
+            left = bench.source(name="left").select(
+                F.col("k").alias("lk"), F.col("a").alias("la"), F.col("b").alias("lb")
+            )
+            right = bench.source(name="right").select(F.col("k").alias("rk"))
+            return stage("pairs", left.join(right, F.expr("lk = rk"))).select(*columns)
+
+        return build
+
+    old, new = (bench.plan(pairs(*columns), "append")[0] for columns in (("lk", "la"), ("lk", "lb")))
+    assert "left columns of the join changed" in compare(old, new, "the old plan").problems[0]

@@ -83,18 +83,18 @@ def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) ->
     assert entry.names == (() if read is ours else ("a", "c")) and len(entry.sources) == 2
 
 
-def test_a_source_gets_its_name_by_a_rename(bench: Bench) -> None:
-    def unnamed(bench: Bench):
-        return stage("totals", bench.source(name="a").groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+def test_a_stage_and_a_source_get_new_names_by_renames(bench: Bench) -> None:
+    def build(read: Callable, name: str) -> Callable:
+        return lambda bench: stage(name, read(bench).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
 
     rows = [row("x", 1)]
     bench.write(rows, "a")
-    first = bench.run(unnamed)
-    named = totals(ours, "a")
+    first = bench.run(build(lambda bench: bench.source(name="a"), "totals"))
+    named = build(lambda bench: ours(bench, "a"), "sums")
     assert not bench.check(first, named).compatible
     rows.append(row("x", 2))
     bench.write(rows[-1:], "a")
-    bench.run(named, snapshot=first, renames={"source-1": "a"})
+    bench.run(named, snapshot=first, renames={"source-1": "a", "totals": "sums"})
     assert bench.last("k") == oracle(rows)
 
 

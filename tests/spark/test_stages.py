@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -25,6 +25,11 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers ca
 
 STORES = {"rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True), "hdfs": (HDFS, False)}
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+
+
+def slow(*values: object):
+    """One more combination of what the others cover: for `make test-slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -121,7 +126,7 @@ def flat(*files: list[list[dict]]) -> list[dict]:
     return [r for part in files for rows in part for r in rows if r["k"] != "end"]
 
 
-@pytest.mark.parametrize("store", ["hdfs", "changelog"])
+@pytest.mark.parametrize("store", ["hdfs", slow("changelog")])
 def test_session_windows_go_on(make, store: str) -> None:
     assert carried(make(store), sessions, SESSION_FIRST, SESSION_SECOND) == sessions_of(
         flat(SESSION_FIRST, SESSION_SECOND)
@@ -139,7 +144,7 @@ def repeats(bench: Bench):
     return stage("seen", late(bench).dropDuplicatesWithinWatermark(["k"])).select("k", "a")
 
 
-@pytest.mark.parametrize("store", ["hdfs", "rocksdb"])
+@pytest.mark.parametrize("store", [slow("hdfs"), "rocksdb"])
 def test_a_deduplication_within_the_watermark_remembers_and_forgets(make, store: str) -> None:
     first = [[row("a", 1, minute=1)], [row("b", 2, minute=2)]]
     # a is still known at minute 5; it is forgotten in the batch whose watermark (30) has passed minute 1 + 10
@@ -154,7 +159,7 @@ def test_a_deduplication_within_the_watermark_starts_empty(make) -> None:
 # Limit and distinct
 
 
-@pytest.mark.parametrize("store", ["hdfs", "rocksdb"])
+@pytest.mark.parametrize("store", ["hdfs", slow("rocksdb")])
 def test_a_limit_counts_on(make, store: str) -> None:
     def build(bench: Bench):
         return stage("first", bench.source().limit(3)).select("k", "a")
@@ -244,8 +249,8 @@ def without_end(found: Counter) -> Counter:
         ("inner", "hdfs", 2),
         ("left_outer", "rocksdb", 3),
         ("full_outer", "rocksdb", 4),
-        ("left_semi", "changelog", 2),
-        ("right_outer", "changelog", 4),
+        slow("left_semi", "changelog", 2),
+        slow("right_outer", "changelog", 4),
     ],
 )
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
@@ -263,7 +268,7 @@ def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str,
     assert [s.operator_id for s in bench.registry.plan("d2").query("q").stages if s.name == "pairs"] == [1]
 
 
-@pytest.mark.parametrize(("store", "version"), [("hdfs", 2), ("rocksdb", 4)])
+@pytest.mark.parametrize(("store", "version"), [("hdfs", 2), slow("rocksdb", 4)])
 def test_a_join_starts_empty(make, store: str, version: int) -> None:
     """Version 1 has the two sources, but puts their rows one below the other."""
 
@@ -317,7 +322,7 @@ COUNT_FIRST = [[row("a", 1), row("b", 2)], [row("a", 3)]]
 COUNT_SECOND = [[row("a", 4), row("b", 5)], [row("c", 6)]]
 
 
-@pytest.mark.parametrize("store", ["hdfs", "changelog"])
+@pytest.mark.parametrize("store", [slow("hdfs"), "changelog"])
 def test_apply_in_pandas_with_state_goes_on(make, store: str) -> None:
     assert carried(make(store), counting, COUNT_FIRST, COUNT_SECOND) == running(COUNT_FIRST + COUNT_SECOND)
 
@@ -369,7 +374,10 @@ def kept(processor: type[Kept], method: str) -> Callable:
     return build
 
 
-KINDS = [(KeptRows, "transformWithState"), (KeptFrames, "transformWithStateInPandas")]
+KINDS = [
+    pytest.param(KeptRows, "transformWithState", id="rows"),
+    pytest.param(KeptFrames, "transformWithStateInPandas", id="pandas", marks=pytest.mark.slow),
+]
 
 
 def running_best(files: list[list[dict]]) -> Counter:
@@ -382,7 +390,7 @@ def running_best(files: list[list[dict]]) -> Counter:
     return found
 
 
-@pytest.mark.parametrize(("processor", "method"), KINDS, ids=["rows", "pandas"])
+@pytest.mark.parametrize(("processor", "method"), KINDS)
 def test_transform_with_state_keeps_values_lists_and_maps_with_time_to_live(make, processor, method: str) -> None:
     store = "changelog" if method == "transformWithState" else "rocksdb"
     found = carried_without_another_stage(make(store), kept(processor, method), COUNT_FIRST, COUNT_SECOND)
@@ -455,8 +463,8 @@ class Alarm(StatefulProcessor):
         self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(rows),))
         return iter(())
 
-    def handleExpiredTimer(self, key, timers, expired) -> Iterator[Row]:
-        at = datetime.utcfromtimestamp(expired.getExpiryTimeInMs() / 1000).strftime("%H:%M")
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        at = datetime.fromtimestamp(expiredTimerInfo.getExpiryTimeInMs() / 1000, UTC).strftime("%H:%M")
         yield Row(k=key[0], at=at, n=self.count.get()[0])
 
     def close(self) -> None:

@@ -253,7 +253,7 @@ def test_an_unnamed_source_more_is_refused_and_says_what_to_do() -> None:
     ("old", "new", "verdict", "words"),
     [
         ({}, {"format": "csv"}, REFUSED, "format changed from json to csv"),
-        ({}, {"location": "/elsewhere"}, LOSS, "location changed from /a to /elsewhere"),
+        ({}, {"location": "/elsewhere"}, REFUSED, "location changed from /a to /elsewhere"),
         (
             {"format": "kafka", "location": "t", "options": {"subscribe": "t"}},
             {"format": "kafka", "location": "u", "options": {"subscribe": "u"}},
@@ -288,6 +288,18 @@ def test_a_source_that_got_its_name_is_matched_by_a_rename() -> None:
     assert not report(old, new).compatible
     renamed = compare(app_plan(old), app_plan(new), "s1", renames={"source-1": "flights"})
     assert renamed.compatible, renamed.problems
+
+
+def test_spark_s_own_names_are_kept_to_and_kept() -> None:
+    """Its offset log is of another version then, and holds them."""
+    ours, sparks = source_plan("a"), source_plan("a", native=True)
+    for old, new in ((ours, sparks), (sparks, ours)):
+        assert "does not change over" in refusal(between((old,), (new,)))
+        assert "does not change over" in refusal(between((old,), (old, attrs.evolve(new, name="b"))))
+    assert between((sparks,), (sparks, source_plan("b", native=True))).compatible
+    plan = app_plan(query_plan(sources=(sparks,)))
+    with pytest.raises(InvalidInputError, match="keep the name"):
+        compare(plan, plan, "s1", renames={"a": "b"})
 
 
 # Sinks and output modes
@@ -344,7 +356,11 @@ def pair_of(kind: str, operator: str, old: dict[str, Any], new: dict[str, Any], 
     ("old", "new", "rule"),
     [
         ("window(s.t, 10 minutes, #a)", "window(s.t, 20 minutes, #b)", "stage.window"),
-        ("window(s.t, 10 minutes, #a)", "window(s.t, 10 minutes, every 5 minutes, #b)", "stage.window"),
+        (
+            "window(s.t, 10 minutes, #a)",
+            "(window(s.t, 10 minutes, every 5 minutes, #b) | window(s.t, 10 minutes, every 5 minutes, #c))",
+            "stage.window",
+        ),
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.t, gap '9 minutes', #b)", "stage.session-gap"),
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.u, gap '5 minutes', #b)", "stage.window"),
         ("window(s.t, 10 minutes, #a)", "s.k", "stage.keys"),

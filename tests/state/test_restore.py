@@ -104,6 +104,10 @@ def test_a_source_s_own_files_follow_it() -> None:
     }
 
 
+def test_a_source_that_takes_another_s_place_gets_nothing_of_it() -> None:
+    assert source_targets(sources_of("a"), sources_of("b"), "sources/0/1") == {}
+
+
 def test_folders_called_after_spark_s_own_names_stay() -> None:
     paths = ("sources/a/1", "sources/b/1")
     assert source_targets(sources_of("a", "b"), sources_of("b", "c"), *paths) == {"sources/b/1": "sources/b/1"}

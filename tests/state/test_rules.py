@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import itertools
 import runpy
-import string
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
-from airflow_provider_streamupdate.state.rules import ORDER, TABLE, Rule, judge, worst
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.plan import (
+    TIME_ZONE,
+    AppPlan,
+    QueryPlan,
+    SinkPlan,
+    SourcePlan,
+    StagePlan,
+    StateSchema,
+)
+from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, ORDER, TABLE, Rule, judge, worst
 from airflow_provider_streamupdate.state.rules.rule import Finding
+
+from .builders import KEY, VALUE, app_plan, query_plan, stage_plan
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = [rule for rules in TABLE.values() for rule in rules]
@@ -56,11 +69,169 @@ def test_the_order_of_verdicts(one: str, other: str) -> None:
     assert worst(found) == other
 
 
-def test_the_templates_name_only_what_some_fact_can_fill() -> None:
-    """A reason with a field that no predicate returns would fail when the rule applies: those without any field are
-    never wrong, the others are run by test_compatibility."""
-    fields = {name for r in RULES for _, name, _, _ in string.Formatter().parse(r.reason) if name}
-    assert fields <= {
-        "old", "new", "kind", "where", "operator", "part", "code", "names", "text", "others", "columns", "hint",
-        "format", "key", "means",
-    }  # fmt: skip
+# An example for each rule: two plans whose comparison names it
+
+NAMED = {"named": True, "format": "json"}
+A, B = (SourcePlan(name=n, location=f"/{n}", **NAMED) for n in "ab")  # type: ignore[arg-type]
+KAFKA = attrs.evolve(A, format="kafka", location="t", options={"subscribe": "t", "kafka.bootstrap.servers": "x"})
+AGGREGATE = {"keys": ["a.k", "a.l"], "aggregates": ["sum(a.x)", "count(1)"]}
+JOIN = {"join type": "Inner", "keys": ["a.k = b.k"], "condition": [], "left columns": [], "right columns": []}
+FUNCTION = {"keys": ["a.k"], "code": "#1", "input": ["x = a.x", "y = a.y"], "timeout": "NoTimeout"}
+PROCESSOR = {
+    "keys": ["a.k"],
+    "code": "#1",
+    "input": ["x = a.x"],
+    "time mode": "None",
+    "state variables": ["n: ValueState"],
+}
+OPERATORS = {
+    "aggregate": ("stateStoreSave", AGGREGATE),
+    "deduplicate": ("dedupe", {"keys": ["a.k"]}),
+    "join": ("symmetricHashJoin", JOIN),
+    "limit": ("globalLimit", {"rows": "5"}),
+    "apply-in-pandas-with-state": ("applyInPandasWithState", FUNCTION),
+    "transform-with-state": ("transformWithStateInPySparkExec", PROCESSOR),
+    "flatMapGroupsWithState": ("flatMapGroupsWithState", {}),
+}
+
+
+def of(kind: str, **changes: Any) -> StagePlan:
+    """A stage of a kind; `changes` to its definition, or to the stage itself."""
+    operator, definition = OPERATORS[kind]
+    own = {k: changes.pop(k) for k in list(changes) if k in attrs.fields_dict(StagePlan)}
+    parts = {k.replace("_", " "): v for k, v in changes.items()}
+    values = {"kind": kind, "operator": operator, "definition": {**definition, **parts}, **own}
+    return stage_plan("it", **values)
+
+
+def with_schema(key: Any) -> StagePlan:
+    return of("aggregate", schemas=(StateSchema(name="default", key=key, value=VALUE),))
+
+
+def q(*stages: StagePlan, **changes: Any) -> QueryPlan:
+    return query_plan(*(stages or (of("aggregate"),)), **{"sources": (A,), "source_order": ("a",), **changes})
+
+
+def sink(format: str, mode: str = "append", **options: str) -> QueryPlan:
+    return q(sink=SinkPlan(format=format, options=options), output_mode=mode)
+
+
+def mode(name: str, watermark: bool = True) -> QueryPlan:
+    return q(output_mode=name, watermarks=("a.t delayed by 10 ms",) if watermark else ())
+
+
+def changed(kind: str, **changes: Any) -> tuple[QueryPlan, QueryPlan]:
+    return q(of(kind)), q(of(kind, **changes))
+
+
+def sources(old: tuple[SourcePlan, ...], *new: SourcePlan) -> tuple[QueryPlan, QueryPlan]:
+    return q(sources=old), q(sources=new)
+
+
+NOT_NULL = {"type": "struct", "fields": [{**KEY["fields"][0], "nullable": False}]}
+OTHER_TYPE = {"type": "struct", "fields": [{**KEY["fields"][0], "type": "long"}]}
+SESSION = "session_window(a.t, gap '{} minutes', #1)"
+TWINS = [stage_plan(f"aggregate-{n}", n, named=False, below=f"{n}") for n in (0, 1)]
+PLAN = app_plan(q())
+
+EXAMPLES: dict[str, tuple[Any, Any]] = {
+    "stage.same": (q(), q()),
+    "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
+    "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
+    "stage.window": (
+        q(of("aggregate", keys=["window(a.t, 10 minutes, #1)"])),
+        q(of("aggregate", keys=["window(a.t, 20 minutes, #1)"])),
+    ),
+    "stage.session-gap": (q(of("aggregate", keys=[SESSION.format(5)])), q(of("aggregate", keys=[SESSION.format(9)]))),
+    "stage.keys-order": changed("aggregate", keys=["a.l", "a.k"]),
+    "stage.keys": changed("aggregate", keys=["a.k"]),
+    "stage.deduplication-columns": changed("deduplicate", keys=["a.l"]),
+    "stage.aggregates-order": changed("aggregate", aggregates=["count(1)", "sum(a.x)"]),
+    "stage.aggregates-number": changed("aggregate", aggregates=["count(1)"]),
+    "stage.aggregate-arguments": changed("aggregate", aggregates=["sum(a.y)", "count(1)"]),
+    "stage.aggregate-function": changed("aggregate", aggregates=["max(a.x)", "count(1)"]),
+    "stage.join-type": changed("join", join_type="LeftOuter"),
+    "stage.join-keys": changed("join", keys=["a.l = b.l"]),
+    "stage.join-condition": changed("join", condition=["greaterthan(a.x, b.x)"]),
+    "stage.join-left": changed("join", left_columns=["a.x"]),
+    "stage.join-right": changed("join", right_columns=["b.x"]),
+    "stage.limit": changed("limit", rows="9"),
+    "stage.function-keys": changed("transform-with-state", keys=["a.l"]),
+    "stage.timeout": changed("apply-in-pandas-with-state", timeout="EventTimeTimeout"),
+    "stage.time-mode": changed("transform-with-state", time_mode="EventTime"),
+    "stage.variable-changed": changed("transform-with-state", state_variables=["n: ListState"]),
+    "stage.variable-gone": changed("transform-with-state", state_variables=[]),
+    "stage.variable-new": changed("transform-with-state", state_variables=["n: ValueState", "m: MapState"]),
+    "stage.code": changed("apply-in-pandas-with-state", code="#2"),
+    "stage.code-unknown": changed("apply-in-pandas-with-state", code="python:f"),
+    "stage.input": changed("apply-in-pandas-with-state", input=["x = a.z", "y = a.y"]),
+    "stage.input-order": changed("apply-in-pandas-with-state", input=["y = a.y", "x = a.x"]),
+    "stage.definition": changed("aggregate", other="thing"),
+    "stage.untraced": changed("aggregate", keys=["?x"]),
+    "stage.python": changed("aggregate", keys=["python:f(a.k)"]),
+    "stage.ambiguous": (q(*TWINS), q(*(attrs.evolve(t, below=f"{1 - i}") for i, t in enumerate(TWINS)))),
+    "stage.families": changed("join", stores=("left-keyToNumValues", "right-keyToNumValues")),
+    "stage.type": (q(with_schema(KEY)), q(with_schema(OTHER_TYPE))),
+    "stage.nullability": (q(with_schema(KEY)), q(with_schema(NOT_NULL))),
+    "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
+    "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
+    "stage.new-initial-state": (
+        q(),
+        q(of("aggregate"), attrs.evolve(of("transform-with-state", initial_state=True), name="more")),
+    ),
+    "stage.gone": (q(of("aggregate"), stage_plan("more", 1)), q()),
+    "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
+    "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),
+    "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),
+    "source.same": (q(), q()),
+    "source.position": sources(
+        tuple(attrs.evolve(s, named=False) for s in (A, B)),
+        *(attrs.evolve(s, named=False, location=o.location) for s, o in ((A, B), (B, A))),
+    ),
+    "source.naming": sources((A,), attrs.evolve(A, native=True)),
+    "source.format": sources((A,), attrs.evolve(A, format="csv")),
+    "source.folder": sources((A,), attrs.evolve(A, location="/elsewhere")),
+    "source.topics": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "subscribe": "u"})),
+    "source.cluster": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "kafka.bootstrap.servers": "y"})),
+    "source.start": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "startingoffsets": "latest"})),
+    "source.options": sources((A,), attrs.evolve(A, options={"multiline": "true"})),
+    "source.new": sources((A,), A, B),
+    "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),
+    "source.new-naming": sources((A,), A, attrs.evolve(B, native=True)),
+    "source.gone": sources((A, B), A),
+    "sink.same": (q(), q()),
+    "sink.format": (sink("noop"), sink("kafka")),
+    "sink.files": (sink("json", path="/x"), sink("json", path="/y")),
+    "sink.options": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "sink.mode-stateless": (
+        attrs.evolve(sink("noop", "append"), stages=()),
+        attrs.evolve(sink("noop", "update"), stages=()),
+    ),
+    "sink.update-to-complete": (mode("update", False), mode("complete", False)),
+    "sink.update-to-complete-evicted": (mode("update"), mode("complete")),
+    "sink.complete-to-update": (mode("complete"), mode("update")),
+    "sink.update-to-append": (mode("update"), mode("append")),
+    "sink.append-to-update": (mode("append"), mode("update")),
+    "sink.append-to-complete": (mode("append"), mode("complete")),
+    "sink.complete-to-append": (mode("complete"), mode("append")),
+    "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
+    "app.engine": (attrs.evolve(PLAN, spark_version="4.2.0"), PLAN),
+    "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
+    "query.gone": (attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more"))), PLAN),
+}
+
+
+def test_every_rule_has_an_example() -> None:
+    assert set(EXAMPLES) == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("id", EXAMPLES)
+def test_the_example_of_a_rule(id: str) -> None:
+    """The rule applies to it, with its verdict, and its reason has no gaps."""
+    old, new = (p if isinstance(p, AppPlan) else app_plan(p) for p in EXAMPLES[id])
+    named = [item for item in compare(old, new, "s1").items if id in item.rules]
+    [rule] = [r for r in RULES if r.id == id]
+    assert named, [(i.name, i.rules) for i in compare(old, new, "s1").items]
+    assert ORDER.index(named[0].verdict) >= ORDER.index(rule.verdict)
+    assert named[0].needs_agreement == (named[0].verdict in NEEDS_AGREEMENT)
+    assert "{" not in named[0].reason

@@ -119,7 +119,7 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         change="another column with a watermark, a watermark more or fewer on the same source",
         reason="watermark changed from {old} to {new}: the state is removed by its event times, and the watermark that "
         "continues was the old column's",
-        source="EventTimeWatermarkExec; the offset log carries one watermark on; measured",
+        source="EventTimeWatermarkExec; the offset log carries one watermark on",
         applies=_watermark_column,
     ),
     Rule[QueryChange](

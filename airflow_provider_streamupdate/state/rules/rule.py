@@ -81,6 +81,8 @@ def show(value: Any) -> str:
         return "none"
     if isinstance(value, dict) and "fields" in value:
         return ", ".join(f"{f['name']} {show(f['type'])}" for f in value["fields"])
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={show(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(show(v) for v in value) + "]"
     return str(value)

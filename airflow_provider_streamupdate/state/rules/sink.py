@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from ..plan import QueryPlan
@@ -15,7 +17,7 @@ _BATCH_IDS = "batch ids continue"
 
 @attrs.frozen(kw_only=True)
 class SinkChange:
-    """The two queries; they are told apart by their sinks and output modes here."""
+    """The query before and after: its sink, its output mode, and whether it has state."""
 
     old: QueryPlan
     new: QueryPlan
@@ -28,7 +30,10 @@ class SinkChange:
         return self.stateful and (self.old.output_mode, self.new.output_mode) == (old, new)
 
 
-def _mode(old: str, new: str, only: bool | None = None) -> object:
+Predicate = Callable[[SinkChange], Facts | None]
+
+
+def _mode(old: str, new: str, only: bool | None = None) -> Predicate:
     """A predicate for one change of the output mode; `only` for queries with (True) or without watermarks."""
 
     def applies(c: SinkChange) -> Facts | None:
@@ -66,14 +71,14 @@ def _options(c: SinkChange) -> Facts | None:
 _SinkRule = Rule[SinkChange]
 
 
-def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: object) -> Rule[SinkChange]:
+def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: Predicate) -> Rule[SinkChange]:
     return _SinkRule(
         id=id,
         verdict=verdict,
         change=change,
         reason="output mode changed from {old} to {new}: " + reason,
         source="StateStoreSaveExec.doExecute: what each mode emits and removes",
-        applies=applies,  # type: ignore[arg-type]
+        applies=applies,
     )
 
 

@@ -72,7 +72,11 @@ def _position_free(c: SourceChange) -> bool:
 
 
 def _naming(c: SourceChange) -> Facts | None:
-    return differ(*("name()" if s.native else "source()" for s in (c.old, c.new)))
+    return differ(_by(c.old), _by(c.new))
+
+
+def _by(source: SourcePlan) -> str:
+    return "name()" if source.native else "source(), or not at all"
 
 
 def _start(c: SourceChange) -> Facts | None:
@@ -122,11 +126,11 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     ),
     _SourceRule(
         id="source.folder",
-        verdict=LOSS,
+        verdict=REFUSED,
         change="another folder of a file source under the same name",
-        reason="location changed from {old} to {new}: files are known by their path, so that all under the new one are "
-        "read, copies of old ones again",
-        source="FileStreamSource.SeenFilesMap; measured",
+        reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
+        "name to read the new one from its beginning",
+        source="measured: at a start Spark looks at the last batch's files again, and stops at 'Wrong basePath'",
         applies=lambda c: _files(c) if _position_free(c) else None,
     ),
     _SourceRule(
@@ -168,9 +172,15 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
 
 @attrs.frozen(kw_only=True)
 class LoneSource:
-    """A source that only one of the plans has."""
+    """A source that only one of the plans has; `others` are those the other plan has."""
 
     source: SourcePlan
+    others: tuple[SourcePlan, ...] = ()
+
+
+def _new_naming(c: LoneSource) -> Facts | None:
+    before = [s for s in c.others if s.native != c.source.native]
+    return {"old": _by(before[0]), "new": _by(c.source)} if before else None
 
 
 _LoneRule = Rule[LoneSource]
@@ -191,6 +201,15 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         reason="more or other sources than before, and this one has no name; name the sources with source()",
         source="the offset log has a line a source, by position",
         applies=lambda c: None if c.source.named else {},
+    ),
+    _LoneRule(
+        id="source.new-naming",
+        verdict=REFUSED,
+        change="a new source named with Spark's own name() where the others were not, or the other way round",
+        reason="it is named with {new}, and the sources before with {old}: Spark writes another offset log for its own "
+        "names, and does not change over; keep to the one the query began with",
+        source="STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT; OffsetMap, OffsetSeq",
+        applies=_new_naming,
     ),
 )
 

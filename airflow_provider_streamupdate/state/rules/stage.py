@@ -13,12 +13,10 @@ from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 
 RESTART = "; give the changed stage another name to start it empty"
-BY_POSITION = (
-    "StateSchemaCompatibilityChecker compares types by position, never names or expressions; measured: Spark restarts "
-    "and computes wrong results"
-)
+BY_POSITION = "StateSchemaCompatibilityChecker compares types by position, never names or expressions"
+WRONG = BY_POSITION + "; measured: Spark restarts and computes wrong results"
 FUNCTIONS = ("apply-in-pandas-with-state", "transform-with-state")
-_WINDOW = re.compile(r"window\((.*), #\w+\)$")
+_WINDOW = re.compile(r"\(?window\(.*, #\w+\)+$")  # a sliding one is (window(...) | window(...)): a row is in several
 _SESSION = re.compile(r"session_window\((.*), gap (.*), #\w+\)$")
 
 
@@ -354,7 +352,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="another window: size, slide, offset or column; tumbling to sliding; to a multiple or not",
         reason="keys changed: window from {old} to {new}" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_window,
         migratable=True,
     ),
@@ -371,7 +369,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="the same grouping keys or deduplication columns in another order",
         reason="keys changed their order from {old} to {new}: the state's rows are by position" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_keys_swapped,
         migratable=True,
     ),
@@ -380,7 +378,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="other, more or fewer grouping keys; another column under the old name (a hidden rename upstream)",
         reason="keys changed from {old} to {new}" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_keys,
         migratable=True,
     ),
@@ -389,7 +387,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="other columns of a deduplication",
         reason="keys changed from {old} to {new}" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_columns,
     ),
     _StageRule(
@@ -398,7 +396,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="the same aggregates in another order in the state row; a reordered select right above an aggregation "
         "does that too, because the optimizer puts it into the aggregation",
         reason="aggregates changed their order from {old} to {new}: the state's rows are by position" + RESTART,
-        source=BY_POSITION + "; CollapseProject, PhysicalAggregation",
+        source=WRONG + "; CollapseProject, PhysicalAggregation",
         applies=_aggregates_order,
         migratable=True,
     ),
@@ -407,7 +405,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="aggregates added or dropped; one whose result nobody uses is dropped by the optimizer",
         reason="aggregates changed from {old} to {new}" + RESTART,
-        source=BY_POSITION + " or refuses",
+        source=BY_POSITION + "; another number of columns it refuses",
         applies=_aggregates_number,
         migratable=True,
     ),
@@ -417,7 +415,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="the same aggregate functions of other columns or with other parameters (the ordering of min_by, a "
         "filter, the accuracy of a sketch)",
         reason="aggregates changed from {old} to {new}: the state was built from other arguments" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_aggregate_arguments,
         migratable=True,
     ),
@@ -426,7 +424,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="another aggregate function (sum to max), with the same accumulator or another",
         reason="aggregates changed from {old} to {new}: the state holds other accumulators" + RESTART,
-        source=BY_POSITION,
+        source=WRONG,
         applies=_aggregate_function,
         migratable=True,
     ),
@@ -444,7 +442,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="other join keys, or the same equalities in another order of the condition",
         reason="join keys changed from {old} to {new}: the state's rows are by position" + RESTART,
-        source=BY_POSITION + "; ExtractEquiJoinKeys",
+        source=WRONG + "; ExtractEquiJoinKeys",
         applies=_of("join")(_changed("keys")),
     ),
     _StageRule(
@@ -452,7 +450,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="another condition beside a join's keys, e.g. another time range (their order does not count)",
         reason="join condition changed from {old} to {new}: rows were dropped and matched by the old one" + RESTART,
-        source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state; measured",
+        source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state",
         applies=_of("join")(_changed("condition")),
     ),
     _StageRule(
