@@ -157,10 +157,8 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
             continue
         wanted = next((w for w in new.windows if w.position == position), None)
         was = next((w for w in old.windows if wanted and w.column == wanted.column), None)
-        if wanted is None or was is None:
+        if wanted is None or was is None or not (was.tumbling and wanted.tumbling):
             return None
-        if not (was.tumbling and wanted.tumbling):
-            return "keys changed: only tumbling windows can be merged to larger ones, not sliding ones"
         if wanted.size % was.size or (wanted.start - was.start) % was.size:
             return (
                 f"keys changed: windows of {duration(was.size)} cannot be merged to windows of {duration(wanted.size)}"
