@@ -199,6 +199,13 @@ def test_what_is_not_understood_is_left_to_the_other_rules(changes: dict[str, An
     assert plan_migration(old, new) is None
 
 
+@pytest.mark.parametrize("key", ["python:shorten(s.k)", "?k"])
+def test_what_could_not_be_compared_is_not_migrated(key: str) -> None:
+    old, new = stage([key], ["count(1)"]), stage([key], ["count(1)", "sum(s.a)"])
+    assert plan_migration(old, new) is None
+    assert not compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1").compatible
+
+
 # In the report and in the restore
 
 
