@@ -148,6 +148,9 @@ def text(expression: Node, env: dict[int, str]) -> str:
         return text(expression.children[0], env)
     if name == "Literal":
         return _literal(fields)
+    if name == "UnscaledValue":
+        # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
+        env = {**env, **{_id(n): f"{text(n, env)}: {n.fields['dataType']}" for n in expression.walk() if _is_column(n)}}
     children = [text(child, env) for child in expression.children]
     if name == "AggregateExpression":
         distinct = "distinct " if fields.get("isDistinct") is True else ""
@@ -254,6 +257,10 @@ def _unconverted(node: Node) -> Node:
     while node.name in ("PreciseTimestampConversion", "KnownNullable"):
         node = node.children[0]
     return node
+
+
+def _is_column(node: Node) -> bool:
+    return node.name == "AttributeReference"
 
 
 def _to_long(node: Node) -> bool:

@@ -63,6 +63,20 @@ def test_an_app_without_a_query_and_two_queries_of_one_name() -> None:
             StreamingApp(name)
 
 
+def test_a_migration_function_is_planned_with_the_stage_it_is_for(bench: Bench) -> None:
+    app = StreamingApp("bench")
+    app.query("q")(lambda spark, params: writer(stage("totals", counted(bench))))
+    for where, state in (("totals", "a"), ("q/totals", "b"), ("other/totals", "c"), ("elsewhere", "d")):
+        app.migrate(where, from_=state)(lambda rows: rows)
+    with pytest.raises(ApplicationError, match="migrates stage 'totals' from 'a' twice"):
+        app.migrate("totals", from_="a")(lambda rows: rows)
+    made = plan_app(bench.spark, "bench", app.build(bench.spark, {}), migrations=app.migrations)
+    [totals] = made.queries[0].stages
+    assert totals.migrates == ("a", "b")
+    [buffer] = totals.buffers
+    assert (buffer.function, buffer.columns, buffer.initial) == ("Count", 1, ("0L",))
+
+
 def test_parameters_reach_the_query_function_as_a_copy(bench: Bench) -> None:
     seen = []
 

@@ -9,7 +9,9 @@ import pytest
 from bench import HDFS, ROCKSDB, Bench, row
 from pyspark.sql import functions as F
 
+from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
@@ -78,3 +80,419 @@ def test_a_running_count_gains_a_maximum_timestamp_without_losing_its_counts(ben
     more = feed(bench, [[row("c", 1, minute=20), row("a", 2, minute=21)]])
     bench.run(with_latest, snapshot=second)
     assert bench.last("k")[("c",)]["n"] == len(groups(before + after + more, "k")[("c",)])
+
+
+EVERYTHING = {
+    "n": lambda: F.count("*"),
+    "some": lambda: F.count(F.when(F.col("a") > 3, 1)),
+    "total": lambda: F.sum("a"),
+    "exact": lambda: F.sum(F.col("b").cast("decimal(10,2)")),
+    "least": lambda: F.min("a"),
+    "most": lambda: F.max("ts"),
+    "mean": lambda: F.avg("b"),
+    "fine": lambda: F.avg(F.col("a").cast("decimal(12,1)")),
+}
+
+
+def everything(rows: list[dict]) -> dict:
+    a, b = [r["a"] for r in rows], [r["b"] for r in rows]
+    return {
+        "n": len(rows),
+        "some": sum(x > 3 for x in a),
+        "total": sum(a),
+        "exact": sum(b),
+        "least": min(a),
+        "most": max(r["ts"] for r in rows),
+        "mean": sum(b) / len(b),
+        "fine": sum(a) / len(a),
+    }
+
+
+def now(bench: Bench, batch: int, *keys: str) -> dict[tuple, dict]:
+    """What one batch emitted, by key, in the oracle's form."""
+    found = {}
+    for r in bench.emitted[batch]:
+        values = {name: r[name] for name in EVERYTHING}
+        values |= {"exact": float(r["exact"]), "fine": float(r["fine"]), "most": f"{r['most']:%Y-%m-%dT%H:%M:%SZ}"}
+        found[tuple(r[k] for k in keys)] = values
+    return found
+
+
+def expected(rows: list[dict], *keys: str) -> dict:
+    return {key: pytest.approx(everything(found), abs=1e-4) for key, found in groups(rows, *keys).items()}
+
+
+def many(count: int, seed: int, keys: int = 40) -> list[dict]:
+    """Rows over enough keys for every partition to have some; every key comes in every call."""
+    return [
+        row(f"k{i % keys}", (i * 7 + seed) % 23, (i * 5 + seed) % 11, minute=(i + seed) % 600, k2=f"y{i % 3}")
+        for i in range(count)
+    ]
+
+
+def test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to(bench: Bench) -> None:
+    fine, coarse = grouped("k", "k2", **EVERYTHING), grouped("k", **EVERYTHING)
+    before = feed(bench, [many(150, 1), many(150, 5)])
+    bench.spark.conf.set("spark.sql.shuffle.partitions", "5")  # the state keeps it, whatever the session says later
+    first = bench.run(fine)
+    bench.spark.conf.set("spark.sql.shuffle.partitions", "3")
+    found = verdict(bench, first, coarse)
+    assert (found.verdict, found.needs_agreement) == ("migrated", False)
+    assert found.reason == "drops key source-1.k2 and merges its groups"
+    after = feed(bench, [many(40, 9)])
+    bench.run(coarse, snapshot=first)
+    # Only the second version's rows have no k2: every key came again, and found what both its groups had.
+    assert now(bench, 2, "k") == expected(before + after, "k")
+
+
+def test_all_keys_can_be_dropped(bench: Bench) -> None:
+    before = feed(bench, [many(60, 1)])
+    first = bench.run(grouped("k", **EVERYTHING))
+    after = feed(bench, [many(20, 2)])
+    second = bench.run(grouped(**EVERYTHING), snapshot=first)
+    assert now(bench, 1) == expected(before + after)
+    more = feed(bench, [many(5, 3)])
+    bench.run(grouped(**EVERYTHING), snapshot=second)
+    assert now(bench, 2) == expected(before + after + more)
+
+
+def test_dropped_added_and_reordered_aggregates(bench: Bench) -> None:
+    """Two sums have columns of one name and type in the state: only their places tell them apart."""
+    names = ("a", "b")
+    one = grouped("k", n=lambda: F.count("*"), a=lambda: F.sum("a"), b=lambda: F.sum("b"), mean=lambda: F.avg("a"))
+    other = grouped("k", b=lambda: F.sum("b"), a=lambda: F.sum("a"))
+    before = feed(bench, FIRST)
+    first = bench.run(one)
+    found = verdict(bench, first, other)
+    assert (found.verdict, found.needs_agreement) == ("migrated", True)
+    assert "order" in found.reason and "count(1) is forgotten" in found.reason
+    after = feed(bench, SECOND)
+    second = bench.run(other, snapshot=first, agree=("q/totals",))
+    want = {key: {n: sum(r[n] for r in rows) for n in names} for key, rows in groups(before + after, "k").items()}
+    assert {key: {n: r[n] for n in names} for key, r in bench.last("k").items()} == want
+    # and added again: from now on
+    third = feed(bench, [[row("a", 6, 1), row("z", 7, 2)]])
+    richer = grouped(
+        "k",
+        spread=lambda: F.stddev("a"),
+        every=lambda: F.sort_array(F.collect_list("a")),
+        b=lambda: F.sum("b"),
+        top=lambda: F.max_by("k2", "a"),
+        a=lambda: F.sum("a"),
+        mean=lambda: F.avg(F.col("a").cast("decimal(9,2)")),
+    )
+    assert verdict(bench, second, richer).verdict == "migrated"
+    bench.run(richer, snapshot=second)
+    last = bench.last("k")
+    for key, rows in groups(before + after + third, "k").items():
+        assert {n: last[key][n] for n in names} == {n: sum(r[n] for r in rows) for n in names}
+    for key, rows in groups(third, "k").items():
+        found = last[key]
+        assert (found["every"], found["top"]) == (sorted(r["a"] for r in rows), "x")
+        assert (float(found["mean"]), found["spread"]) == (rows[0]["a"], None)  # one value has no deviation
+
+
+def typed(schema: str, **aggregates: Callable):
+    def build(bench: Bench):
+        made = [make().alias(name) for name, make in aggregates.items()]
+        return stage("totals", bench.source(schema).groupBy("g").agg(*made))
+
+    return build
+
+
+TYPED = {
+    "most": lambda: F.max("i"),
+    "high": lambda: F.max("f"),
+    "sum": lambda: F.sum("d"),
+    "one": lambda: F.max("s"),
+    "all": lambda: F.max("arr"),
+}
+
+
+def test_wider_numbers_and_longer_structs(bench: Bench) -> None:
+    old = typed("g int, i int, f float, d decimal(10,2), s struct<x int, y string>, arr array<int>", **TYPED)
+    new = typed(
+        "g bigint, i bigint, f double, d decimal(12,3), s struct<x bigint, y string, z struct<w int>>, "
+        "arr array<bigint>",
+        **TYPED,
+    )
+    rows = [
+        {"g": g, "i": g * 10 - 7, "f": g + 0.5, "d": f"{g}.25", "s": {"x": g, "y": f"t{g}"}, "arr": [g, -g]}
+        for g in range(-20, 20)
+    ]
+    feed(bench, [rows])
+    first = bench.run(old)
+    found = verdict(bench, first, new)
+    assert (found.verdict, found.needs_agreement) == ("migrated", False)
+    assert "widens key g from int to bigint" in found.reason
+    later = [
+        {"g": g, "i": 2**40 * (g % 2), "f": 0.1, "d": "0.001", "s": {"x": -(2**40), "y": "n"}} for g in range(-20, 20)
+    ]
+    feed(bench, [later])
+    bench.run(new, snapshot=first)
+    last = bench.last("g")
+    for before, after in zip(rows, later, strict=True):
+        found = last[(before["g"],)]
+        assert found["most"] == max(before["i"], after["i"])
+        assert found["high"] == max(before["f"], 0.1)
+        assert float(found["sum"]) == pytest.approx(float(before["d"]) + 0.001)
+        assert found["one"] == {"x": before["s"]["x"], "y": before["s"]["y"], "z": None}
+        assert found["all"] == before["arr"]
+
+
+def windows(size: str, delay: str | None = None, *more: str):
+    def build(bench: Bench):
+        stream = bench.source()
+        stream = stream.withWatermark("ts", delay) if delay else stream
+        made = stage(
+            "w", stream.groupBy(F.window("ts", size, *more), "k").agg(F.count("*").alias("n"), F.sum("a").alias("s"))
+        )
+        return made.select(F.date_format("window.start", "HH:mm").alias("start"), "k", "n", "s")
+
+    return build
+
+
+def by_window(rows: list[dict], minutes: int, offset: int = 0) -> dict[tuple, dict]:
+    found = defaultdict(list)
+    for r in rows:
+        at = int(r["ts"][11:13]) * 60 + int(r["ts"][14:16])
+        start = (at - offset) // minutes * minutes + offset
+        found[f"{start // 60:02d}:{start % 60:02d}", r["k"]].append(r["a"])
+    return {(s, k): {"start": s, "k": k, "n": len(v), "s": sum(v)} for (s, k), v in found.items()}
+
+
+def test_tumbling_windows_become_a_multiple(bench: Bench) -> None:
+    """Without a watermark nothing has left the state: each hour is the sum of its windows."""
+    before = feed(bench, [many(150, 1, keys=5), many(100, 77, keys=5)])
+    first = bench.run(windows("10 minutes"))
+    found = verdict(bench, first, windows("1 hour"))
+    assert (found.verdict, found.needs_agreement) == ("migrated", False)
+    assert found.reason == "merges windows of source-1.ts to 1 hours"
+    after = feed(bench, [many(600, 3, keys=5)])
+    bench.run(windows("1 hour"), snapshot=first)
+    hours = by_window(before + after, 60)
+    assert len(hours) > 40
+    late = {(r["start"], r["k"]): r for r in bench.emitted[2]}
+    assert {k: late[k] for k in hours} == hours
+
+
+def test_windows_with_an_offset_keep_it_when_merged(rocksdb: Bench) -> None:
+    before = feed(rocksdb, [[row("a", i, minute=i) for i in range(0, 100, 3)]])
+    old, new = (
+        windows("10 minutes", None, "10 minutes", "3 minutes"),
+        windows("30 minutes", None, "30 minutes", "13 minutes"),
+    )
+    first = rocksdb.run(old)
+    after = feed(rocksdb, [[row("a", 1, minute=m) for m in (40, 50, 60, 80)]])
+    rocksdb.run(new, snapshot=first)
+    want = by_window(before + after, 30, 13)
+    touched = {(r["start"], r["k"]): r for r in rocksdb.emitted[1]}
+    assert len(touched) == 3 and all(want[k] == r for k, r in touched.items())
+
+
+def test_with_a_watermark_what_was_closed_is_missing_from_a_merged_window_and_has_to_be_agreed_to(bench: Bench) -> None:
+    old, new = windows("10 minutes", "1 minute"), windows("1 hour", "1 minute")
+    closed = feed(bench, [[row("a", 1, minute=2)]])
+    opened = feed(bench, [[row("a", 2, minute=35), row("a", 4, minute=31)], [row("a", 8, minute=36)]])
+    first = bench.run(old, "append")
+    found = verdict(bench, first, new, "append")
+    assert (found.verdict, found.needs_agreement) == ("migrated", True)
+    assert "lack their rows" in found.reason
+    late = feed(bench, [[row("a", 16, minute=50)], [row("a", 32, minute=90)], [row("a", 64, minute=91)]])
+    bench.run(new, "append", snapshot=first, agree=("q/w",))
+    assert closed and bench.all() == [
+        {"start": "00:00", "k": "a", "n": 1, "s": 1},  # by the first version
+        {"start": "00:00", "k": "a", "n": len(opened) + 1, "s": 2 + 4 + 8 + 16},
+    ]
+    assert len(late) == 3
+
+
+REFUSED = {
+    "sum becomes max": (grouped("k", x=lambda: F.sum("a")), grouped("k", x=lambda: F.max("a")), "looks like another"),
+    "swapped keys": (grouped("k", "k2", **EVERYTHING), grouped("k2", "k", **EVERYTHING), "keys changed"),
+    "a key of deviations": (
+        grouped("k", "k2", x=lambda: F.stddev("a")),
+        grouped("k", x=lambda: F.stddev("a")),
+        "stddev",
+    ),
+    "a key of first values": (
+        grouped("k", "k2", x=lambda: F.first("a")),
+        grouped("k", x=lambda: F.first("a")),
+        "cannot be had",
+    ),
+    "windows that are no multiple": (windows("10 minutes"), windows("15 minutes"), "no multiple"),
+    "a smaller window": (windows("20 minutes"), windows("10 minutes"), "no multiple"),
+    "another offset": (windows("10 minutes"), windows("20 minutes", None, "20 minutes", "5 minutes"), "offset"),
+    "sliding windows": (
+        windows("10 minutes", None, "5 minutes"),
+        windows("20 minutes", None, "5 minutes"),
+        "keys changed",
+    ),
+    "tumbling to sliding": (windows("10 minutes"), windows("20 minutes", None, "10 minutes"), "keys changed"),
+    "a short decimal, whose sum is kept unscaled": (
+        typed("g int, d decimal(7,1)", total=lambda: F.sum("d")),
+        typed("g int, d decimal(8,2)", total=lambda: F.sum("d")),
+        "aggregates changed",
+    ),
+    "a sketch": (
+        grouped("k", n=lambda: F.count("*")),
+        grouped("k", n=lambda: F.count("*"), about=lambda: F.approx_count_distinct("a")),
+        "not known what",
+    ),
+    "a narrower number": (
+        typed("g int, i bigint", most=lambda: F.max("i")),
+        typed("g int, i int", most=lambda: F.max("i")),
+        "value type",
+    ),
+    "a float key": (
+        typed("g float, i int", most=lambda: F.max("i")),
+        typed("g double, i int", most=lambda: F.max("i")),
+        "key type",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_migrated_is_refused_with_the_reason(name: str, rocksdb: Bench) -> None:
+    old, new, words = REFUSED[name]
+    rocksdb.write([row("a", 1) | {"g": 1, "i": 1}])
+    found = verdict(rocksdb, rocksdb.run(old), new)
+    assert found.verdict == "refused"
+    assert words in found.reason, found.reason
+
+
+def test_a_closed_window_cannot_be_dropped_as_a_key(rocksdb: Bench) -> None:
+    def without(bench: Bench):
+        return stage("w", bench.source().withWatermark("ts", "1 minute").groupBy("k").agg(F.count("*"), F.sum("a")))
+
+    rocksdb.write([row("a", 1)])
+    found = verdict(rocksdb, rocksdb.run(windows("10 minutes", "1 minute")), without)
+    assert found.verdict == "refused" and "have left the state" in found.reason
+
+
+def test_a_migrated_stage_beside_others_and_with_another_operator_id(bench: Bench) -> None:
+    """The second version also has a deduplication above the aggregation, whose id changes, and another branch."""
+
+    def one(bench: Bench):
+        stream = bench.source()
+        made = stage("totals", stream.groupBy("k").agg(F.sum("a").alias("s")))
+        return made.select(F.lit("totals").alias("stage"), "k", "s", F.lit(None).cast("timestamp").alias("t"))
+
+    def two(bench: Bench):
+        stream = bench.source()
+        kept = stage("kept", stream.groupBy("k").agg(F.sum("b").alias("s")))
+        totals = stage("totals", stream.groupBy("k").agg(F.sum("a").alias("s"), F.max("ts").alias("t")))
+        return kept.select(F.lit("kept").alias("stage"), "k", "s", F.lit(None).cast("timestamp").alias("t")).union(
+            totals.select(F.lit("totals").alias("stage"), "k", "s", "t")
+        )
+
+    before = feed(bench, [many(60, 1)])
+    first = bench.run(one)
+    after = feed(bench, [many(60, 2)])
+    second = bench.run(two, snapshot=first)
+    plan = bench.registry.plan("d2").query("q")
+    assert (plan.stage("totals").operator_id, plan.stage("kept").operator_id) == (1, 0)
+    more = feed(bench, [many(40, 3)])
+    bench.run(one, snapshot=second, agree=("q/kept", "q/totals"))
+    last = bench.last("stage", "k")
+    for (k,), rows in groups(before + after + more, "k").items():
+        assert last["totals", k]["s"] == sum(r["a"] for r in rows)
+    for (k,), rows in groups(after, "k").items():
+        assert last["kept", k]["s"] == sum(r["b"] for r in rows)
+
+
+def initials(state):
+    """From counts by k to counts and totals by its first letter."""
+    made = state.groupBy(F.substring("key.k", 1, 1).alias("letter")).agg(F.sum("value.count").alias("n"))
+    return made.select(F.struct("letter").alias("key"), F.struct("n", (F.col("n") * 100).alias("s")).alias("value"))
+
+
+def by_letter(bench: Bench):
+    letter = F.substring("k", 1, 1).alias("letter")
+    return stage("totals", bench.source().groupBy(letter).agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def test_the_apps_own_function_makes_any_change(bench: Bench) -> None:
+    counts = grouped("k", n=lambda: F.count("*"))
+    before = feed(bench, [many(60, 1), [row("other", 5)]])
+    first = bench.run(counts)
+    assert verdict(bench, first, by_letter).verdict == "refused"
+    bench.migrations["totals", "k string -> count bigint"] = initials
+    found = verdict(bench, first, by_letter)
+    assert (found.verdict, found.reason) == ("migrated", "the app's own function rewrites k string -> count bigint")
+    after = feed(bench, [many(30, 2)])
+    second = bench.run(by_letter, snapshot=first)
+    assert bench.emitted[2] == [{"letter": "k", "n": 90, "s": 6000 + sum(r["a"] for r in after)}]
+    # the function stays in the file, and is not called for a state it is not meant for
+    assert verdict(bench, second, by_letter).verdict == "carried"
+    feed(bench, [[row("only", 1)]])
+    bench.run(by_letter, snapshot=second)
+    assert bench.emitted[3] == [{"letter": "o", "n": 2, "s": 101}] and len(before) == 61
+
+
+WRONG = {
+    "no DataFrame": (lambda state: None, "returned None; return a DataFrame"),
+    "other columns": (lambda state: state.select("key"), "return a DataFrame(key struct<"),
+    "another type": (lambda state: state, "returned a value of type struct<count:bigint>"),
+    "a key twice": (
+        lambda state: state.select(
+            F.struct(F.lit("x").alias("letter")).alias("key"),
+            F.struct(F.lit(1).cast("bigint"), F.lit(1).cast("bigint")).alias("value"),
+        ),
+        "2 rows with the key ('x',)",
+    ),
+    "no key": (
+        lambda state: state.select(
+            F.lit(None).cast("struct<letter:string>").alias("key"),
+            F.struct(F.lit(1).cast("bigint"), F.lit(1).cast("bigint")).alias("value"),
+        ),
+        "a row without key",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_function_that_does_not_keep_its_word_is_an_error_that_names_it(name: str, rocksdb: Bench) -> None:
+    function, words = WRONG[name]
+    feed(rocksdb, [[row("a", 1), row("b", 2)]])
+    first = rocksdb.run(grouped("k", n=lambda: F.count("*")))
+    rocksdb.migrations["totals", "k string -> count bigint"] = function
+    with pytest.raises(ApplicationError) as raised:
+        rocksdb.run(by_letter, snapshot=first)
+    assert words in str(raised.value)
+    assert "migration function of stage totals" in str(raised.value)
+
+
+def test_a_migration_that_died_is_begun_anew(bench: Bench) -> None:
+    before = feed(bench, [many(60, 1)])
+    first = bench.run(grouped("k", n=lambda: F.count("*")))
+
+    def dies(state):
+        raise OSError("the machine is gone")
+
+    bench.migrations["totals", "k string -> count bigint"] = dies
+    plan, writers = bench.plan(by_letter)
+    saved = SavedState.find(bench.registry, f"snapshot:{first}")
+    with pytest.raises(OSError, match="the machine is gone"):
+        restore_app(saved, plan, writers, bench.registry, "half", bench.migrations)
+    half = bench.registry.checkpoint("half", "q")
+    assert half.exists("offsets/0") and not bench.registry.folder.exists("deployments/half/restored/q.json")
+    bench.migrations["totals", "k string -> count bigint"] = initials
+    restore_app(saved, plan, writers, bench.registry, "half", bench.migrations)
+    assert bench.registry.folder.exists("deployments/half/restored/q.json")
+    assert not half.exists("migration") and len(before) == 60
+    state = bench.spark.read.format("statestore").load(half.uri).select("key.*", "value.*")
+    assert [tuple(r) for r in state.collect()] == [("k", 60, 6000)]
+
+
+def test_the_check_reads_no_state(rocksdb: Bench) -> None:
+    """Spark's own check of a migrated plan passes without any row being rewritten."""
+    feed(rocksdb, FIRST)
+    first = rocksdb.run(grouped("k", n=lambda: F.count("*")))
+
+    def never(state):
+        raise AssertionError("called by the check")
+
+    rocksdb.migrations["totals", "k string -> count bigint"] = never
+    report = rocksdb.spark_check(first, by_letter)
+    assert report.compatible, report.problems
