@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.migration import Migration, NewKey, describe, plan_migration
 from airflow_provider_streamupdate.state.plan import AggregateBuffer, StagePlan, StateSchema, WindowKey
-from airflow_provider_streamupdate.state.report import CARRIED, MIGRATED, REFUSED
+from airflow_provider_streamupdate.state.report import CARRIED, LOSS, MIGRATED, REFUSED
 from airflow_provider_streamupdate.state.restore import plan_restore
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
 
@@ -218,8 +218,8 @@ def test_the_report_says_what_is_done_and_asks_for_agreement_to_a_loss_only() ->
     one, two = stage(["s.k"], ["count(1)"]), stage(["s.k"], ["count(1)", "sum(s.a)"])
     assert verdict(one, one) == (CARRIED, False, True)
     assert verdict(one, two) == (MIGRATED, False, True)
-    assert verdict(two, one) == (MIGRATED, True, False)
-    assert verdict(two, one, ("windows/totals",)) == (MIGRATED, True, True)
+    assert verdict(two, one) == (LOSS, True, False)
+    assert verdict(two, one, ("windows/totals",)) == (LOSS, True, True)
     assert verdict(one, stage(["s.k"], ["sum(s.a)"]))[0] == REFUSED
 
 
