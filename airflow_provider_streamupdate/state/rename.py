@@ -81,7 +81,8 @@ def _value(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _text(text: str, names: Mapping[str, str]) -> str:
-    """All names at once, so that two may swap; never inside a text literal."""
-    pattern = re.compile(rf"(?<![\w.\-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?=\.)")
+    """All names at once, so that two may swap; never inside a text literal. A name may follow a stage's, whose output
+    it is part of: ``daily.source-1.origin``."""
+    pattern = re.compile(rf"(?<![\w\-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?=\.)")
     parts = _QUOTED.split(text)
     return "".join(p if i % 2 else pattern.sub(lambda m: names[m[1]], p) for i, p in enumerate(parts))

@@ -507,20 +507,26 @@ def test_a_new_stage_with_an_initial_state_is_refused() -> None:
 
 
 def test_a_stage_under_another_name_is_carried_by_a_rename_and_refused_without() -> None:
-    above = {"keys": ["daily.count"], "aggregates": ["count(1)"]}
+    above = {"keys": ["daily.source-1.x", "concat(daily.count, 'daily.x')"], "aggregates": ["count(1)"]}
+    renamed = {**above, "keys": ["per_day.flights.x", "concat(per_day.count, 'daily.x')"]}
     below = {"keys": ["source-1.x"], "aggregates": ["count(1)"]}
     old = app_plan(query_plan(stage_plan("top", 0, definition=above), stage_plan("daily", 1, definition=below)))
     new = app_plan(
         query_plan(
-            stage_plan("top", 0, definition={**above, "keys": ["per_day.count"]}),
-            stage_plan("per_day", 1, definition=below),
+            stage_plan("top", 0, definition=renamed),
+            stage_plan("per_day", 1, definition={**below, "keys": ["flights.x"]}),
+            sources=(attrs.evolve(old.queries[0].sources[0], name="flights", named=True),),
         )
     )
-    without = report(old, new)
-    assert not without.compatible and "the rename daily=per_day carries it" in " ".join(without.problems)
+    assert not report(old, new).compatible
     for key in ("daily", "windows/daily"):
-        found = compare(old, new, "s1", renames={key: "per_day"})
+        found = compare(old, new, "s1", renames={key: "per_day", "source-1": "flights"})
         assert found.compatible and verdicts(found) == {"windows/top": CARRIED, "windows/per_day": CARRIED}
+
+
+def test_a_rename_is_hinted_at() -> None:
+    old, new = (query_plan(stage_plan(name)) for name in ("daily", "per_day"))
+    assert "the rename daily=per_day carries it" in report(old, new).problems[0]
 
 
 def test_two_stages_may_swap_their_names() -> None:
