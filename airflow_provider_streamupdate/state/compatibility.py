@@ -151,14 +151,15 @@ def _migration(change: StageChange) -> Migration | str | None:
 
 
 def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Finding]:
-    """What the rules found, with a migration in place of their refusals, or with the reason why there is none."""
+    """What the rules found, each refusal made good by the migration, or with the reason why there is none."""
     if made is None:
         return findings
     if isinstance(made, str):
         return [*findings, Finding(id="stage.no-migration", verdict=REFUSED, reason=f"no migration: {made}")]
-    rest = [f for f in findings if f.verdict != REFUSED]
-    steps = Finding(id="stage.migrated", verdict=MIGRATED, reason=f"migrated: {'; '.join(made.steps)}")
-    return [*rest, steps, *(Finding(id="stage.migrated", verdict=LOSS, reason=loss) for loss in made.losses)]
+    refusals = [f for f in findings if f.verdict == REFUSED]
+    steps = [Finding(id=f.id, verdict=MIGRATED, reason=f"migrated: {'; '.join(made.steps)}") for f in refusals]
+    losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
+    return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
 
 
 def _item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
