@@ -154,9 +154,9 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
     """What the rules found, each refusal made good by the migration, or with the reason why there is none."""
     if made is None:
         return findings
-    if isinstance(made, str):
-        return [*findings, Finding(id="stage.no-migration", verdict=REFUSED, reason=f"no migration: {made}")]
     refusals = [f for f in findings if f.verdict == REFUSED]
+    if isinstance(made, str):
+        return [*findings, Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}")]
     steps = [Finding(id=f.id, verdict=MIGRATED, reason=f"migrated: {'; '.join(made.steps)}") for f in refusals]
     losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
     return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
