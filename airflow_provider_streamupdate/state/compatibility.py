@@ -157,7 +157,7 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
     refusals = [f for f in findings if f.verdict == REFUSED]
     if isinstance(made, str):
         return [*findings, Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}")]
-    steps = [Finding(id=f.id, verdict=MIGRATED, reason=f"migrated: {'; '.join(made.steps)}") for f in refusals]
+    steps = [Finding(id=f.id, verdict=MIGRATED, reason="; ".join(made.steps)) for f in refusals]
     losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
     return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
 
