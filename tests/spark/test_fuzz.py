@@ -1,4 +1,4 @@
-"""A slice of the fuzz (tests/fuzz, `make fuzz`): a few fixed pairs, so that it keeps working and finds what is coarse."""
+"""A slice of the fuzz (tests/fuzz, `make fuzz`): a few fixed pairs, so that it keeps working."""
 
 from __future__ import annotations
 
