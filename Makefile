@@ -1,10 +1,12 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow fuzz lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
+N ?= 300
+SEED ?=
 ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
@@ -23,6 +25,9 @@ test: setup  ## lint and the fast tests, in both environments
 
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
+
+fuzz: setup  ## random pairs of app versions, each verdict against what really happens (N=300, SEED=.. to replay)
+	@scripts/fuzz.sh "$(N)" "$(SEED)"
 
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh

@@ -44,6 +44,11 @@ Agreement is given by name, as the report has it (`--agree windows/daily`, `--ag
 agrees to everything. After the rules Spark checks the restored state itself (`check` and every update do that; `check --plan`
 does not, because it has no state).
 
+The table is put to the test by `make fuzz N=300` (`tests/fuzz`): random pairs of app versions over random input are checked,
+restored and run on Spark, and what they emit is compared with an oracle in plain Python. It fails when one verdict is silently
+wrong or more than 1 % of the pairs are refused although they could have gone on, and prints each failure with its seed:
+`make fuzz SEED=... N=1` replays it.
+
 ## How to choose names
 
 - Name every stateful step with `stage("name", df)` and, as soon as a query has two sources, every source with

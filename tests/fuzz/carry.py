@@ -1,0 +1,59 @@
+"""The oracle's state under another version, as the verdicts have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_streamupdate.state.report import CARRIED, EMPTY, LOSS, MIGRATED
+
+from .meaning import Labels, functions, keys, meaning, stage_labels
+from .oracle import NOTHING, Clock, Group, Groups, merged
+from .spec import Aggregate, Spec
+
+
+class WrongVerdictError(Exception):
+    """A verdict that says what cannot be right, whatever is emitted."""
+
+
+def carry(old: Spec, states: dict[str, Any], new: Spec, verdicts: dict[str, str], clock: Clock) -> dict[str, Any]:
+    """The state `new` goes on with; stages have their new names in `old`, too."""
+    found = {}
+    for stage in new.stages:
+        verdict = verdicts[stage.name]
+        if old.stage(stage.name) is None:
+            if verdict != EMPTY:
+                raise WrongVerdictError(f"stage {stage.name} is new, and {verdict}")
+            continue
+        if verdict not in (CARRIED, MIGRATED, LOSS):
+            raise WrongVerdictError(f"stage {stage.name} was there before, and is {verdict}")
+        was, below = stage_labels(old, stage.name)
+        now, now_below = stage_labels(new, stage.name)
+        if stage.name not in states:
+            continue
+        if isinstance(was, Aggregate) and isinstance(now, Aggregate) and verdict in (MIGRATED, LOSS):
+            found[stage.name] = _migrated(was, below, states[stage.name], now, now_below)
+            continue
+        if meaning(was, below) != meaning(now, now_below):
+            raise WrongVerdictError(f"stage {stage.name} is {verdict}, but means something else now")
+        found[stage.name] = states[stage.name]
+    return found
+
+
+def _migrated(old: Aggregate, below: Labels, state: Groups, new: Aggregate, now_below: Labels) -> Groups:
+    """Groups under the new keys and windows, merged where they meet; an added aggregate has seen no row."""
+    wanted, texts = keys(new, now_below), functions(new, now_below)
+    if not set(wanted) <= set(keys(old, below)):
+        raise WrongVerdictError(f"stage {new.name} has keys its state does not hold")
+    if old.window != new.window and not (old.window and new.window and new.window.size % old.window.size == 0):
+        raise WrongVerdictError(f"stage {new.name} has windows its state does not hold")
+    found: Groups = {}
+    for group, kept in state.items():
+        values = dict(group.keys)
+        start = group.start
+        if new.window and start is not None:
+            start -= start % new.window.size if new.window != old.window else 0
+        end = None if start is None or new.window is None else start + new.window.size
+        target = Group(tuple((k, values[k]) for k in wanted), start, end)
+        before = found.get(target, {})
+        found[target] = {t: merged(before.get(t, NOTHING), kept.get(t, NOTHING)) for t in texts}
+    return found

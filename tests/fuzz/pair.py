@@ -1,0 +1,205 @@
+"""One pair of versions, run for real: plan, run, drain, snapshot, check, restore, run; compared with the oracle."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import traceback
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import attrs
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.state.report import REFUSED, CompatibilityReport
+from airflow_provider_streamupdate.streaming.restorer import check_restorable
+from tests.spark.bench import Bench
+
+from .build import STORES, build
+from .carry import WrongVerdictError, carry
+from .generator import random_batches, random_spec
+from .meaning import goes_on
+from .mutations import Change, mutate
+from .oracle import Clock, Oracle, Row
+from .spec import Deduplicate, Limit, Spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Batches = list[dict[str, list[Row]]]
+
+RIGHT = "right"  # it went on as the verdicts say, or was refused for a reason
+SILENTLY_WRONG = "silently wrong"
+FALSELY_REFUSED = "falsely refused"
+FAILED = "failed after the check"  # loud, yet the check had called it compatible
+ORACLE_WRONG = "oracle differs from the first version"  # the fuzz itself is wrong: nothing can be said
+NO_VERSION = "no version"  # Spark takes one of the two for no valid query: another pair is made
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    seed: int
+    old: Spec
+    change: Change
+    kind: str = RIGHT
+    verdicts: tuple[str, ...] = ()
+    details: str = ""
+
+
+def run_pair(spark: SparkSession, seed: int, folder: Path) -> Outcome:
+    """The pair of a seed; `folder` is removed again."""
+    rng = Random(seed)
+    old = random_spec(rng)
+    change = mutate(old, rng)
+    batches, cut = random_batches(rng, old.sources, single=_by_order(old) or _by_order(change.spec))
+    outcome = Outcome(seed=seed, old=old, change=change)
+    folder.mkdir(parents=True)
+    try:
+        return _run(_Pair(spark, folder, old, change, batches, cut), outcome)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _by_order(spec: Spec) -> bool:
+    """Whether the answer depends on the order of rows after a shuffle, which is not known: a batch has one row then. A
+    stage that keeps the first of several rows is fine as the first one, whose input is one file."""
+    stages = spec.stages
+    return any(isinstance(s, (Deduplicate, Limit)) for s in stages[1:]) or any(isinstance(s, Limit) for s in stages)
+
+
+@attrs.frozen
+class _Pair:
+    spark: SparkSession
+    folder: Path
+    old: Spec
+    change: Change
+    batches: Batches
+    cut: int
+
+    def bench(self, spec: Spec) -> Bench:
+        bench = Bench(self.spark, self.folder, *STORES[spec.store])
+        self.use(spec)
+        return bench
+
+    def use(self, spec: Spec) -> None:
+        """The session as the version's own driver would have it."""
+        provider, changelog = STORES[spec.store]
+        settings = {
+            "spark.sql.shuffle.partitions": str(spec.partitions),
+            "spark.sql.streaming.stateStore.providerClass": provider,
+            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
+        }
+        for key, value in settings.items():
+            self.spark.conf.set(key, value)
+
+
+def _run(pair: _Pair, outcome: Outcome) -> Outcome:
+    old, change = pair.old, pair.change
+    oracle = Oracle(old)
+    bench = pair.bench(old)
+    _write(bench, pair.batches[: pair.cut])
+    try:
+        snapshot = bench.run(build(old), old.mode)
+    except (AnalysisException, ApplicationError, StreamingQueryException) as error:  # some are planned and cannot run
+        return attrs.evolve(outcome, kind=NO_VERSION, details=str(error)[:300])
+    expected = oracle.read(pair.batches[: pair.cut])
+    if difference := _difference(bench, expected):
+        return attrs.evolve(outcome, kind=ORACLE_WRONG, details=difference)
+    pair.use(change.spec)
+    try:
+        report = _report(bench, snapshot, change)
+    except (AnalysisException, ApplicationError) as error:
+        return attrs.evolve(outcome, kind=NO_VERSION, details=str(error)[:300])
+    outcome = attrs.evolve(outcome, verdicts=tuple(i.verdict for i in report.items))
+    if not report.compatible:
+        harmless = goes_on(old.renamed(change.renames), change.spec)
+        reasons = "; ".join(report.problems)
+        return attrs.evolve(outcome, kind=FALSELY_REFUSED if harmless else RIGHT, details=reasons)
+    return _continue(pair, bench, snapshot, report, oracle, outcome)
+
+
+def _continue(
+    pair: _Pair, bench: Bench, snapshot: str, report: CompatibilityReport, before: Oracle, outcome: Outcome
+) -> Outcome:
+    new, renames = pair.change.spec, pair.change.renames
+    agreed = tuple(i.name for i in report.items if i.needs_agreement)
+    verdicts = {i.name.split("/")[1]: i.verdict for i in report.items if i.thing == "stage"}
+    states = {renames.get(name, name): copy.deepcopy(state) for name, state in before.states.items()}
+    bench.emitted.clear()
+    _write(bench, pair.batches[pair.cut :])
+    try:
+        bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames)
+    except Exception:
+        kind = FAILED if _runs_alone(pair) else NO_VERSION
+        return attrs.evolve(outcome, kind=kind, details=traceback.format_exc()[-1500:])
+    try:
+        carried = carry(pair.old.renamed(renames), states, new, verdicts, before.clock)
+    except WrongVerdictError as error:
+        return attrs.evolve(outcome, kind=SILENTLY_WRONG, details=str(error))
+    oracle = Oracle(new, carried, Clock(before.clock.late, before.clock.now))
+    difference = _difference(bench, oracle.read(pair.batches[pair.cut :]))
+    return attrs.evolve(outcome, kind=SILENTLY_WRONG, details=difference) if difference else outcome
+
+
+def _runs_alone(pair: _Pair) -> bool:
+    """Whether Spark can run the second version at all: on its own, from the start."""
+    bench = Bench(pair.spark, pair.folder / "alone", *STORES[pair.change.spec.store])
+    bench.folder.mkdir()
+    _write(bench, pair.batches)
+    try:
+        bench.run(build(pair.change.spec), pair.change.spec.mode)
+    except StreamingQueryException:
+        return False
+    return True
+
+
+def _report(bench: Bench, snapshot: str, change: Change) -> CompatibilityReport:
+    """The rules' verdicts with every loss agreed to, and Spark's own check of the restored checkpoint."""
+    plan, writers = bench.plan(build(change.spec), change.spec.mode, snapshot)
+    saved = bench.saved(snapshot).under(change.renames)
+    report = saved.compare(plan, ())
+    report = saved.compare(plan, [i.name for i in report.items if i.needs_agreement])
+    if any(i.verdict == REFUSED for i in report.items):
+        return report
+    scratch = bench.folder / "scratch"
+    scratch.mkdir()
+    return check_restorable(saved, report, plan, writers, scratch)
+
+
+def _write(bench: Bench, batches: Batches) -> None:
+    for batch in batches:
+        for source, rows in batch.items():
+            bench.write(map(_stamped, rows), source)
+
+
+def _stamped(row: Row) -> Row:
+    minute = row["ts"]
+    return {**row, "ts": f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z"}
+
+
+_EPOCH = 29_453_760  # minutes of 2026-01-01T00:00:00Z
+
+
+def _difference(bench: Bench, expected: list[list[Row]]) -> str:
+    """Where the batches that emitted something are not those of the oracle; empty when they are."""
+    batches = [bench.emitted[b] for b in sorted(bench.emitted)]
+    found = [[_unstamped(r) for r in rows] for rows in batches if rows]
+    for number, (made, wanted) in enumerate(zip(found, expected, strict=False)):
+        if _sorted(made) != _sorted(wanted):
+            return f"batch {number}: emitted {_sorted(made)}, expected {_sorted(wanted)}"
+    if len(found) != len(expected):
+        return f"{len(found)} batches emitted {found}, expected {len(expected)}: {expected}"
+    return ""
+
+
+def _unstamped(row: Row) -> Row:
+    return {c: v - _EPOCH if c in ("ts", "w") and v is not None else v for c, v in row.items()}
+
+
+def _sorted(rows: list[Row]) -> list[str]:
+    return sorted(str(sorted(r.items())) for r in rows)
