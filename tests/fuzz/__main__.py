@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 import time
@@ -10,7 +11,7 @@ from random import SystemRandom
 
 from pyspark.sql import SparkSession
 
-from .pair import NO_VERSION, run_pair
+from .pair import NO_VERSION, RIGHT, Outcome, run_pair
 from .tally import Tally, shown
 
 PROGRESS = 10
@@ -22,22 +23,31 @@ def main(arguments: list[str]) -> int:
     print(f"{wanted} pairs from seed {seed}", flush=True)
     began = time.monotonic()
     tally = Tally()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that scratch is removed and the summary printed
     spark = session()
-    with tempfile.TemporaryDirectory(prefix="streamupdate-fuzz-") as scratch:
-        while tally.pairs < wanted:
-            outcome = run_pair(spark, seed, Path(scratch) / str(seed))
-            failures = len(tally.failures)
-            tally.add(outcome)
-            for failure in tally.failures[failures:]:
-                print("\n".join(shown(failure)), flush=True)
-            if outcome.kind != NO_VERSION and tally.pairs % PROGRESS == 0:
-                print(
-                    f"{tally.pairs} pairs, {len(tally.failures)} failures, {time.monotonic() - began:.0f} s", flush=True
-                )
-            seed += 1
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-fuzz-") as scratch:
+            while tally.pairs < wanted:
+                outcome = run_pair(spark, seed, Path(scratch) / str(seed))
+                tally.add(outcome)
+                _show_progress(outcome, tally, time.monotonic() - began)
+                seed += 1
+    except (KeyboardInterrupt, SystemExit):
+        print(f"stopped before SEED={seed} was done", flush=True)
+    except Exception:
+        print(f"the fuzz itself broke at SEED={seed}", flush=True)
+        raise
+    finally:
+        print("\n".join(tally.lines(time.monotonic() - began)), flush=True)
         spark.stop()
-    print("\n".join(tally.lines(time.monotonic() - began)))
-    return 0 if tally.passed else 1
+    return 0 if tally.passed and tally.pairs == wanted else 1
+
+
+def _show_progress(outcome: Outcome, tally: Tally, seconds: float) -> None:
+    if outcome.kind not in (RIGHT, NO_VERSION):
+        print("\n".join(shown(outcome)), flush=True)
+    if outcome.kind != NO_VERSION and tally.pairs % PROGRESS == 0:
+        print(f"{tally.pairs} pairs, {len(tally.failures)} failures, {seconds:.0f} s", flush=True)
 
 
 def session() -> SparkSession:

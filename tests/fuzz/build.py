@@ -29,8 +29,9 @@ def build(spec: Spec) -> Callable[[Bench], DataFrame]:
     """A version for `Bench`."""
 
     def made(bench: Bench) -> DataFrame:
-        if spec.sources == ("in",):
+        if not spec.joined:
             df = _source(bench, spec, "in")
+            df = df.union(_source(bench, spec, "more")) if spec.union else df
         else:
             [join] = [s for s in spec.steps if isinstance(s, Join)]
             df = _joined(join, _source(bench, spec, "left"), _source(bench, spec, "right"))

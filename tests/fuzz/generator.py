@@ -28,20 +28,20 @@ WINDOWS = (Window(10, 10), Window(20, 20), Window(10, 5), Window(15, 15))
 DEDUPLICATIONS = (("k",), ("k2",), ("a",), ("k", "k2"), ("k", "a"), ("k", "k2", "a"), ("k", "ts"))
 STORES = ("rocksdb", "changelog", "hdfs")
 
+SHAPES = {"totals": 5, "windows": 5, "sessions": 2, "rows": 3, "within": 2, "join": 2, "counter": 1}  # how often
+
 
 def random_spec(rng: Random) -> Spec:
-    shape = rng.choices(("totals", "windows", "sessions", "rows", "within", "join", "counter"), (5, 5, 2, 3, 2, 2, 1))[
-        0
-    ]
+    shape = rng.choices(list(SHAPES), list(SHAPES.values()))[0]
     store = "rocksdb" if shape == "counter" else rng.choice(STORES)
     steps: list[Step] = [_stateless(rng) for _ in range(rng.choice((0, 0, 1, 2)))]
-    before: list[Deduplicate] = (
-        [Deduplicate(name="once", columns=rng.choice(DEDUPLICATIONS))] if rng.random() < 0.25 else []
-    )
+    once = Deduplicate(name="once", columns=rng.choice(DEDUPLICATIONS))
+    before = [once] if rng.random() < 0.25 else []
+    union = not before and rng.random() < 0.15
     if shape == "totals":
         totals = Aggregate(name="totals", keys=rng.choice(KEYS), functions=random_functions(rng))
         mode = rng.choice(("update", "update", "complete"))
-        return Spec(steps=(*steps, *before, totals, *_above(rng)), mode=mode, store=store)
+        return Spec(steps=(*steps, *before, totals, *_above(rng)), mode=mode, store=store, union=union)
     watermark = rng.choice((0, 5, 10, 30))
     if shape == "windows":
         counts = Aggregate(
@@ -55,12 +55,13 @@ def random_spec(rng: Random) -> Spec:
         visits = Session(
             name="visits", keys=rng.choice(KEYS[:4]), functions=random_functions(rng), gap=rng.choice((3, 5, 8))
         )
-        return Spec(steps=(*steps, *before, visits), store=store, watermark=watermark)
+        return Spec(steps=(*steps, *before, visits), store=store, watermark=watermark, union=union)
     if shape == "join":
         pairs = Join(name="pairs", within=rng.choice((3, 6, 12)))
         filters = [s for s in steps if not isinstance(s, Swap)]
         above = [*filters, *(Deduplicate(name=d.name, columns=COLUMNS) for d in before)]
-        return Spec(steps=(pairs, *above), store=store, watermark=watermark)
+        state_format = 2 if store == "hdfs" else rng.choice((2, 3, 4))
+        return Spec(steps=(pairs, *above), store=store, watermark=watermark, join_format=state_format)
     if shape == "counter":
         mode = rng.choice(("append", "update"))
         return Spec(steps=(*steps, *before, Counter(name="seen", key=rng.choice(("k", "k2")))), mode=mode, store=store)

@@ -76,7 +76,7 @@ def goes_on(old: Spec, new: Spec) -> bool:
     goes on is falsely refused."""
     if old.stages and new.stages and (old.watermark is None) != (new.watermark is None):
         return False
-    if old.sources != new.sources:
+    if old.joined != new.joined:
         return not (old.stages and new.stages and old.watermark is not None)
     shared = [s.name for s in new.stages if old.stage(s.name)]
     return all(_stage_goes_on(*stage_labels(old, n), *stage_labels(new, n)) for n in shared)

@@ -50,7 +50,7 @@ def _stateless_place(spec: Spec, rng: Random) -> int:
         (i for i, s in enumerate(spec.steps) if type(s).__name__ in ("Aggregate", "Session", "Counter")),
         len(spec.steps),
     )
-    return rng.randint(1 if spec.sources != ("in",) else 0, end)
+    return rng.randint(1 if spec.joined else 0, end)
 
 
 def _pick(spec: Spec, rng: Random, kind: type) -> Step | None:
@@ -92,23 +92,33 @@ def partitions_changed(spec: Spec, rng: Random) -> Spec | None:
     return attrs.evolve(spec, partitions=3)
 
 
+def join_format_changed(spec: Spec, rng: Random) -> Spec | None:
+    return attrs.evolve(spec, join_format=rng.choice((2, 3, 4))) if spec.joined and spec.store != "hdfs" else None
+
+
+def source_added_or_removed(spec: Spec, rng: Random) -> Spec | None:
+    by_order = any(isinstance(s, (Deduplicate, Limit)) for s in spec.stages)
+    return None if spec.joined or by_order else attrs.evolve(spec, union=not spec.union)
+
+
 def hidden_rename(spec: Spec, rng: Random) -> Spec | None:
     return spec.inserted(_stateless_place(spec, rng), Swap(*rng.choice((("k", "k2"), ("a", "b")))))
 
 
 def stage_added(spec: Spec, rng: Random) -> Spec | None:
-    if any(s.name == "added" for s in spec.stages):
+    if any(s.name == "added" for s in spec.stages) or spec.union:
         return None
     added = Deduplicate(
         name="added", columns=rng.choice(DEDUPLICATIONS), within=spec.watermark is not None and rng.random() < 0.4
     )
-    if spec.sources != ("in",):
+    if spec.joined:
         added = attrs.evolve(added, within=False)
     return spec.inserted(_stateless_place(spec, rng), added)
 
 
 def limit_added(spec: Spec, rng: Random) -> Spec | None:
-    if spec.mode != "append" or any(isinstance(s, (Limit, Aggregate, Session, Join)) for s in spec.steps):
+    others = any(isinstance(s, (Limit, Aggregate, Session, Join)) for s in spec.steps)
+    if spec.mode != "append" or others or spec.union:
         return None
     return spec.inserted(len(spec.steps), Limit(name="few", rows=rng.randint(1, 5)))
 
@@ -133,14 +143,14 @@ def stage_renamed(spec: Spec, rng: Random) -> Spec | None:
 
 def kind_changed(spec: Spec, rng: Random) -> Spec | None:
     found = _pick(spec, rng, Deduplicate)
-    if found is None or spec.watermark is None or spec.sources != ("in",) or "w" in found.columns:
+    if found is None or spec.watermark is None or spec.joined or "w" in found.columns:
         return None
     return spec.replaced(found, attrs.evolve(found, within=not found.within))
 
 
 def columns_changed(spec: Spec, rng: Random) -> Spec | None:
     found = _pick(spec, rng, Deduplicate)
-    if found is None or "w" in found.columns or spec.sources != ("in",):
+    if found is None or "w" in found.columns or spec.joined:
         return None
     return spec.replaced(found, attrs.evolve(found, columns=rng.choice(DEDUPLICATIONS)))
 
@@ -263,6 +273,7 @@ MUTATIONS: dict[str, Mutation] = {
         partitions_changed, hidden_rename, stage_added, limit_added, stage_removed, stage_moved, stage_renamed,
         kind_changed, columns_changed, columns_reordered, limit_changed, function_added, function_dropped,
         functions_reordered, alias_changed, aliases_swapped, function_changed, keys_reversed, key_dropped, key_changed,
-        window_changed, gap_changed, join_changed, delay_changed, mode_changed,
+        join_format_changed, source_added_or_removed, window_changed, gap_changed, join_changed, delay_changed,
+        mode_changed,
     )
 }  # fmt: skip

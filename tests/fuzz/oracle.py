@@ -1,7 +1,8 @@
 """The oracle: a spec computed in plain Python, batch by batch, with its state by the names of its stages.
 
 It follows what Spark documents: a row is late by the watermark of the batch before, state is removed by the one of this
-batch, and when the watermark has moved a batch without rows follows (MicroBatchExecution). Times are whole minutes.
+batch, and when there is nothing more to read and the watermark has moved, a batch without rows follows
+(MicroBatchExecution). Times are whole minutes.
 """
 
 from __future__ import annotations
@@ -92,26 +93,27 @@ class Oracle:
         self._below = labels(spec)
 
     def read(self, batches: Iterable[dict[str, list[Row]]]) -> list[list[Row]]:
-        """What each batch that has anything to emit emits."""
-        return [rows for batch in batches for rows in self.batch(batch) if rows]
-
-    def batch(self, given: dict[str, list[Row]]) -> list[list[Row]]:
-        """A batch of rows by source, and the one without rows when it follows."""
-        made = [self._run(given)]
-        before = self.clock.now
-        self._advance(given)
-        moved = self.clock.now != before
-        if (
-            moved
-            and any(not isinstance(s, (Limit, Counter)) for s in self.spec.stages)
-            and self.spec.mode != "complete"
-        ):
-            made.append(self._run({s: [] for s in given}))
+        """What each batch that has anything to emit emits; rows of sources it does not have are nothing to it."""
+        mine = ({s: batch[s] for s in self.spec.sources} for batch in batches)
+        made = [self._batch(batch) for batch in mine]
+        if self._asked_for_another:
+            made.append(self._run({s: [] for s in self.spec.sources}))
             self.clock.late = self.clock.now
-        return made
+        return [rows for rows in made if rows]
+
+    def _batch(self, given: dict[str, list[Row]]) -> list[Row]:
+        rows = self._run(given)
+        self._advance(given)
+        return rows
+
+    @property
+    def _asked_for_another(self) -> bool:
+        """Whether a batch without rows follows the last one: the watermark has moved, and a stage wants to know."""
+        asking = any(not isinstance(s, (Limit, Counter)) for s in self.spec.stages)
+        return self.clock.now != self.clock.late and asking and self.spec.mode != "complete"
 
     def _run(self, given: dict[str, list[Row]]) -> list[Row]:
-        rows = [] if "in" not in given else [self._timed(r) for r in given["in"]]
+        rows = [] if self.spec.joined else [self._timed(r) for source in given.values() for r in source]
         for step, below in zip(self.spec.steps, self._below, strict=False):
             if isinstance(step, Join):
                 rows = self._join(step, given["left"], given["right"])
@@ -139,7 +141,8 @@ class Oracle:
         for step, below in zip(self.spec.steps, self._below, strict=False):
             if isinstance(step, STAGES) and not isinstance(step, Join):
                 break
-            if isinstance(step, Filter) and below[step.column].startswith(f"{source}."):
+            first = "in" if self.spec.union else source  # a union's columns are called after its first branch
+            if isinstance(step, Filter) and below[step.column].startswith(f"{first}."):
                 found.append((step, below[step.column].split(".")[1]))
         return found
 

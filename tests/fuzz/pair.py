@@ -53,7 +53,9 @@ def run_pair(spark: SparkSession, seed: int, folder: Path) -> Outcome:
     rng = Random(seed)
     old = random_spec(rng)
     change = mutate(old, rng)
-    batches, cut = random_batches(rng, old.sources, single=_by_order(old) or _by_order(change.spec))
+    batches, cut = random_batches(
+        rng, tuple(dict.fromkeys((*old.sources, *change.spec.sources))), single=_by_order(old) or _by_order(change.spec)
+    )
     outcome = Outcome(seed=seed, old=old, change=change)
     folder.mkdir(parents=True)
     try:
@@ -90,6 +92,7 @@ class _Pair:
         """The session as the version's own driver would have it."""
         provider, changelog = STORES[spec.store]
         settings = {
+            "spark.sql.streaming.join.stateFormatVersion": str(spec.join_format),
             "spark.sql.shuffle.partitions": str(spec.partitions),
             "spark.sql.streaming.stateStore.providerClass": provider,
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
@@ -102,7 +105,7 @@ def _run(pair: _Pair, outcome: Outcome) -> Outcome:
     old, change = pair.old, pair.change
     oracle = Oracle(old)
     bench = pair.bench(old)
-    _write(bench, pair.batches[: pair.cut])
+    _write(bench, pair.batches[: pair.cut], old)
     try:
         snapshot = bench.run(build(old), old.mode)
     except (AnalysisException, ApplicationError, StreamingQueryException) as error:  # some are planned and cannot run
@@ -131,7 +134,7 @@ def _continue(
     verdicts = {i.name.split("/")[1]: i.verdict for i in report.items if i.thing == "stage"}
     states = {renames.get(name, name): copy.deepcopy(state) for name, state in before.states.items()}
     bench.emitted.clear()
-    _write(bench, pair.batches[pair.cut :])
+    _write(bench, pair.batches[pair.cut :], new)
     try:
         bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames)
     except Exception:
@@ -150,7 +153,7 @@ def _runs_alone(pair: _Pair) -> bool:
     """Whether Spark can run the second version at all: on its own, from the start."""
     bench = Bench(pair.spark, pair.folder / "alone", *STORES[pair.change.spec.store])
     bench.folder.mkdir()
-    _write(bench, pair.batches)
+    _write(bench, pair.batches, pair.change.spec)
     try:
         bench.run(build(pair.change.spec), pair.change.spec.mode)
     except StreamingQueryException:
@@ -171,10 +174,11 @@ def _report(bench: Bench, snapshot: str, change: Change) -> CompatibilityReport:
     return check_restorable(saved, report, plan, writers, scratch)
 
 
-def _write(bench: Bench, batches: Batches) -> None:
+def _write(bench: Bench, batches: Batches, reader: Spec) -> None:
+    """A file a batch for each of the reader's sources."""
     for batch in batches:
-        for source, rows in batch.items():
-            bench.write(map(_stamped, rows), source)
+        for source in reader.sources:
+            bench.write(map(_stamped, batch[source]), source)
 
 
 def _stamped(row: Row) -> Row:

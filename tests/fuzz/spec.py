@@ -116,7 +116,7 @@ STAGES = (Aggregate, Session, Deduplicate, Limit, Counter, Join)
 @attrs.frozen(kw_only=True)
 class Spec:
     """watermark: minutes, on every source; store: a key of `build.STORES`; extra: the source has a column nobody uses;
-    partitions: the session's setting (the offset log's wins)."""
+    partitions, join_format: the session's settings (the offset log's win); union: of two sources."""
 
     steps: tuple[Step, ...]
     watermark: int | None = None
@@ -124,6 +124,8 @@ class Spec:
     store: str = "rocksdb"
     extra: bool = False
     partitions: int = 2
+    join_format: int = 2
+    union: bool = False
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -131,7 +133,13 @@ class Spec:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return ("left", "right") if any(isinstance(s, Join) for s in self.steps) else ("in",)
+        if any(isinstance(s, Join) for s in self.steps):
+            return ("left", "right")
+        return ("in", "more") if self.union else ("in",)
+
+    @property
+    def joined(self) -> bool:
+        return "left" in self.sources
 
     def stage(self, name: str) -> Stage | None:
         return next((s for s in self.stages if s.name == name), None)

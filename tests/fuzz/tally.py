@@ -41,7 +41,7 @@ class Tally:
         refused = self.kinds[FALSELY_REFUSED]
         rest = {k: n for k, n in self.kinds.items() if k not in (RIGHT, SILENTLY_WRONG, FALSELY_REFUSED)}
         return [
-            *(line for outcome in self.failures for line in shown(outcome)),
+            *(f"{o.kind}: make fuzz SEED={o.seed} N=1" for o in self.failures),
             f"pairs: {self.pairs}",
             f"verdicts: {_counts(self.verdicts)}",
             f"operators: {_counts(self.operators)}",

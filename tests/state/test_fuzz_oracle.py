@@ -59,19 +59,22 @@ def test_complete_mode_emits_all_groups_every_time() -> None:
 
 def test_append_mode_emits_a_window_once_the_watermark_has_passed_it_and_drops_late_rows() -> None:
     version = spec(totals(N, window=Window(10, 10)), watermark=5)
-    assert read(version, [row("a", 1, 3)], [row("a", 1, 14)], [row("a", 1, 15)], [row("a", 1, 9)]) == [
-        [{"k": "a", "w": 0, "n": 1}]
-    ]
+    batches = ([row("a", 1, minute)] for minute in (3, 14, 15, 16, 9))
+    assert read(version, *batches) == [[{"k": "a", "w": 0, "n": 1}]]
 
 
 def test_a_row_is_late_by_the_watermark_of_the_batch_before() -> None:
-    """Both batches saw a watermark of 20: the first one only after its rows."""
+    """The second batch's own watermark is 20, but it is the first one's that counts for its row."""
     version = spec(totals(N, window=Window(10, 10)), mode="update", watermark=0)
-    first = [row("a", 1, 20), row("a", 1, 3)]
-    assert read(version, first, [row("a", 1, 4)], [row("a", 1, 20)]) == [
+    assert read(version, [row("a", 1, 20), row("a", 1, 3)], [row("a", 1, 4)], [row("a", 1, 4)]) == [
         [{"k": "a", "w": 20, "n": 1}, {"k": "a", "w": 0, "n": 1}],
-        [{"k": "a", "w": 20, "n": 2}],
+        [{"k": "a", "w": 0, "n": 2}],
     ]
+
+
+def test_a_batch_without_rows_follows_the_last_one_when_the_watermark_has_moved() -> None:
+    version = spec(totals(N, window=Window(10, 10)), watermark=0)
+    assert read(version, [row("a", 1, 3), row("a", 1, 25)]) == [[{"k": "a", "w": 0, "n": 1}]]
 
 
 def test_a_filter_keeps_rows_from_moving_the_watermark() -> None:
@@ -82,16 +85,15 @@ def test_a_filter_keeps_rows_from_moving_the_watermark() -> None:
 def test_sessions_that_overlap_become_one() -> None:
     visits = Session(name="visits", keys=("k",), functions=(N,), gap=5)
     found = read(spec(visits, watermark=0), [row("a", 1, 1), row("a", 1, 8)], [row("a", 1, 4)], [row("b", 1, 50)])
-    # the watermark of 8 closes the first session (until 6); the row of minute 4 is not late, and joins the other one
-    assert found == [[{"k": "a", "w": 1, "n": 1}], [{"k": "a", "w": 4, "n": 2}]]
+    assert found == [[{"k": "a", "w": 1, "n": 3}]]  # the row of minute 4 puts 1 to 6 and 8 to 13 together
 
 
 def test_deduplications_remember_and_forget() -> None:
     forever = Deduplicate(name="once", columns=("k",))
     assert read(spec(forever), [row("a", 1), row("a", 2)], [row("a", 3), row("b", 4)]) == [[row("a", 1)], [row("b", 4)]]
     within = Deduplicate(name="fresh", columns=("k",), within=True)
-    found = read(spec(within, watermark=10), [row("a", 1, 1)], [row("a", 2, 5)], [row("b", 3, 40)], [row("a", 4, 41)])
-    assert [r["a"] for rows in found for r in rows] == [1, 3, 4]
+    batches = ([row(k, a, ts)] for k, a, ts in [("a", 1, 1), ("a", 2, 5), ("b", 3, 40), ("c", 4, 41), ("a", 5, 42)])
+    assert [r["a"] for rows in read(spec(within, watermark=10), *batches) for r in rows] == [1, 3, 4, 5]
 
 
 def test_a_limit_counts_over_batches() -> None:
