@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.streaming.restorer import SavedState, restore
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
-    pytest.param((ROCKSDB, True), id="rocksdb-changelog"),
+    pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
     pytest.param((HDFS, False), id="hdfs"),
 ]
 FIRST = [[row("a", 1, 5, 1), row("b", 2, 6, 2), row("a", 3, 7, 3)], [row("c", 4, 8, 4), row("a", 5, 9, 5, k2="y")]]

@@ -19,7 +19,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers ca
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
-    pytest.param((ROCKSDB, True), id="rocksdb-changelog"),
+    pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
     pytest.param((HDFS, False), id="hdfs"),
 ]
 
