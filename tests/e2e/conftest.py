@@ -106,6 +106,7 @@ class Ground:
             while not self._stop.wait(0.3):
                 self.write()
 
+        self._stop.clear()
         self._thread = threading.Thread(target=work, daemon=True)
         self._thread.start()
 
@@ -133,6 +134,10 @@ class Ground:
             return set()
         last = json.loads(checkpoint.offsets(batch).sources[0])["logOffset"]
         return {Path(e["path"]).name for e in checkpoint.source_file_log(0, last)}
+
+    def batch(self) -> int:
+        """The last batch the current deployment has committed."""
+        return int(self.client.status(self.app).status.queries["alarms"].batch)
 
     def wait_for_batches(self, count: int) -> None:
         self.client.wait_healthy(self.app, batches=count, timeout=120)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.errors import (
     AlreadyExistsError,
     AlreadyRunningError,
@@ -45,7 +46,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     table = json.loads(ground.cli("check", v2, "--json", *ground.params, *ground.agreed))
     assert table["compatible"] is True
     assert ground.drivers() == [driver]
-    done = ground.client.status(ground.app).status.queries["alarms"].batch
+    done = ground.batch()
     ground.wait_for_batches(done + 2)
 
     # The update; another one meanwhile is told who holds the lease.
@@ -60,9 +61,13 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     ground.check_answer("before-two")
     assert ground.cli("verify-snapshot", ground.app, "before-two")
 
-    # Back to version 1 where it was stopped: what it emits again replaces what version 2 had emitted.
+    # Back to version 1 where it was stopped: what it emits again replaces what version 2 had emitted, batch by batch
+    # (it may take more files at once, so more have to come until it has replaced them all).
+    seen = ground.batch()
     back = ground.json("rollback", ground.app)
     assert back["running"]["deployment"] == "one"
+    ground.feed()
+    wait_for(lambda: ground.batch() > seen or None, "version 1 to replace version 2's batches", 200)
     ground.settle()
     ground.check_answer(None)
 
@@ -102,11 +107,11 @@ def test_suspend_keeps_the_driver_and_resume_goes_on(ground) -> None:
     ground.wait_for_batches(2)
     (driver,) = ground.drivers()
     ground.cli("suspend", ground.app)
-    at = ground.client.status(ground.app).status.queries["alarms"].batch
+    at = ground.batch()
     ground.write()
     assert ground.client.status(ground.app).state == "suspended"
     ground.cli("resume", ground.app)
     ground.settle()
     assert ground.drivers() == [driver]
-    assert ground.client.status(ground.app).status.queries["alarms"].batch > at
+    assert ground.batch() > at
     ground.check_answer(None)
