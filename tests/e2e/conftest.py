@@ -136,8 +136,9 @@ class Ground:
         return {Path(e["path"]).name for e in checkpoint.source_file_log(0, last)}
 
     def batch(self) -> int:
-        """The last batch the current deployment has committed."""
-        return int(self.client.status(self.app).status.queries["alarms"].batch)
+        """The last batch the current deployment has committed; -1 before it has told."""
+        query = self.client.status(self.app).status.queries.get("alarms")
+        return query.batch if query else -1
 
     def wait_for_batches(self, count: int) -> None:
         self.client.wait_healthy(self.app, batches=count, timeout=120)
