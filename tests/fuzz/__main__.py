@@ -15,6 +15,8 @@ from .pair import NO_VERSION, RIGHT, Outcome, run_pair
 from .tally import Tally, shown
 
 PROGRESS = 10
+# Every pair makes code that runs for a second: thorough compilation costs more than it brings.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(arguments: list[str]) -> int:
@@ -58,6 +60,7 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", JAVA)
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")

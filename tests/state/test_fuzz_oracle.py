@@ -88,6 +88,13 @@ def test_sessions_that_overlap_become_one() -> None:
     assert found == [[{"k": "a", "w": 1, "n": 3}]]  # the row of minute 4 puts 1 to 6 and 8 to 13 together
 
 
+def test_sessions_that_touch_become_one() -> None:
+    visits = Session(name="visits", keys=("k",), functions=(N,), gap=5)
+    assert read(spec(visits, watermark=0), [row("a", 1, 1), row("a", 1, 6), row("b", 1, 50)]) == [
+        [{"k": "a", "w": 1, "n": 2}]
+    ]
+
+
 def test_deduplications_remember_and_forget() -> None:
     forever = Deduplicate(name="once", columns=("k",))
     assert read(spec(forever), [row("a", 1), row("a", 2)], [row("a", 3), row("b", 4)]) == [[row("a", 1)], [row("b", 4)]]
