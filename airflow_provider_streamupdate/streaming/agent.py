@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -65,6 +64,7 @@ class Agent:
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._signal: int | None = None
+        self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._final: tuple[str, str | None] | None = None  # state and reason to end with
         self._status = Status(
             state=STARTING,
@@ -243,8 +243,8 @@ class Agent:
             self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")
             return
         told = describe(error)
-        if isinstance(error, (ConnectionError, Py4JNetworkError)):
-            told = f"the driver's JVM ended or does not answer ({told})"
+        if os.getppid() != self._parent:
+            told = f"the driver's JVM ended ({told})"
         self._report(state=FAILED, error=told, reason=type(error).__name__)
 
     @contextlib.contextmanager
