@@ -25,19 +25,18 @@ def main(arguments: list[str]) -> int:
     print(f"{wanted} pairs from seed {seed}", flush=True)
     began = time.monotonic()
     tally = Tally()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that scratch is removed and the summary printed
+    stopping: list[int] = []  # told to end, it finishes the pair at hand: nothing is left behind, the rest summed up
+    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="streamupdate-fuzz-") as scratch:
-            while tally.pairs < wanted:
+            while tally.pairs < wanted and not stopping:
                 outcome = run_pair(spark, seed, Path(scratch) / str(seed))
                 tally.add(outcome)
                 _show_progress(outcome, tally, time.monotonic() - began)
                 seed += 1
-    except (KeyboardInterrupt, SystemExit):
-        print(f"stopped before SEED={seed} was done", flush=True)
-    except Exception:
-        print(f"the fuzz itself broke at SEED={seed}", flush=True)
+    except BaseException:
+        print(f"the fuzz itself ended at SEED={seed}", flush=True)
         raise
     finally:
         print("\n".join(tally.lines(time.monotonic() - began)), flush=True)

@@ -109,7 +109,7 @@ def sessions_of(rows: list[dict], gap: int = 5) -> Counter:
     for key, mine in by_key.items():
         runs: list[list[dict]] = []
         for r in sorted(mine, key=minute_of):
-            if runs and minute_of(r) < minute_of(runs[-1][-1]) + gap:  # the end of a session is exclusive
+            if runs and minute_of(r) <= minute_of(runs[-1][-1]) + gap:  # sessions that touch become one (measured)
                 runs[-1].append(r)
             else:
                 runs.append([r])
