@@ -122,7 +122,7 @@ class Ground:
         def read_all() -> bool | None:
             return len(self.read_by(self.client.status(self.app).spec.deployment)) >= self.written or None
 
-        wait_for(read_all, "the last file", 120)
+        wait_for(read_all, "the last file", 400)
 
     def read_by(self, deployment: str) -> set[str]:
         """The files in a deployment's committed batches (its whole checkpoint's, also carried ones)."""
