@@ -19,6 +19,11 @@ LOG_PORTS = (713, 714)  # airflow_up.sh puts the log servers so far above the AP
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+def without_airflow() -> dict[str, str]:
+    """The environment without another Airflow's settings: its database and its DAG folders are not to be touched."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+
+
 class AirflowError(Exception):
     """Airflow did not start, or did not do what it was asked to."""
 
@@ -30,7 +35,7 @@ class AirflowServer:
         self.home = home
         self.log = home / "up.log"
         self.port = free_port()
-        self._environment = {**os.environ, **settings, "AIRFLOW_HOME": str(home), "PORT": str(self.port)}
+        self._environment = {**without_airflow(), **settings, "AIRFLOW_HOME": str(home), "PORT": str(self.port)}
         self._starting: subprocess.Popen[bytes] | None = None
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._token: str | None = None

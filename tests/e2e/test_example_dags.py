@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, SPARK_SUBMIT, Ground
+from demolib.airflow_server import without_airflow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -21,7 +21,7 @@ def airflow(ground: Ground, tmp_path: Path):
     home = tmp_path / "airflow"
     connection = {"conn_type": "streamupdate", "extra": {"root": str(ground.root), "spark_submit": SPARK_SUBMIT}}
     environment = {
-        **os.environ,
+        **without_airflow(),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
