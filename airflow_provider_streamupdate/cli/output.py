@@ -32,6 +32,7 @@ _COLOURS = {
     "damaged": "red",
     "rolled-back": "yellow",
     "ignored": "yellow",
+    "standby": "yellow",
     "draining": "yellow",
     "suspended": "yellow",
 }

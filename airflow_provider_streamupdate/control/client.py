@@ -11,10 +11,11 @@ import attrs
 
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import UpdateRecord
+from ..state.update import STANDBY, UpdateRecord
 from . import updating
 from .checking import CheckRequests
 from .drivers import NEW
+from .handover import HandoverRequests
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
@@ -38,7 +39,9 @@ class AppStatus:
     update: UpdateRecord | None
 
 
-class StreamUpdateClient(SnapshotRequests, CheckRequests, SubmitRequests, StopRequests, HealthRequests):
+class StreamUpdateClient(
+    SnapshotRequests, CheckRequests, SubmitRequests, HandoverRequests, StopRequests, HealthRequests
+):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
     root: local path or fsspec URI of the registry; launcher: how drivers are started (None: reading only)
@@ -115,9 +118,14 @@ class StreamUpdateClient(SnapshotRequests, CheckRequests, SubmitRequests, StopRe
         timeout: float = 300.0,
         progress: Progress = quiet,
         renames: Mapping[str, str] | None = None,
+        strategy: str = STANDBY,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
-        when the new version fails after the old one was stopped. Run again after a crash, it continues."""
+        when the new version fails after the old one was stopped. Run again after a crash, it continues.
+
+        strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
+        ready beside the old one, which then hands over; it takes two drivers' resources for that time)
+        """
         return updating.update(
-            self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames
+            self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames, strategy
         )

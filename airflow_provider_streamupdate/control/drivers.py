@@ -24,7 +24,7 @@ from ..state.deployment import (
     Launch,
     Status,
 )
-from ..state.errors import DriverError, StreamUpdateError
+from ..state.errors import DriverError, FencedError, StreamUpdateError
 from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime
@@ -76,9 +76,24 @@ class Drivers:
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
         """Make the deployment current in `epoch` and start its driver. The caller holds the lease and has seen to it
         that no other driver of the app runs; one that does all the same is fenced by the epoch."""
+        self._check_launcher()
+        if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
+            raise FencedError(
+                f"epoch {epoch} of {self.app.name} was taken by {self.app.current_id()} a moment ago; try again"
+            )
+        return self._launch(spec, epoch)
+
+    def start_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
+        """Start a driver that gets ready beside the current one and runs its queries when `epoch` becomes its own."""
+        self._check_launcher()
+        return self._launch(spec, epoch, "--standby")
+
+    def _check_launcher(self) -> None:
         if self.launcher is None:
             raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
-        self.app.set_current(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted))
+
+    def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
+        assert self.launcher is not None
         folder = local_folder(self.app.deployment_folder(spec.deployment))
         application = _located(spec.application, folder)
         args = [
@@ -91,6 +106,7 @@ class Drivers:
             spec.deployment,
             "--epoch",
             str(epoch),
+            *more,
         ]
         zipped = folder / "runtime.zip"
         if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
@@ -107,12 +123,16 @@ class Drivers:
 
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Until the driver runs its queries; DriverError with its last log lines when it dies instead."""
+        self.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout)
+
+    def wait_for_states(self, deployment: str, states: tuple[str, ...], timeout: float) -> None:
+        """Until the driver is in one of the states; DriverError with its last log lines when it dies instead."""
 
         def poll() -> bool | None:
             state = self.state(deployment)
             if state in FINAL_STATES:
                 raise DriverError(self.death(deployment, state))
-            return True if state in (RUNNING, SUSPENDED) else None
+            return True if state in states else None
 
         wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
 

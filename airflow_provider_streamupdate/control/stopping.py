@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..state import commands
 from ..state.commands import CommandBox
-from ..state.deployment import FINAL_STATES, RUNNING, SUSPENDED
+from ..state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED
 from ..state.errors import NotRunningError, StreamUpdateError
 from ..state.registry import AppRegistry
 from .drivers import NEW
@@ -55,9 +55,9 @@ class StopRequests(Requests):
         drivers = self._drivers(registry)
         if drivers.gone(deployment):
             return
-        launch = registry.launch(deployment)
-        if launch and drivers.state(deployment) in (RUNNING, SUSPENDED):
-            CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.CANCEL)
+        status = drivers.status(deployment)
+        if status and drivers.state(deployment) in (STANDBY, RUNNING, SUSPENDED):
+            CommandBox(registry.deployment_folder(deployment), status.epoch).issue(commands.CANCEL)
             try:
                 wait_for(lambda: drivers.gone(deployment) or None, "the stop", STOP_SECONDS)
                 return

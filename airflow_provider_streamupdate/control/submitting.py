@@ -8,7 +8,7 @@ import attrs
 
 from ..state import clock
 from ..state.application import Application, default_deployment_id
-from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
+from ..state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED, Current, DeploymentSpec
 from ..state.errors import AlreadyExistsError, AlreadyRunningError
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
@@ -106,21 +106,73 @@ class SubmitRequests(Requests):
             self._check_nothing_runs(registry, drivers, current)
             if snapshot is not None:
                 SnapshotStore(registry).get(snapshot)
-            spec = DeploymentSpec(
-                app=registry.name,
-                deployment=deployment,
-                application=store_application(application, registry.deployment_folder(deployment)),
-                digest=application.digest(),
-                submitted_at=clock.now(),
-                parent=current.deployment if current else None,
-                from_snapshot=snapshot,
-                agree=tuple(agree),
-                renames=dict(renames),
-                owner=owner,
-            )
-            registry.create_deployment(spec)
+            parent = current.deployment if current else None
+            spec = self._create(registry, application, deployment, parent, snapshot, agree, renames, owner)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+    def stand_by(
+        self,
+        app: str,
+        application: Application,
+        deployment: str,
+        snapshot: str,
+        agree: Iterable[str] = (),
+        owner: str = "",
+        timeout: float = 180.0,
+        progress: Progress = quiet,
+        renames: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a new deployment's driver beside the running one, and wait until it stands by to take over.
+
+        It starts from what the current deployment will have left behind, which is stored as `snapshot` after the
+        hand-over (`hand_over`). Nothing of the running deployment is touched. A rerun finds the driver of an earlier
+        one, or starts it again.
+        """
+        launcher = self._need_launcher()
+        launcher.check()
+        registry = self.registry.existing(app)
+        drivers = self._drivers(registry)
+        with holding(registry, deployment):
+            parent, epoch = self._current(registry)
+            if deployment in registry.deployment_ids():
+                spec = registry.spec(deployment)
+                if not owner or spec.owner != owner:
+                    raise AlreadyExistsError(used_before(app, deployment))
+            else:
+                spec = self._create(registry, application, deployment, parent, snapshot, agree, renames or {}, owner)
+            if parent != deployment:
+                if drivers.state(deployment) in (*FINAL_STATES, NEW):
+                    drivers.start_standby(spec, epoch + 1)
+                    progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+                drivers.wait_for_states(deployment, (STANDBY, RUNNING, SUSPENDED), timeout)
+                progress(f"deployment {deployment} of {app} stands by")
+
+    def _create(
+        self,
+        registry: AppRegistry,
+        application: Application,
+        deployment: str,
+        parent: str | None,
+        snapshot: str | None,
+        agree: Iterable[str],
+        renames: Mapping[str, str],
+        owner: str,
+    ) -> DeploymentSpec:
+        spec = DeploymentSpec(
+            app=registry.name,
+            deployment=deployment,
+            application=store_application(application, registry.deployment_folder(deployment)),
+            digest=application.digest(),
+            submitted_at=clock.now(),
+            parent=parent,
+            from_snapshot=snapshot,
+            agree=tuple(agree),
+            renames=dict(renames),
+            owner=owner,
+        )
+        registry.create_deployment(spec)
+        return spec
 
     def _check_nothing_runs(
         self, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None

@@ -17,6 +17,7 @@ from ..state.errors import (
     AlreadyExistsError,
     CorruptError,
     IncompatibleError,
+    InvalidInputError,
     NotFoundError,
     NotRunningError,
     StreamUpdateError,
@@ -25,7 +26,7 @@ from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
-from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
+from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import Planned
@@ -46,10 +47,13 @@ def update(
     timeout: float,
     progress: Progress,
     renames: Mapping[str, str] | None = None,
+    strategy: str = STANDBY,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
-    computed again)."""
+    computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
+    if strategy not in STRATEGIES:
+        raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     digest = application.digest()
     interrupted = _interrupted(client, digest, deployment)
     planned: Planned | None = None
@@ -62,7 +66,7 @@ def update(
     registry = client.registry.existing(app)
     deployment = new_deployment(registry, digest, deployment)
     with holding(registry, deployment):
-        record = begin(client, app, deployment, digest)
+        record = begin(client, app, deployment, digest, RESTART if snapshot else strategy)
         try:
             if planned is None and registry.current_id() == record.old:
                 progress(f"planning and checking {application.file}")
@@ -77,6 +81,8 @@ def update(
                     )
             step(registry, deployment, "checked")
             name = snapshot or stop_snapshot(deployment)
+            if record.strategy == STANDBY:
+                stand_by(client, record, application, name, agree, timeout, progress, renames)
             stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
             step(registry, deployment, "snapshotted", snapshot=name)
             client.submit(
@@ -145,17 +151,52 @@ def stop_old(
     timeout: float,
     progress: Progress,
 ) -> None:
-    """End the old version: with snapshot `name` when it is to be `fresh`, else by a drain. Nothing when it was done
-    before (the new version is current, or the old one ended with that snapshot)."""
-    if registry.current_id() != record.old or record.old is None:
+    """End the old version: with snapshot `name` when it is to be `fresh`, else by a drain; with strategy standby it
+    hands over. Nothing when it was done before (the new version is current, or the old one ended with that snapshot).
+    """
+    if record.old is None:
         return
-    if fresh:
+    if record.strategy == STANDBY:
+        client.hand_over(registry.name, record.old, record.new, name, timeout, progress)
+    elif registry.current_id() != record.old:
+        return
+    elif fresh:
         client.save_snapshot(registry.name, name, cancel=True, timeout=timeout, progress=progress)
     elif client.drivers(registry.name).state(record.old) not in FINAL_STATES:
         client.cancel(registry.name, drain=True, timeout=timeout, progress=progress)
 
 
-def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "") -> UpdateRecord:
+def stand_by(
+    client: StreamUpdateClient,
+    record: UpdateRecord,
+    application: Application,
+    name: str,
+    agree: tuple[str, ...],
+    timeout: float,
+    progress: Progress,
+    renames: Mapping[str, str] | None,
+) -> None:
+    """Have the new version's driver stand by beside the old one, which works on. Nothing when it took over before."""
+    registry = client.registry.existing(record.app)
+    if registry.current_id() != record.old:
+        return
+    client.stand_by(
+        record.app,
+        application,
+        record.new,
+        name,
+        agree,
+        owner=f"update {record.new}",
+        timeout=timeout,
+        progress=progress,
+        renames=renames,
+    )
+    step(registry, record.new, "standby")
+
+
+def begin(
+    client: StreamUpdateClient, app: str, deployment: str, digest: str = "", strategy: str = RESTART
+) -> UpdateRecord:
     """See StreamUpdateClient.begin_update."""
     registry = client.registry.existing(app)
     check_name("deployment", deployment)
@@ -181,6 +222,7 @@ def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "
             old=old,
             new=deployment,
             digest=digest,
+            strategy=strategy,
             started_at=clock.now(),
             step_times={"planned": clock.now()},
         )
@@ -279,37 +321,46 @@ def _go_back(
     reason: str | None,
 ) -> Deployed | None:
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
-    if new in registry.deployment_ids() and registry.current_id() == new:
-        committed = _committed_since(registry, new)
-        progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
-        client.stop_deployment(app, new)
+    before = registry.current()
+    if new in registry.deployment_ids():
+        if before is not None and before.deployment == new:
+            committed = _committed_since(registry, new)
+            progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
+        client.stop_deployment(app, new)  # if it stands by, too
+    state = _settled(registry, drivers, old, timeout)
     current = registry.current()
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
-    if current.deployment == old and _settled(registry, drivers, old, current.epoch, timeout) == RUNNING:
-        # It was never stopped, or runs again since an earlier rollback.
-        outcome = record.outcome if record and record.outcome else REFUSED
+    if current.deployment == old and state == RUNNING:
+        launch = registry.launch(new)
+        if launch is None or launch.epoch > current.epoch:  # it was never stopped
+            outcome = record.outcome if record and record.outcome else REFUSED
+        elif record is None or record.outcome is None:  # it waited for its successor's first batch, and took back
+            deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
     else:
         progress(f"starting {old} again, where it was stopped")
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
         drivers.wait_running(old, timeout)
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
+    if deployed is not None:
         progress(f"{app} runs as {old} again")
     if record is not None:
         registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
     return deployed
 
 
-def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, epoch: int, timeout: float) -> str:
+def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
     """The state a deployment comes to when its open commands are done: RUNNING, or a final one with its driver gone.
-    It may have been told to end just before the caller decided to go back."""
-    box = CommandBox(registry.deployment_folder(deployment), epoch)
+    It may have been told to end, or to hand over, just before the caller decided to go back."""
 
     def poll() -> str | None:
-        state = drivers.state(deployment)
+        state, status = drivers.state(deployment), drivers.status(deployment)
         if state in (*FINAL_STATES, NEW):
             return CANCELLED if drivers.gone(deployment) else None
-        return RUNNING if state == RUNNING and not box.pending() else None
+        if state != RUNNING or status is None:
+            return None
+        pending = CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
+        return None if pending else RUNNING
 
     return wait_for(poll, f"deployment {deployment} of {registry.name} to run or to end", timeout)
 

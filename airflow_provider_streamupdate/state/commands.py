@@ -17,13 +17,15 @@ SNAPSHOT, DRAIN, CANCEL, SUSPEND, RESUME = "snapshot", "drain", "cancel", "suspe
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """kind: one of the words above. snapshot: its name; cancel: end the app with it."""
+    """kind: one of the words above. snapshot: its name; cancel: end the app with it; successor: the deployment whose
+    driver stands by to go on from there."""
 
     name: str
     kind: str
     issued_at: str
     snapshot: str | None = None
     cancel: bool = False
+    successor: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -40,14 +42,21 @@ class CommandBox:
     def __init__(self, deployment: Folder, epoch: int) -> None:
         self.folder = deployment.sub(f"commands/{epoch}")
 
-    def issue(self, kind: str, snapshot: str | None = None, cancel: bool = False) -> str:
+    def issue(self, kind: str, snapshot: str | None = None, cancel: bool = False, successor: str | None = None) -> str:
         """Ask for something; returns the command's name. A failed attempt may be repeated (a new name), a pending or
         fulfilled one is not issued twice."""
         base = f"{kind}-{snapshot}" if snapshot else kind
         number = 1
         while True:
             name = f"{base}.{number}"
-            command = Command(name=name, kind=kind, issued_at=clock.now(), snapshot=snapshot, cancel=cancel)
+            command = Command(
+                name=name,
+                kind=kind,
+                issued_at=clock.now(),
+                snapshot=snapshot,
+                cancel=cancel,
+                successor=successor,
+            )
             if self.folder.create(f"{name}.json", to_json(command)):
                 return name
             result = self.result(name)

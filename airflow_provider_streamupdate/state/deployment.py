@@ -8,7 +8,7 @@ from .application import Application
 from .clock import age
 
 # States the driver writes. "lost" is never written: it is what a reader makes of a silent driver.
-STARTING, RESTORING, RUNNING = "starting", "restoring", "running"
+STARTING, STANDBY, RESTORING, RUNNING = "starting", "standby", "restoring", "running"
 DRAINING, SUSPENDED = "draining", "suspended"
 CANCELLED, FINISHED, FAILED, LOST = "cancelled", "finished", "failed", "lost"
 FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})

@@ -47,15 +47,28 @@ class AppRegistry:
         self.folder = folder
 
     def current(self) -> Current | None:
-        return self._read("current.json", Current)
+        """Who may commit. An epoch that was claimed counts although its claimer died before it replaced
+        current.json."""
+        current = self._read("current.json", Current)
+        while claimed := self._read(_claim((current.epoch if current else 0) + 1), Current):
+            current = claimed
+        return current
 
     def current_id(self) -> str | None:
         """The id of the current deployment."""
         current = self.current()
         return current.deployment if current else None
 
+    def claim(self, current: Current) -> bool:
+        """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
+        wins. False: the epoch is another's."""
+        if not self.folder.create(_claim(current.epoch), to_json(current)):
+            return False
+        self.set_current(current)
+        return True
+
     def set_current(self, current: Current) -> None:
-        """Replace it atomically; the caller holds the lease."""
+        """Replace current.json atomically, within its epoch; the caller holds the lease."""
         self.folder.write("current.json", to_json(current))
 
     def deployment_ids(self) -> list[str]:
@@ -115,6 +128,10 @@ class AppRegistry:
     def _read(self, path: str, kind: type[T]) -> T | None:
         text = self.folder.read(path)
         return None if text is None else from_json(text, kind, self.folder.path(path))
+
+
+def _claim(epoch: int) -> str:
+    return f"epochs/{epoch}.json"
 
 
 def used_before(app: str, deployment: str) -> str:

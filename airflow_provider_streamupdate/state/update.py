@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import attrs
 
-# Steps in order; a record's `step` is the last one completed.
-STEPS = ("planned", "checked", "snapshotted", "submitted", "verified", "promoted")
+# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby.
+STEPS = ("planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted")
+RESTART, STANDBY = "restart", "standby"  # strategies
+STRATEGIES = (RESTART, STANDBY)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
 
 
 @attrs.frozen(kw_only=True)
 class UpdateRecord:
-    """old: deployment that ran before; digest: of the new application; outcome: None while under way, then
+    """old: deployment that ran before; digest: of the new application; strategy: how the old one is replaced;
+    outcome: None while under way, then
     ``promoted``, ``rolled-back`` or ``refused``. pause_seconds: the old version's last commit to the new one's
     first."""
 
@@ -20,6 +23,7 @@ class UpdateRecord:
     new: str
     started_at: str
     digest: str = ""
+    strategy: str = RESTART
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict)
     snapshot: str | None = None

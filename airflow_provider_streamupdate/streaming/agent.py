@@ -7,11 +7,13 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,35 +31,46 @@ from ..state.deployment import (
     HEARTBEAT_SECONDS,
     RESTORING,
     RUNNING,
+    STANDBY,
     STARTING,
     SUSPENDED,
+    Current,
     Status,
 )
-from ..state.errors import ApplicationError, FencedError, IncompatibleError, StreamUpdateError, describe
+from ..state.errors import ApplicationError, DriverError, FencedError, IncompatibleError, StreamUpdateError, describe
 from ..state.events import Events
 from ..state.export import export
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
+from ..state.report import CompatibilityReport
 from ..state.serde import to_json
-from .migrator import MigrationFunctions
+from ..state.snapshots import SnapshotStore
 from .planner import plan_app
 from .queries import RunningQueries
-from .restorer import SavedState, recorded_settings, restore_app
+from .restorer import SavedState, check_restorable, recorded_settings, restore_app
+from .standby import warm_up
+from .successor import Successor
 
 if TYPE_CHECKING:
     from .app import StreamingApp
 
 POLL_SECONDS = 0.2  # how often commands are looked for
+STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
+TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
 
 class Agent:
     """One driver of a deployment. It claims its epoch exclusively, so that a second driver started for the same epoch
-    ends at once, and stops when current.json shows that its epoch is over."""
+    ends at once, and stops when current.json shows that its epoch is over.
 
-    def __init__(self, app: AppRegistry, deployment: str, epoch: int) -> None:
+    standby: get ready beside the current deployment and take over from it when it hands `epoch` over
+    """
+
+    def __init__(self, app: AppRegistry, deployment: str, epoch: int, standby: bool = False) -> None:
         self.app = app
         self.spec = app.spec(deployment)
         self.epoch = epoch
+        self.standby = standby
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
         self.events = Events(self.folder, epoch)
@@ -66,6 +79,7 @@ class Agent:
         self._signal: int | None = None
         self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._final: tuple[str, str | None] | None = None  # state and reason to end with
+        self._successor: Successor | None = None  # who may commit now, by this driver's own doing
         self._status = Status(
             state=STARTING,
             epoch=epoch,
@@ -77,7 +91,7 @@ class Agent:
 
     def run(self, app: StreamingApp) -> int:
         """Run until the app ends; 0, or 1 when it failed."""
-        if not self._claim():
+        if not self.standby and not self._claim():
             print(f"epoch {self.epoch} of {self.spec.app} already has a driver; this one ends", file=sys.stderr)
             return 1
         with self._signals():
@@ -104,13 +118,16 @@ class Agent:
         )
         writers = app.build(spark, self.spec.application.params)
         saved = self._saved()
-        recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
-        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
-        for warning in plan.warnings:
-            print(f"WARNING: {warning}", file=sys.stderr)
-        self.folder.write("plan.json", to_json(plan))
+        plan = self._plan(app, spark, writers, saved)
+        if self.standby:
+            assert saved is not None  # a standby goes on from a deployment
+            self._practise(spark, saved, plan, writers)
+            self._stand_by()
+            saved = self._drained()
         if saved is not None:
-            self._restore(saved, plan, writers, app.migrations)
+            self._report(state=RESTORING)
+            self._compare(saved, plan)
+            restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
         self._check_fence()
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
@@ -124,26 +141,67 @@ class Agent:
             with contextlib.suppress(Exception):
                 self._report(queries=queries.progress())
 
+    def _plan(
+        self, app: StreamingApp, spark: SparkSession, writers: dict[str, DataStreamWriter], saved: SavedState | None
+    ) -> AppPlan:
+        recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
+        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
+        for warning in plan.warnings:
+            print(f"WARNING: {warning}", file=sys.stderr)
+        self.folder.write("plan.json", to_json(plan))
+        return plan
+
     def _saved(self) -> SavedState | None:
+        """What this driver starts from: for a standby as it is right now."""
         if self.spec.from_snapshot is None:
             return None
+        if self.standby:
+            return SavedState.find(self.app, f"deployment:{self.spec.parent}").under(self.spec.renames)
+        stored = SnapshotStore(self.app).exists(self.spec.from_snapshot)
+        if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
+            # It was handed over to, and the old driver has not come to storing the snapshot.
+            return self._drained()
         return SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
 
-    def _restore(
-        self,
-        saved: SavedState,
-        plan: AppPlan,
-        writers: dict[str, DataStreamWriter],
-        migrations: MigrationFunctions,
+    def _drained(self) -> SavedState:
+        """What the parent has left behind, which runs no more batch."""
+        return SavedState.find(self.app, f"drained:{self.spec.parent}").under(self.spec.renames)
+
+    def _practise(
+        self, spark: SparkSession, saved: SavedState, plan: AppPlan, writers: dict[str, DataStreamWriter]
     ) -> None:
-        self._report(state=RESTORING)
+        """Do what a take-over does, away from the app: an update that cannot succeed fails here, and what is slow the
+        first time is not slow the second."""
+        report = self._compare(saved, plan)
+        with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as scratch:
+            report = check_restorable(saved, report, plan, writers, Path(scratch))
+        if not report.compatible:
+            raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
+        warm_up(spark, writers, saved)
+
+    def _stand_by(self) -> None:
+        """Until the epoch is this driver's; it must be the only one to see that."""
+        self._report(state=STANDBY)
+        while (current := self.app.current()) is None or current.epoch < self.epoch:
+            if self._signal is not None:
+                raise SystemExit(128 + self._signal)
+            for command in self.box.pending():
+                self.box.answer(command.name)
+                if command.kind == words.CANCEL:
+                    raise SystemExit("cancelled while it stood by")
+            self._wake.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
+        self._check_fence()
+        if not self._claim():
+            raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
+
+    def _compare(self, saved: SavedState, plan: AppPlan) -> CompatibilityReport:
         report = saved.compare(plan, self.spec.agree)
         if not report.compatible:
             raise IncompatibleError(
                 f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
                 report,
             )
-        restore_app(saved, plan, writers, self.app, self.spec.deployment, migrations)
+        return report
 
     def _serve(self, queries: RunningQueries, plan: AppPlan) -> None:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
@@ -170,27 +228,35 @@ class Agent:
 
     def _obey(self, command: Command, queries: RunningQueries, plan: AppPlan) -> None:
         self.events.add("command", name=command.name, kind=command.kind)
+        box = self.box  # of the epoch the command belongs to: after a take-back this driver has another
         try:
             final = self._carry_out(command, queries, plan)
+        except FencedError:
+            raise  # nothing may run here any more
         except Exception as error:
             _print_error()
             if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
                 self._report(state=RUNNING)
-            self.box.answer(command.name, error=describe(error))
+            box.answer(command.name, error=describe(error))
             return
         if final is not None:
             # The answer first: who asked sees it even if this process dies before its final status.
             self._report(queries=queries.progress())
-            self.box.answer(command.name)
+            box.answer(command.name)
             self._final = final
             self._wake.set()
         else:
-            self.box.answer(command.name)
+            box.answer(command.name)
 
     def _carry_out(self, command: Command, queries: RunningQueries, plan: AppPlan) -> tuple[str, str | None] | None:
         if command.kind == words.SNAPSHOT:
             name = str(command.snapshot)
+            if command.successor:
+                self._hand_over(Successor(self.app, command.successor, self.epoch + 1), queries)
+                with contextlib.suppress(StreamUpdateError):  # whoever finds it missing exports what is here
+                    export(self.app, self.spec.deployment, name, plan, True, queries.progress())
+                return CANCELLED, f"handed over to {command.successor}"
             if command.cancel:
                 self._report(state=DRAINING)
                 queries.drain()
@@ -215,12 +281,50 @@ class Agent:
             return None
         raise StreamUpdateError(f"this driver does not know the command {command.kind!r}; it runs another version")
 
+    def _hand_over(self, successor: Successor, queries: RunningQueries) -> None:
+        """Let `successor` go on from here, and wait until it has committed: until then this driver can take back.
+
+        The point of no return is one exclusive creation: the claim of the next epoch for the successor.
+        """
+        successor.check_ready()
+        self._report(state=DRAINING)
+        queries.drain()
+        if not self.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch)):
+            raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
+        self._successor = successor
+        self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
+        deadline = time.monotonic() + TAKEOVER_SECONDS
+        while not successor.committed() and self._signal is None:
+            death = successor.death()
+            if death is None and time.monotonic() > deadline:
+                death = f"it has not committed a batch in {TAKEOVER_SECONDS:g} s"
+            if death:
+                self._take_back(successor, queries)
+                raise DriverError(
+                    f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} goes on "
+                    f"where it was drained, in epoch {self.epoch}"
+                )
+            self._wake.wait(POLL_SECONDS)
+
+    def _take_back(self, successor: Successor, queries: RunningQueries) -> None:
+        epoch = successor.epoch + 1
+        if not self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True)):
+            raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
+        self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
+        self._claim()
+        queries.start()
+        self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
+
     def _claim(self) -> bool:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
         return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
 
     def _check_fence(self) -> None:
+        if self._successor is not None:
+            return  # it may commit, and this driver runs no batch
         current = self.app.current()
+        if self.standby and current is not None and current.epoch < self.epoch:
+            return
         if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.epoch):
             holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
             raise FencedError(
@@ -272,7 +376,7 @@ class Agent:
         def note(number: int, _frame: Any) -> None:
             first, self._signal = self._signal is None, number
             self._wake.set()
-            if first and self._status.state in (STARTING, RESTORING):
+            if first and self._status.state in (STARTING, STANDBY, RESTORING):
                 raise SystemExit(128 + number)  # the main thread is not in the loop that looks at the signal
 
         old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
-    agent = Agent(registry, options.deployment, options.epoch)
+    agent = Agent(registry, options.deployment, options.epoch, options.standby)
     return agent.run(app)
 
 

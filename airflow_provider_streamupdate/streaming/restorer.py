@@ -42,8 +42,8 @@ class SavedState:
 
     @classmethod
     def find(cls, app: AppRegistry, reference: str) -> SavedState:
-        """``snapshot:NAME``, ``deployment:ID`` or ``current``; NotFoundError when there is none, or no batch has
-        committed."""
+        """``snapshot:NAME``, ``deployment:ID``, ``drained:ID`` (nothing runs there any more) or ``current``;
+        NotFoundError when there is none, or no batch has committed."""
         kind, _, name = reference.partition(":")
         if kind == "current":
             current = app.current()
@@ -64,7 +64,7 @@ class SavedState:
             )
         folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
         exports = {
-            q.name: Checkpoint(folders[q.name]).export(carry_in_flight=False, source_order=q.source_order)
+            q.name: Checkpoint(folders[q.name]).export(carry_in_flight=kind == "drained", source_order=q.source_order)
             for q in plan.queries
         }
         return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -204,6 +206,46 @@ def _aggregate_buffer(function: Any) -> AggregateBuffer:
         columns=int(function.aggBufferAttributes().size()),
         initial=initial,
     )
+
+
+def with_empty_sources(df: DataFrame, folder: Path, files: int) -> DataFrame:
+    """The same streaming query with every source replaced by `files` Parquet files without rows, read one a batch, that
+    are written to `folder` (local). The plan above the sources is not made anew, so that it keeps its shape and the
+    code that Spark generates for it."""
+    spark = df.sparkSession
+    plan = df._jdf.queryExecution().analyzed()
+    empty: list[Any] = []
+    leaves = plan.collectLeaves()
+    for index in range(leaves.size()):
+        if (leaf := leaves.apply(index)).isStreaming():
+            empty.append(_empty_source(spark, leaf, folder / str(len(empty)), files))
+    made = _module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(
+        spark._jsparkSession, _with_sources(spark, plan, empty)
+    )
+    return DataFrame(made, spark)
+
+
+def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> Any:
+    """A relation with the leaf's own attributes, so that what is above needs no change."""
+    session, schema = spark._jsparkSession, leaf.schema()
+    written = folder.with_suffix(".once")
+    session.createDataFrame(spark._jvm.java.util.ArrayList(), schema).coalesce(1).write().parquet(written.as_uri())
+    (file,) = written.glob("*.parquet")
+    folder.mkdir()
+    for number in range(files):
+        shutil.copyfile(file, folder / f"{number}.parquet")
+    reader = session.readStream().schema(schema).option("maxFilesPerTrigger", "1")
+    relation = reader.parquet(folder.as_uri()).queryExecution().analyzed()
+    return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), relation.sourceIdentifyingName())
+
+
+def _with_sources(spark: SparkSession, plan: Any, empty: list[Any]) -> Any:
+    """The plan with its streaming leaves, in pre-order, replaced by the relations, which are used up."""
+    children = _sequence(plan.children())
+    if not children:
+        return empty.pop(0) if plan.isStreaming() else plan
+    made = [_with_sources(spark, child, empty) for child in children]
+    return plan.withNewChildren(spark._jvm.PythonUtils.toSeq(made))
 
 
 def write_empty_store(

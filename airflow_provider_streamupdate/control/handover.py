@@ -1,0 +1,64 @@
+"""The request that replaces a running deployment by one that stands by. The two drivers do it between them, through
+storage; here it is asked for, watched, and completed when one of them died on the way."""
+
+from __future__ import annotations
+
+from ..state import commands
+from ..state.commands import CommandBox, CommandResult
+from ..state.deployment import FINAL_STATES
+from ..state.errors import DriverError
+from ..state.export import export
+from ..state.registry import AppRegistry
+from ..state.snapshots import SnapshotStore
+from .drivers import Drivers
+from .requests import Requests, quiet
+from .waiting import Progress, wait_for
+
+
+class HandoverRequests(Requests):
+    """The client's request to hand an app over from one deployment to the next."""
+
+    def hand_over(
+        self, app: str, old: str, new: str, snapshot: str, timeout: float = 300.0, progress: Progress = quiet
+    ) -> None:
+        """Drain `old`, let `new` go on from there, and keep what `old` ended with as `snapshot`.
+
+        Returns when `new` has committed and `old` is gone; nothing is done twice. DriverError when `new` failed (its
+        predecessor runs again, by itself, or it is for `rollback` to start it), WaitTimeoutError after `timeout`
+        seconds without an end, with the hand-over going on.
+        """
+        registry = self.registry.existing(app)
+        drivers = self._drivers(registry)
+        current = registry.current()
+        box, command = CommandBox(registry.deployment_folder(old), 0), ""
+        if current is not None and current.deployment == old:
+            progress(f"{old} hands over to {new}")
+            box = CommandBox(registry.deployment_folder(old), current.epoch)
+            command = box.issue(commands.SNAPSHOT, snapshot=snapshot, cancel=True, successor=new)
+
+        def poll() -> bool | None:
+            return self._handed_over(registry, drivers, old, new, box.result(command) if command else None)
+
+        wait_for(poll, f"the hand-over to {new}", timeout)
+        self._complete(registry, drivers, old, snapshot)
+        progress(f"{new} has taken over; {old} ended with snapshot {snapshot}")
+
+    def _handed_over(
+        self, registry: AppRegistry, drivers: Drivers, old: str, new: str, answer: CommandResult | None
+    ) -> bool | None:
+        if answer is not None and answer.error:
+            raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.log_tail(new)}")
+        if registry.current_id() == new:
+            if (state := drivers.state(new)) in FINAL_STATES and drivers.gone(old):
+                raise DriverError(drivers.death(new, state))
+            return True if drivers.gone(old) else None
+        if drivers.gone(old):
+            raise DriverError(f"it died before it handed over: {drivers.death(old, drivers.state(old))}")
+        return None
+
+    def _complete(self, registry: AppRegistry, drivers: Drivers, old: str, snapshot: str) -> None:
+        """Store the snapshot when the old driver did not come to it: nothing runs in its checkpoint any more."""
+        plan = registry.plan(old)
+        if plan is not None and not SnapshotStore(registry).exists(snapshot):
+            status = registry.status(old)
+            export(registry, old, snapshot, plan, True, status.queries if status else {})

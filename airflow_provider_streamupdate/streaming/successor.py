@@ -1,0 +1,70 @@
+"""The deployment an old driver hands over to: how it gets on, seen through storage."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ..state.deployment import RUNNING, Status
+from ..state.errors import FencedError, NotRunningError
+from ..state.registry import AppRegistry
+
+
+class Successor:
+    """Who goes on in `epoch`."""
+
+    def __init__(self, app: AppRegistry, deployment: str, epoch: int) -> None:
+        self.app = app
+        self.deployment = deployment
+        self.epoch = epoch
+
+    def check_ready(self) -> None:
+        """NotRunningError when it does not stand by."""
+        status = self._status()
+        if status is None or (reason := _death(status)):
+            why = reason if status else "it has not started"
+            raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
+
+    def committed(self) -> bool:
+        """Whether every query of it has committed a batch of its own, or has found nothing to do.
+
+        FencedError when the epoch after it has begun: somebody else decides what runs now.
+        """
+        current = self.app.current()
+        if current is None or (current.deployment, current.epoch) != (self.deployment, self.epoch):
+            holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
+            raise FencedError(f"{self.deployment} was replaced while it took over: {holder} may commit now")
+        status = self._status()
+        return (
+            status is not None
+            and status.state == RUNNING
+            and bool(status.queries)
+            and all(q.first_batch is not None or q.idle for q in status.queries.values())
+        )
+
+    def death(self) -> str | None:
+        """Why it will never commit; None while it may."""
+        status = self._status()
+        return "it has not started" if status is None else _death(status)
+
+    def _status(self) -> Status | None:
+        status = self.app.status(self.deployment)
+        return status if status is not None and status.epoch == self.epoch else None
+
+
+def _death(status: Status) -> str | None:
+    if status.final:
+        return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
+    if status.host == socket.gethostname() and status.pid is not None and not _lives(status.pid):
+        return f"its process {status.pid} ended without a word"
+    return "it gives no sign of life" if status.silent else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it is there, but another user's
+    return True
