@@ -33,6 +33,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.cancel",
             "operators.rollback",
             "operators.promote",
+            "operators.standby",
             "operators.update",
         ),
         "sensors": _modules("sensors.health", "sensors.snapshot"),

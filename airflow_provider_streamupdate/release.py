@@ -29,6 +29,7 @@ FIELDS = (
     "env_vars",
     "agree",
     "renames",
+    "strategy",
     "drain_timeout",
 )
 

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, TaskGroup, chain
 from .hooks.settings import DEFAULT_CONN_ID
 from .operators.check import StreamCompatibilityCheckOperator
 from .operators.promote import StreamPromoteOperator
+from .operators.standby import StreamUpdateStandbyOperator
 from .operators.submit import StreamSubmitOperator
 from .operators.update import (
     StreamUpdateBeginOperator,
@@ -19,6 +20,7 @@ from .operators.update import (
     StreamUpdateStopOperator,
 )
 from .sensors.health import StreamHealthSensor
+from .state.update import STANDBY
 
 
 def stream_update(
@@ -34,6 +36,7 @@ def stream_update(
     from_snapshot: Any = None,
     agree: Any = (),
     renames: Any = None,
+    strategy: Any = STANDBY,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
     verify_timeout: float | timedelta = 600.0,
@@ -42,7 +45,7 @@ def stream_update(
     group_id: str = "update",
     default_args: Mapping[str, Any] | None = None,
 ) -> TaskGroup:
-    """plan -> check -> (approve) -> snapshot with cancel -> submit from snapshot -> verify -> promote;
+    """plan -> check -> (approve) -> stand by -> snapshot with cancel -> submit from snapshot -> verify -> promote;
     rollback.
 
     Use it inside a DAG; it returns the group. When a step fails after the old version was stopped, `rollback`
@@ -58,6 +61,8 @@ def stream_update(
     from_snapshot: start from this snapshot, not from the one the old version is stopped with
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
+    strategy: ``standby`` (the new version gets ready beside the old one, which then hands over to it; two drivers for
+        that time) or ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`)
     drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_timeout: seconds until the new version must be healthy
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
@@ -76,7 +81,12 @@ def stream_update(
     args = {"retries": 3, "retry_delay": timedelta(seconds=5), **(default_args or {})}
     with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
         plan = StreamUpdateBeginOperator(
-            task_id="plan", deployment_id=deployment_id, from_snapshot=from_snapshot, **described, **common
+            task_id="plan",
+            deployment_id=deployment_id,
+            from_snapshot=from_snapshot,
+            strategy=strategy,
+            **described,
+            **common,
         )
         begun = plan.output
         update = {**common, "deployment_id": begun["deployment"]}
@@ -86,6 +96,16 @@ def stream_update(
             from_snapshot=from_snapshot,
             agree=agree,
             renames=renames,
+            **described,
+            **update,
+        )
+        standby = StreamUpdateStandbyOperator(
+            task_id="standby",
+            digest=begun["digest"],
+            snapshot=begun["snapshot"],
+            agree=agree,
+            renames=renames,
+            timeout=submit_timeout,
             **described,
             **update,
         )
@@ -113,15 +133,15 @@ def stream_update(
         )
         promote = StreamPromoteOperator(task_id="promote", **update)
         approve = [_approve(app, check)] if approval else []
-        chain(plan, check, *approve, snapshot, submit, verify, promote)
-        steps = {t.task_id: t.label for t in (plan, check, *approve, snapshot, submit, verify, promote)}
+        chain(plan, check, *approve, standby, snapshot, submit, verify, promote)
+        steps = {t.task_id: t.label for t in (plan, check, *approve, standby, snapshot, submit, verify, promote)}
         # The id as a template, not as a task's output: these two run last, whatever became of the plan.
         last = {**common, "deployment_id": str(begun["deployment"]), "steps": steps}
         rollback = StreamUpdateRollbackOperator(
             task_id="rollback", timeout=submit_timeout, trigger_rule="one_failed", **last
         )
         outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, **last)
-        [snapshot, submit, verify, promote] >> rollback
+        [standby, snapshot, submit, verify, promote] >> rollback
         [promote, rollback] >> outcome
     return group
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from airflow_provider_streamupdate.state.update import STANDBY, STRATEGIES
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 PARAMS = {
@@ -58,6 +59,14 @@ PARAMS = {
         title="Renames",
         description='Stages and sources that have new names: {"old": "new"}.',
     ),
+    "strategy": Param(
+        STANDBY,
+        type="string",
+        enum=list(STRATEGIES),
+        title="Strategy",
+        description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
+        "that time). restart: the old one ends, then the new one is started.",
+    ),
     "drain_timeout": Param(
         "PT5M",
         type="string",
@@ -77,6 +86,7 @@ dag = build_update_dag(
     from_snapshot="{{ params.from_snapshot }}",
     agree="{{ params.agree | tojson }}",
     renames="{{ params.renames | tojson }}",
+    strategy="{{ params.strategy }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..state.update import STANDBY, STRATEGIES
 from .application import application_options, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -111,6 +112,14 @@ def check(
 )
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
 @rename_option
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default=STANDBY,
+    show_default=True,
+    help="standby: the new version gets ready beside the old one, which then hands over (two drivers for that time); "
+    "restart: the old one ends, then the new one is started. With --snapshot always restart.",
+)
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
 @shared
@@ -122,14 +131,16 @@ def update(
     snapshot: str | None,
     agree: tuple[str, ...],
     renames: dict[str, str],
+    strategy: str,
     drain_timeout: float,
     timeout: float,
 ) -> None:
-    """Update the running app that APP_FILE defines: plan, check, snapshot with cancel, submit from it, verify, promote.
+    """Update the running app that APP_FILE defines: plan, check, stand by, snapshot with cancel, submit from it,
+    verify, promote.
 
     An incompatible version is refused while the old one goes on running. When the new version fails after the old one
-    was stopped, the old one is started again where it was stopped, and the command fails. After a crash or Ctrl-C run
-    the same command again: it continues the update.
+    was stopped, the old one goes on where it was stopped, and the command fails. After a crash or Ctrl-C run the same
+    command again: it continues the update.
 
     \b
     Example:
@@ -144,7 +155,9 @@ def update(
         need_snapshot(client, snapshot)
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
-        record = client.update(application, deployment, agree, snapshot, drain_timeout, timeout, report, renames)
+        record = client.update(
+            application, deployment, agree, snapshot, drain_timeout, timeout, report, renames, strategy
+        )
     if settings.as_json:
         print_json(record)
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"

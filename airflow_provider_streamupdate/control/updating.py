@@ -52,8 +52,7 @@ def update(
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
-    if strategy not in STRATEGIES:
-        raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+    check_strategy(strategy)
     digest = application.digest()
     interrupted = _interrupted(client, digest, deployment)
     planned: Planned | None = None
@@ -113,6 +112,13 @@ def update(
     paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
     progress(f"{app} runs as {deployment}{paused}")
     return ended
+
+
+def check_strategy(strategy: str) -> str:
+    """InvalidInputError for one that is not known."""
+    if strategy not in STRATEGIES:
+        raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+    return strategy
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:

@@ -12,7 +12,7 @@ from ..hooks.errors import ERROR_KEY
 from ..hooks.values import optional_text, seconds
 from ..state.names import check_name
 from ..state.serde import to_dict
-from ..state.update import PROMOTED, REFUSED, ROLLED_BACK
+from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY
 from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator
 from .rollback import StreamRollbackOperator
@@ -29,9 +29,10 @@ class StreamUpdateBeginOperator(ApplicationOperator):
     application ...: see ApplicationOperator; `app` is required
     deployment_id: id of the new deployment; None: made from the application's digest
     from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
+    strategy: ``standby`` or ``restart`` (always with `from_snapshot`), see update_dag.stream_update
     """
 
-    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot")
+    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy")
     ui_color = "#eef3f8"
 
     def __init__(
@@ -40,20 +41,23 @@ class StreamUpdateBeginOperator(ApplicationOperator):
         app: str,
         deployment_id: str | None = None,
         from_snapshot: str | None = None,
+        strategy: str | None = STANDBY,
         **kwargs: Any,
     ) -> None:
         super().__init__(app=app, multiple_outputs=True, **kwargs)
+        self.strategy = strategy
         self.deployment_id = deployment_id
         self.from_snapshot = from_snapshot
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
             app = check_name("app", self.app_name)
+            given = optional_text(self.from_snapshot)
+            strategy = RESTART if given else updating.check_strategy(optional_text(self.strategy) or STANDBY)
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
             deployment = updating.new_deployment(registry, digest, optional_text(self.deployment_id))
-            given = optional_text(self.from_snapshot)
             if given:
                 self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
             self.log.info("planning %s", application.file)
@@ -61,7 +65,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             check_app(app, plan.app, application.file)
             for warning in plan.warnings:
                 self.log.warning("%s", warning)
-            record = updating.begin(self.client, app, deployment, digest)
+            record = updating.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
             return {
                 "app": app,
@@ -74,7 +78,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
 
 class StreamUpdateStopOperator(StreamUpdateOperator):
     """Ends the old version: with the snapshot the new one starts from, or by a drain when that one exists
-    already.
+    already. With strategy standby it hands over to the new one, between the two drivers, and ends when that one has
+    committed its first batch.
 
     Does nothing when an earlier try did it. Returns the snapshot's name.
 

@@ -45,11 +45,11 @@ from ..state.registry import AppRegistry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_json
 from ..state.snapshots import SnapshotStore
+from ..state.successor import Successor
 from .planner import plan_app
 from .queries import RunningQueries
 from .restorer import SavedState, check_restorable, recorded_settings, restore_app
 from .standby import warm_up
-from .successor import Successor
 
 if TYPE_CHECKING:
     from .app import StreamingApp

@@ -27,13 +27,14 @@ from typing import Any
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.deployment import QueryStatus, Status
+from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.state.successor import Successor
 
 QUERY = "events"
 
@@ -88,13 +89,15 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
 
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
-    driver = Driver(registry, options.deployment, options.epoch, application)
+    driver = Driver(registry, options.deployment, options.epoch, application, options.standby)
     if application.get("FAIL") == "start":
         print("the last words of a driver that dies at start", flush=True)
         return 3
     while application.get("FAIL") == "never":
         driver.report("starting")
         time.sleep(0.1)
+    if options.standby and not driver.stand_by():
+        return 0
     driver.serve()
     return 0
 
@@ -102,7 +105,9 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
 class Driver:
     """Commits a batch every 50 ms."""
 
-    def __init__(self, app: AppRegistry, deployment: str, epoch: int, application: dict[str, Any]) -> None:
+    def __init__(
+        self, app: AppRegistry, deployment: str, epoch: int, application: dict[str, Any], standby: bool = False
+    ) -> None:
         self.app = app
         self.deployment = deployment
         self.application = application
@@ -111,7 +116,8 @@ class Driver:
         self.checkpoint = app.checkpoint(deployment, QUERY)
         self.plan = plan_of(application)
         self.folder.write("plan.json", to_json(self.plan))
-        self.batch = self.restored()
+        self.epoch = epoch
+        self.batch = -1 if standby else self.restored()
         self.first = self.batch + 1
         self.first_commit: str | None = None
         self.state = Status(
@@ -136,6 +142,41 @@ class Driver:
             assert data is not None
             self.checkpoint.write(file.path, data)
         return snapshot.batch
+
+    def stand_by(self) -> bool:
+        """Until the epoch has begun; False when told to end."""
+        while (current := self.app.current()) is None or current.epoch < self.epoch:
+            self.report("standby")
+            for command in self.box.pending():
+                self.box.answer(command.name)
+                self.report("cancelled")
+                return False
+            time.sleep(0.05)
+        parent = self.app.spec(self.deployment).parent
+        assert parent
+        left = self.app.checkpoint(parent, QUERY)
+        for name in left.files(""):
+            data = left.read(name)
+            assert data is not None
+            self.checkpoint.write(name, data)
+        self.batch = self.restored()
+        self.first = self.batch + 1
+        return True
+
+    def hand_over(self, to: str) -> str | None:
+        """None when `to` has committed; else this driver goes on, for the reason returned."""
+        successor = Successor(self.app, to, self.epoch + 1)
+        successor.check_ready()
+        assert self.app.claim(Current(deployment=to, epoch=self.epoch + 1))
+        while not successor.committed():
+            if death := successor.death():
+                self.epoch += 2
+                assert self.app.claim(Current(deployment=self.deployment, epoch=self.epoch, promoted=True))
+                self.box = CommandBox(self.folder, self.epoch)
+                self.report("running", epoch=self.epoch)
+                return f"deployment {to} took over and failed: {death}"
+            time.sleep(0.05)
+        return None
 
     def commit(self) -> None:
         if not self.checkpoint.exists("metadata"):
@@ -179,6 +220,10 @@ class Driver:
         if ends and command.kind != commands.CANCEL:
             self.report("draining")
             time.sleep(self.application.get("DRAIN_SECONDS", 0.0))
+        box = self.box
+        if command.successor and (failed := self.hand_over(command.successor)):
+            box.answer(command.name, error=failed)
+            return False
         if command.kind == commands.SNAPSHOT:
             assert command.snapshot
             export(self.app, self.deployment, command.snapshot, self.plan, command.cancel, self.state.queries)
@@ -195,6 +240,7 @@ def main(argv: list[str]) -> int:
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
+    parser.add_argument("--standby", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])

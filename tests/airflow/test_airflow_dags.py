@@ -18,7 +18,7 @@ from airflow_provider_streamupdate.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 DAGS = ["stream_maintenance", "stream_release", "stream_update"]
-STEPS = ("plan", "check", "snapshot", "submit", "verify", "promote")
+STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_the_shape_of_an_update(bag: Any) -> None:
     for before, after in pairwise(STEPS):
         assert f"update.{after}" in tasks[before].downstream_task_ids
     assert tasks["rollback"].trigger_rule == "one_failed"
-    assert tasks["rollback"].upstream_task_ids == {f"update.{s}" for s in ("snapshot", "submit", "verify", "promote")}
+    assert tasks["rollback"].upstream_task_ids == {f"update.{s}" for s in STEPS[2:]}
     assert tasks["outcome"].trigger_rule == "all_done"
     assert [t.task_id for t in bag.dags["stream_update"].leaves] == ["update.outcome"]
 
@@ -71,7 +71,7 @@ def test_an_approval_stands_before_the_stop() -> None:
     with DAG("d", schedule=None) as dag:
         stream_update(app="alarm", application="/a.py", approval=True, group_id="up")
     assert dag.get_task("up.approve").upstream_task_ids == {"up.check"}
-    assert "up.approve" in dag.get_task("up.snapshot").upstream_task_ids
+    assert "up.approve" in dag.get_task("up.standby").upstream_task_ids
     assert "key='report_markdown'" in dag.get_task("up.approve").body
     assert "up.approve" in dag.get_task("up.outcome").steps
     assert dag.get_task("up.promote").outlets[0].uri.startswith("streamupdate://alarm")
@@ -80,7 +80,7 @@ def test_an_approval_stands_before_the_stop() -> None:
 def test_the_form_of_the_manual_dag(bag: Any) -> None:
     params = bag.dags["stream_update"].params
     fields = {"app", "application", "deployment_id", "parameters", "spark_conf", "py_files", "from_snapshot"}
-    assert set(params) == fields | {"agree", "renames", "drain_timeout"}
+    assert set(params) == fields | {"agree", "renames", "strategy", "drain_timeout"}
     assert params.get_param("agree").schema["type"] == ["null", "array"]
     assert params.get_param("parameters").schema["type"] == ["null", "object"]
 

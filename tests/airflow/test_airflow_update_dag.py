@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.operators.update import (
 )
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
-STEPS = ("plan", "check", "snapshot", "submit", "verify", "promote")
+STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 PROMOTED = {**dict.fromkeys((*STEPS, "outcome"), "success"), "rollback": "skipped"}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 
-from ..state.deployment import RUNNING, Status
-from ..state.errors import FencedError, NotRunningError
-from ..state.registry import AppRegistry
+from .deployment import RUNNING, Status
+from .errors import FencedError, NotRunningError
+from .registry import AppRegistry
 
 
 class Successor:
