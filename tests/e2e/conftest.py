@@ -140,6 +140,10 @@ class Ground:
         query = self.client.status(self.app).status.queries.get("alarms")
         return query.batch if query else -1
 
+    def current(self) -> str | None:
+        """The deployment that may commit."""
+        return self.client.registry.app(self.app).current_id()
+
     def wait_for_batches(self, count: int) -> None:
         self.client.wait_healthy(self.app, batches=count, timeout=120)
 

@@ -1,0 +1,66 @@
+"""Keyed counts: what the benchmarks update. As an app of this package, and (``plain``) as a script without it, whose
+query is stopped by SIGTERM and started again in its session by SIGUSR1."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+
+CONF = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+def counted(spark: SparkSession, source: str) -> DataFrame:
+    for key, value in CONF.items():
+        spark.conf.set(key, value)
+    events = spark.readStream.schema("k bigint").option("maxFilesPerTrigger", "4").json(source)
+    return events.groupBy("k").agg(F.count("*").alias("n"))
+
+
+def written(counts: DataFrame) -> DataStreamWriter:
+    return counts.writeStream.format("noop").outputMode("update").trigger(processingTime="500 milliseconds")
+
+
+def plain(source: str, checkpoint: str) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    told: list[int] = []
+    wake = threading.Event()
+
+    def note(number: int, _frame: Any) -> None:
+        told.append(number)
+        wake.set()
+
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, note)
+    while signal.SIGTERM not in told:
+        query = written(counted(spark, source)).option("checkpointLocation", checkpoint).start()
+        while not wake.wait(0.02):
+            pass
+        wake.clear()
+        query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__" and sys.argv[1] == "plain":
+    plain(*sys.argv[2:])
+elif __name__ == "__main__":
+    from airflow_provider_streamupdate.streaming import StreamingApp, stage
+
+    app = StreamingApp("counts")
+
+    @app.query("q")
+    def q(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
+        return written(stage("totals", counted(spark, params["input"])))
+
+    app.main()
