@@ -135,6 +135,8 @@ class SubmitRequests(Requests):
         drivers = self._drivers(registry)
         with holding(registry, deployment):
             parent, epoch = self._current(registry)
+            if parent != deployment and SnapshotStore(registry).exists(snapshot):
+                raise AlreadyExistsError(f"app {app} already has a snapshot {snapshot!r}; choose another deployment id")
             if deployment in registry.deployment_ids():
                 spec = registry.spec(deployment)
                 if not owner or spec.owner != owner:

@@ -122,7 +122,8 @@ class Agent:
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
             self._practise(spark, saved, plan, writers)
-            self._stand_by()
+            if not self._stand_by():
+                return
             saved = self._drained()
         if saved is not None:
             self._report(state=RESTORING)
@@ -179,20 +180,30 @@ class Agent:
             raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
         warm_up(spark, writers, saved)
 
-    def _stand_by(self) -> None:
-        """Until the epoch is this driver's; it must be the only one to see that."""
+    def _stand_by(self) -> bool:
+        """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
         self._report(state=STANDBY)
+        next_look = 0.0
         while (current := self.app.current()) is None or current.epoch < self.epoch:
             if self._signal is not None:
                 raise SystemExit(128 + self._signal)
             for command in self.box.pending():
                 self.box.answer(command.name)
                 if command.kind == words.CANCEL:
-                    raise SystemExit("cancelled while it stood by")
+                    return self._end("cancelled while it stood by")
             self._wake.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
+            if time.monotonic() >= next_look:
+                if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
+                    return self._end("the update it stood by for has ended")
+                next_look = time.monotonic() + HEARTBEAT_SECONDS
         self._check_fence()
         if not self._claim():
             raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
+        return True
+
+    def _end(self, reason: str) -> bool:
+        self._final = (CANCELLED, reason)
+        return False
 
     def _compare(self, saved: SavedState, plan: AppPlan) -> CompatibilityReport:
         report = saved.compare(plan, self.spec.agree)
