@@ -19,6 +19,8 @@ from .planning import plan_application
 from .requests import Requests, quiet
 from .waiting import Progress
 
+CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again
+
 
 @attrs.frozen(kw_only=True)
 class Deployed:
@@ -50,7 +52,8 @@ class SubmitRequests(Requests):
         app: str | None = None,
         renames: Mapping[str, str] | None = None,
     ) -> Deployed:
-        """Start a new deployment, fresh or from a snapshot, and wait until its queries run.
+        """Start a new deployment, fresh or from a snapshot, and wait until its queries run. CorruptError, with nothing
+        started, when a file of the snapshot is not what was stored.
 
         app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
         owner: a token; submitting again with the same one reattaches to, or restarts, the same deployment.
@@ -70,7 +73,9 @@ class SubmitRequests(Requests):
             deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
         check_name("deployment", deployment)
         with holding(registry, deployment):
-            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, renames or {}, owner)
+            deployed = self._submit(
+                registry, drivers, application, deployment, snapshot, agree, renames or {}, owner, progress
+            )
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} is running")
@@ -86,6 +91,7 @@ class SubmitRequests(Requests):
         agree: Iterable[str],
         renames: Mapping[str, str],
         owner: str,
+        progress: Progress,
     ) -> Deployed:
         current = registry.current()
         epoch = (current.epoch if current else 0) + 1
@@ -102,10 +108,12 @@ class SubmitRequests(Requests):
                     reattached=True,
                 )
             self._check_nothing_runs(registry, drivers, current, but=deployment)
+            if spec.from_snapshot and _unrestored(registry, deployment):
+                _verify(registry, deployment, spec.from_snapshot, progress)
         else:
             self._check_nothing_runs(registry, drivers, current)
             if snapshot is not None:
-                SnapshotStore(registry).get(snapshot)
+                _verify(registry, deployment, snapshot, progress)
             spec = DeploymentSpec(
                 app=registry.name,
                 deployment=deployment,
@@ -133,3 +141,20 @@ class SubmitRequests(Requests):
                 f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
                 "or cancel it first"
             )
+
+
+def _verify(registry: AppRegistry, deployment: str, snapshot: str, progress: Progress) -> None:
+    """Read every byte of the snapshot before anything is started from it, unless the update that brings the deployment
+    in has done so a moment ago."""
+    update = registry.update(deployment)
+    checked_at = update.snapshot_checked_at if update is not None and update.snapshot == snapshot else None
+    if checked_at is not None and clock.age(checked_at) < CHECKED_SECONDS:
+        return
+    progress(f"verifying snapshot {snapshot} of {registry.name}")
+    SnapshotStore(registry).verify(snapshot, progress)
+
+
+def _unrestored(registry: AppRegistry, deployment: str) -> bool:
+    """Whether a driver of the deployment that is started (again) has a checkpoint to build first."""
+    plan, built = registry.plan(deployment), registry.deployment_folder(deployment).names("restored")
+    return plan is None or any(f"{query.name}.json" not in built for query in plan.queries)

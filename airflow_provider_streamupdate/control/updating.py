@@ -23,6 +23,7 @@ from ..state.errors import (
 )
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
+from ..state.shared import check_shared
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, UpdateRecord
@@ -146,13 +147,30 @@ def stop_old(
     progress: Progress,
 ) -> None:
     """End the old version: with snapshot `name` when it is to be `fresh`, else by a drain. Nothing when it was done
-    before (the new version is current, or the old one ended with that snapshot)."""
+    before (the new version is current, or the old one ended with that snapshot).
+
+    What the new version will start from is read and compared with its checksums while the old one runs: a damaged
+    snapshot stops nothing, and the pause does not grow with the state."""
     if registry.current_id() != record.old or record.old is None:
         return
+    runs = client.drivers(registry.name).state(record.old) not in FINAL_STATES
+    if runs and fresh:
+        check_shared(registry, record.old, progress)
+    elif runs:
+        client.verify_snapshot(registry.name, name, progress)
     if fresh:
         client.save_snapshot(registry.name, name, cancel=True, timeout=timeout, progress=progress)
-    elif client.drivers(registry.name).state(record.old) not in FINAL_STATES:
+    elif runs:
         client.cancel(registry.name, drain=True, timeout=timeout, progress=progress)
+    if runs:
+        _note_checked(registry, record.new, name)
+
+
+def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is not None:
+            registry.set_update(attrs.evolve(record, snapshot=name, snapshot_checked_at=clock.now()))
 
 
 def begin(client: StreamUpdateClient, app: str, deployment: str, digest: str = "") -> UpdateRecord:

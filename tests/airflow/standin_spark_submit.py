@@ -10,6 +10,7 @@ The "application" is a Python file of constants:
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
+    STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
 from __future__ import annotations
@@ -141,6 +142,10 @@ class Driver:
         if not self.checkpoint.exists("metadata"):
             self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
         self.batch += 1
+        if self.application.get("STATE"):
+            from tests.state.builders import CheckpointFiles
+
+            CheckpointFiles(self.checkpoint).rocksdb(0, 0, self.batch + 1, ["000001-shared.sst"])
         self.checkpoint.write(f"offsets/{self.batch}", b'v1\n{"batchWatermarkMs":0,"conf":{}}\n%d' % self.batch)
         self.checkpoint.write(f"commits/{self.batch}", b'v1\n{"nextBatchWatermarkMs":0}')
         self.first_commit = self.first_commit or clock.now()
