@@ -34,6 +34,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.rollback",
             "operators.promote",
             "operators.update",
+            "operators.adopt",
         ),
         "sensors": _modules("sensors.health", "sensors.snapshot"),
         "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_options, rename_option
+from .application import application_argument, rename_option
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Start an app, fresh or from a snapshot.")
-@application_options
+@application_argument
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")

@@ -65,7 +65,7 @@ class CheckRequests(Requests):
             renames=renames,
         )
         if app is not None:
-            _same_app(application, planned.plan, app)
+            same_app(application, planned.plan, app)
         return planned
 
     def store_report(self, report: CompatibilityReport, deployment: str) -> str:
@@ -76,7 +76,8 @@ class CheckRequests(Requests):
         return f"{folder.uri}/updates/{deployment}.report.md"
 
 
-def _same_app(application: Application, plan: AppPlan, app: str) -> None:
+def same_app(application: Application, plan: AppPlan, app: str) -> None:
+    """ApplicationError when the file defines another app than the one asked for."""
     if plan.app != app:
         raise ApplicationError(
             f"{application.file} defines app {plan.app}, not {app}; give the file of {app}, or leave the name out"

@@ -13,6 +13,7 @@ from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import UpdateRecord
 from . import updating
+from .adopting import Adopted, AdoptRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .requests import quiet
@@ -22,7 +23,7 @@ from .submitting import Deployed, SubmitRequests
 from .verifying import HealthRequests
 from .waiting import Progress
 
-__all__ = ["AppStatus", "Deployed", "StreamUpdateClient"]
+__all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient"]
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +39,7 @@ class AppStatus:
     update: UpdateRecord | None
 
 
-class StreamUpdateClient(SnapshotRequests, CheckRequests, SubmitRequests, StopRequests, HealthRequests):
+class StreamUpdateClient(SnapshotRequests, CheckRequests, SubmitRequests, StopRequests, HealthRequests, AdoptRequests):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
     root: local path or fsspec URI of the registry; launcher: how drivers are started (None: reading only)

@@ -38,9 +38,10 @@ def plan_application(
     against: str | None = None,
     agree: Iterable[str] = (),
     renames: Mapping[str, str] | None = None,
+    adopt: Mapping[str, str] | None = None,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
-    DriverError with its last log lines when it left no answer."""
+    DriverError with its last log lines when it left no answer. `adopt`: check these checkpoints (URIs by query)."""
     application.check()
     launcher.check()
     application = _absolute(application)  # the driver runs in a folder of its own
@@ -51,6 +52,7 @@ def plan_application(
         if against:
             args += ["--root", root, "--against", against, *(f"--agree={name}" for name in agree)]
             args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
+        args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         command = launcher.command(quiet, args, str(runtime.build()))
         environment = driver_environment(launcher, quiet, command, storage_options or {})

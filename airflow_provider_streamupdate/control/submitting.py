@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from ..state import clock
+from ..state.adoption import moved_on
 from ..state.application import Application, default_deployment_id
 from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
 from ..state.errors import AlreadyExistsError, AlreadyRunningError
@@ -114,6 +115,7 @@ class SubmitRequests(Requests):
             self._check_nothing_runs(registry, drivers, current)
             if snapshot is not None:
                 _verify(registry, deployment, snapshot, progress)
+                self._check_adopted(registry, snapshot)
             spec = DeploymentSpec(
                 app=registry.name,
                 deployment=deployment,
@@ -129,6 +131,16 @@ class SubmitRequests(Requests):
             registry.create_deployment(spec)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+    def _check_adopted(self, registry: AppRegistry, name: str) -> None:
+        """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
+        app would compute again."""
+        if went_on := moved_on(SnapshotStore(registry).get(name), self.storage_options):
+            raise AlreadyRunningError(
+                f"since snapshot {name} of {registry.name} was adopted, {'; '.join(went_on)}: rows of these batches "
+                "would reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt "
+                "its checkpoint again under another name (adopt --snapshot), and submit from that"
+            )
 
     def _check_nothing_runs(
         self, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None

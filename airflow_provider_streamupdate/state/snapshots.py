@@ -79,6 +79,7 @@ class SnapshotStore:
         plan: AppPlan,
         exports: Mapping[str, QuerySnapshot],
         checkpoints: Mapping[str, Folder],
+        adopted_from: Mapping[str, str] | None = None,
     ) -> Snapshot:
         """Store exported queries under `name`. AlreadyExistsError when the name was used; a crash leaves no
         snapshot, and the call can be repeated."""
@@ -103,6 +104,7 @@ class SnapshotStore:
             plan=plan,
             queries=stored,
             bytes_new=new_bytes,
+            adopted_from=dict(adopted_from or {}),
         )
         snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
         if not self.folder.create(_manifest(name), to_json(snapshot)):

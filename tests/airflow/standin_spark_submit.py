@@ -8,7 +8,7 @@ The "application" is a Python file of constants:
 
     APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
-         | "stuck" (commits nothing) | "never" (never gets to run)
+         | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
@@ -33,6 +33,7 @@ from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 
@@ -68,6 +69,11 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     else:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
+        if options.adopt:
+            verdict = "carried" if application.get("FAIL") != "adopt" else "refused"
+            item = ReportItem(thing="stage", name=f"{QUERY}/rooms", verdict=verdict, reason="as the application says")
+            source = f"checkpoint {options.adopt[0].partition('=')[2]}"
+            answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
         kind, _, name = (options.against or "").partition(":")
         if kind:
             registry = Registry(options.root).existing(made.app) if kind != "plan" else None
@@ -202,6 +208,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
+    parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])
     application = runpy.run_path(argv[number])
