@@ -46,9 +46,11 @@ class CheckRequests(Requests):
         snapshot: str | None = None,
         agree: Iterable[str] = (),
         renames: Mapping[str, str] | None = None,
+        fork: bool = False,
+        from_app: str | None = None,
     ) -> Planned:
         """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
-        have in this version, ``{"old": "new"}``."""
+        have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`."""
         if app is not None:
             registry = self.registry.existing(app)
             if snapshot is not None:
@@ -63,6 +65,8 @@ class CheckRequests(Requests):
             against=f"snapshot:{snapshot}" if snapshot else "current",
             agree=agree,
             renames=renames,
+            fork=fork,
+            from_app=from_app,
         )
         if app is not None:
             same_app(application, planned.plan, app)

@@ -9,6 +9,7 @@ to, not stored again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import uuid
@@ -159,7 +160,8 @@ class SnapshotStore:
         return freed
 
     def users(self, name: str) -> list[str]:
-        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way."""
+        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way, a fork
+        that is another app."""
         users = []
         current = self.app.current()
         if current:
@@ -169,7 +171,17 @@ class SnapshotStore:
         for update in self.app.updates():
             if update.outcome is None and update.snapshot == name:
                 users.append(f"the update to {update.new} that is under way uses it")
-        return users
+        return users + [f"{fork}, which runs now, was forked from it" for fork in self._forks(name)]
+
+    def _forks(self, name: str) -> list[str]:
+        found = []
+        for other in self.app.siblings():
+            with contextlib.suppress(CorruptError):  # an app that is damaged stands in the way of no other's snapshots
+                current = other.current()
+                spec = other.spec(current.deployment) if current else None
+                if spec and (spec.from_app, spec.from_snapshot) == (self.app.name, name):
+                    found.append(f"deployment {spec.deployment} of app {other.name}")
+        return found
 
     def shared(self, deployment: str) -> dict[tuple[str, str, int], SnapshotFile]:
         """What the deployment's next snapshot would refer to instead of storing it, by query, path and size: files of

@@ -127,7 +127,9 @@ class Agent:
     def _saved(self) -> SavedState | None:
         if self.spec.from_snapshot is None:
             return None
-        return SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+        app = self.app.sibling(self.spec.from_app) if self.spec.from_app else self.app
+        saved = SavedState.find(app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+        return saved.forked(app) if self.spec.fork else saved
 
     def _restore(
         self,

@@ -75,8 +75,9 @@ def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, Comp
         file = PlanFile.read(path)
         made = planned(file.recorded)
         return made, compare(file.plan, made, file.source, options.agree, renames)
-    registry = Registry(options.root, storage_options.from_environment()).existing(app.name)
+    registry = Registry(options.root, storage_options.from_environment()).existing(options.from_app or app.name)
     saved = SavedState.find(registry, options.against).under(renames)
+    saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)
     if report.compatible:

@@ -22,6 +22,7 @@ import runpy
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
@@ -76,7 +78,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
             answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
         kind, _, name = (options.against or "").partition(":")
         if kind:
-            registry = Registry(options.root).existing(made.app) if kind != "plan" else None
+            registry = Registry(options.root).existing(options.from_app or made.app) if kind != "plan" else None
             if registry is None:
                 file = PlanFile.read(name)
                 old, source = file.plan, file.source
@@ -88,7 +90,8 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 assert current and saved
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
-            answer["report"] = to_dict(compare(old, made, source, options.agree, renames))
+            check = compare_fork if options.fork else partial(compare, renames=renames)
+            answer["report"] = to_dict(check(old, made, source, options.agree))
     Path(options.out).write_text(json.dumps(answer))
     return 1 if answer["error"] else 0
 
@@ -134,12 +137,14 @@ class Driver:
     def restored(self) -> int:
         """The last committed batch: the checkpoint's own (a restart), else the snapshot's."""
         own = [int(n) for n in self.checkpoint.names("commits")]
-        source = self.app.spec(self.deployment).from_snapshot
+        spec = self.app.spec(self.deployment)
+        source = spec.from_snapshot
         if own or source is None:
             return max(own, default=-1)
-        snapshot = SnapshotStore(self.app).get(source).queries[QUERY]
+        app = self.app.sibling(spec.from_app) if spec.from_app else self.app
+        snapshot = SnapshotStore(app).get(source).queries[QUERY]
         for file in snapshot.files:
-            data = self.app.folder.read(file.object)
+            data = app.folder.read(file.object)
             assert data is not None
             self.checkpoint.write(file.path, data)
         return snapshot.batch
@@ -208,6 +213,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
+    parser.add_argument("--fork", action="store_true")
+    parser.add_argument("--from-app")
     parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])
