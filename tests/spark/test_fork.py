@@ -44,7 +44,10 @@ class Fork(Bench):
         return SavedState.find(self.original.registry, f"snapshot:{snapshot}").forked(self.original.registry)
 
 
-@pytest.mark.parametrize("provider", [ROCKSDB, HDFS], ids=["rocksdb", "hdfs"])
+STORES = [pytest.param(ROCKSDB, id="rocksdb"), pytest.param(HDFS, id="hdfs", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("provider", STORES)
 def test_a_fork_and_its_original_go_on_side_by_side(spark, tmp_path: Path, provider: str) -> None:
     bench = Bench(spark, tmp_path, provider)
     first = [r for rows in FIRST for r in rows]
