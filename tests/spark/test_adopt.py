@@ -193,6 +193,7 @@ def counted(bench: Bench):
     return stage("counted", grouped.transformWithState(Count(), "k string, n long", "Update", "None"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_moved_is_adopted(rocksdb: Bench) -> None:
     """transformWithState's metadata names its schemas by absolute paths, which lead nowhere any more."""
     bench = rocksdb
@@ -215,7 +216,8 @@ def joined(bench: Bench):
     return stage("pairs", left.join(right, "k"))
 
 
-def test_a_join_s_two_sources_go_on(bench: Bench) -> None:
+def test_a_join_s_two_sources_go_on(rocksdb: Bench) -> None:
+    bench = rocksdb
     feed_to = [("left", row("a", 1)), ("right", row("b", 2)), ("left", row("b", 3))]
     for to, r in feed_to:
         bench.write([r], to)
@@ -232,13 +234,24 @@ def test_a_join_s_two_sources_go_on(bench: Bench) -> None:
 # What is refused
 
 
-@pytest.fixture
-def legacy(rocksdb: Bench) -> Legacy:
+@pytest.fixture(scope="module")
+def wrote(spark_session, tmp_path_factory) -> Legacy:
     """It counted by k, of two batches."""
-    feed(rocksdb, FIRST)
-    legacy = Legacy(rocksdb)
+    bench = Bench(spark_session, tmp_path_factory.mktemp("wrote"), ROCKSDB)
+    feed(bench, FIRST)
+    legacy = Legacy(bench)
     legacy.run(lambda b: b.source().groupBy("k").agg(F.count("*").alias("n")))
+    for key in ("providerClass", "rocksdb.changelogCheckpointing.enabled"):
+        spark_session.conf.unset(f"spark.sql.streaming.stateStore.{key}")  # they are in the checkpoint
     return legacy
+
+
+@pytest.fixture
+def legacy(spark, wrote: Legacy, tmp_path: Path) -> Legacy:
+    """The same, with a checkpoint that may be damaged."""
+    copy = Legacy(wrote.bench)
+    copy.checkpoint = Path(shutil.copytree(wrote.checkpoint, tmp_path / "legacy"))
+    return copy
 
 
 def counts(key: str = "k", source: str = "in"):
