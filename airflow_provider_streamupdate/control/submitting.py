@@ -122,23 +122,22 @@ class SubmitRequests(Requests):
         else:
             self._check_nothing_runs(registry, drivers, current)
             _verify(registry, wanted, progress)
-            self._check_adopted(registry, wanted)
+            if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
+                self.check_adopted(registry.name, wanted.from_snapshot)
             kept = store_application(wanted.application, registry.deployment_folder(deployment))
             spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
             registry.create_deployment(spec)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
-    def _check_adopted(self, registry: AppRegistry, spec: DeploymentSpec) -> None:
+    def check_adopted(self, app: str, snapshot: str) -> None:
         """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
-        app would compute again. A fork has query ids of its own, and its sink was looked at."""
-        if spec.from_snapshot is None or spec.fork:
-            return
-        if went_on := moved_on(SnapshotStore(registry).get(spec.from_snapshot), self.storage_options):
+        app would compute again."""
+        if went_on := moved_on(SnapshotStore(self.registry.app(app)).get(snapshot), self.storage_options):
             raise AlreadyRunningError(
-                f"since snapshot {spec.from_snapshot} of {registry.name} was adopted, {'; '.join(went_on)}: rows of "
-                "these batches would reach the sink twice, or be lost where it tells batches by their ids. Stop that "
-                "query, adopt its checkpoint again under another name (adopt --snapshot), and submit from that"
+                f"since snapshot {snapshot} of {app} was adopted, {'; '.join(went_on)}: rows of these batches would "
+                "reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt its "
+                "checkpoint again under another name (adopt --snapshot), and start from that"
             )
 
     def _check_nothing_runs(

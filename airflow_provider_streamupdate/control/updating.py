@@ -158,6 +158,7 @@ def stop_old(
         check_shared(registry, record.old, progress)
     elif runs:
         client.verify_snapshot(registry.name, name, progress)
+        client.check_adopted(registry.name, name)
     if fresh:
         client.save_snapshot(registry.name, name, cancel=True, timeout=timeout, progress=progress)
     elif runs:

@@ -4,10 +4,11 @@ operator id, and then by Spark itself, on a clone of what the checkpoint says ab
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -15,6 +16,7 @@ from ..state.checkpoint import Checkpoint, OffsetEntry
 from ..state.errors import CorruptError, describe
 from ..state.plan import RESTORABLE_KINDS, AppPlan, QueryPlan, SourcePlan, StagePlan, StateSchema
 from ..state.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
+from ..state.restore import NO_OFFSET
 from ..state.rules.source import FILES, short_format
 from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import row_ddl
@@ -22,6 +24,7 @@ from ..state.storage import Folder
 from . import spark_internals
 from .planner import operator_schemas
 
+_PROTOCOL = re.compile(r"^[A-Za-z][\w+.-]*:(//[^/]*)?")
 _WRONG_FILE = "give the file (and parameters) of the code that wrote the checkpoint"
 
 
@@ -54,8 +57,9 @@ def _query(query: QueryPlan, checkpoint: Checkpoint, writer: DataStreamWriter, c
     exported: QuerySnapshot | None = None
     if not isinstance(lines, str):
         try:
-            exported = checkpoint.export(carry_in_flight=True, source_order=query.source_order)
-            _clone(checkpoint.folder, exported, clone)
+            listed = checkpoint.export(carry_in_flight=True, source_order=query.source_order)
+            _clone(checkpoint.folder, listed, clone)
+            exported = listed
         except CorruptError as error:
             yield ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=str(error))
     if exported is not None:
@@ -94,23 +98,23 @@ def _source_problem(
 ) -> str | None:
     """Whether an offset is one of such a source, as far as its form tells."""
     offset = lines[source.name]
-    parsed = json.loads(offset) if offset not in ("-", "") else None
-    if parsed is None:
+    if offset in (NO_OFFSET, ""):
         return None
+    parsed = _parsed(offset)
     kind = short_format(source.format)
     of_files = isinstance(parsed, dict) and set(parsed) == {"logOffset"}
     if of_files != (kind in FILES):
         return f"its offset {offset} is not one of a {kind} source; {_WRONG_FILE}"
-    if kind == "kafka" and "subscribe" in source.options:
+    if kind == "kafka" and "subscribe" in source.options and isinstance(parsed, dict):
         topics = {topic.strip() for topic in source.options["subscribe"].split(",")}
         if strange := sorted(set(parsed) - topics):
             topic = ", ".join(strange)
             return f"its offset is of topic {topic}, the plan's source reads {source.location}; {_WRONG_FILE}"
-    if of_files and source.location and not source.native and not set(source.location) & set("*?[{"):
+    folder = _PROTOCOL.sub("", source.location or "").rstrip("/")
+    if of_files and folder.startswith("/") and not source.native and not set(folder) & set("*?[{"):
         number = list(dict.fromkeys(query.source_order)).index(source.name)
-        wanted = _plain(source.location).rstrip("/") + "/"
         for read in checkpoint.source_file_log(number):
-            if not _plain(read["path"]).startswith(wanted):
+            if not f"{unquote(_PROTOCOL.sub('', read['path']))}/".startswith(f"{folder}/"):
                 return f"it has read {read['path']}, the plan's source reads {source.location}; {_WRONG_FILE}"
     return None
 
@@ -221,6 +225,8 @@ def _spark_problem(query: QueryPlan, writer: DataStreamWriter, clone: Path, expo
     return None
 
 
-def _plain(path: str) -> str:
-    """A path without protocol and escapes."""
-    return unquote(urlparse(path).path)
+def _parsed(offset: str) -> Any:
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return offset

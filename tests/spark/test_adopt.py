@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
 from pyspark import cloudpickle
@@ -19,11 +20,14 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.state import errors
 from airflow_provider_streamupdate.state.adoption import ONLY_QUERY, find_checkpoint, moved_on, save_adopted
-from airflow_provider_streamupdate.state.plan import AppPlan
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.state.report import CompatibilityReport
 from airflow_provider_streamupdate.state.serde import from_dict
 from airflow_provider_streamupdate.state.snapshot import Snapshot
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.streaming import driver
+from airflow_provider_streamupdate.streaming.adoption import _source_problem
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -252,6 +256,23 @@ def legacy(spark, wrote: Legacy, tmp_path: Path) -> Legacy:
     copy = Legacy(wrote.bench)
     copy.checkpoint = Path(shutil.copytree(wrote.checkpoint, tmp_path / "legacy"))
     return copy
+
+
+@pytest.mark.parametrize(
+    ("location", "fits"),
+    [("/a b", True), ("file:///a b/", True), ("/a", False), ("a b", True), ("/a b/in*", True), ("/a b/1.json", True)],
+)
+def test_a_file_source_s_folder_is_compared_where_it_is_known(tmp_path: Path, location: str, fits: bool) -> None:
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_text('v1\n{"path":"file:///a%20b/1.json","timestamp":1,"batchId":0}')
+    source = SourcePlan(name="s", named=False, format="json", location=location)
+    plan = QueryPlan(name="q", output_mode="update", sink=SinkPlan(format="noop"), sources=(source,), stages=())
+    plan = attrs.evolve(plan, source_order=("s",))
+    problem = _source_problem(source, plan, {"s": '{"logOffset":0}'}, Checkpoint(Folder.open(str(tmp_path))))
+    assert (problem is None) == fits
+    kafka = attrs.evolve(source, format="kafka", options={"subscribe": "t, u"})
+    for offset, carried in (('{"t":{"0":1}}', True), ('{"v":{"0":1}}', False), ('{"logOffset":0}', False), ("-", True)):
+        assert (_source_problem(kafka, plan, {"s": offset}, Checkpoint(Folder.open(str(tmp_path)))) is None) == carried
 
 
 def counts(key: str = "k", source: str = "in"):
