@@ -35,6 +35,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.promote",
             "operators.standby",
             "operators.update",
+            "operators.adopt",
         ),
         "sensors": _modules("sensors.health", "sensors.snapshot"),
         "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health"),

@@ -3,7 +3,7 @@ a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
-from . import apps, snapshots, status, updates
+from . import adopt, apps, snapshots, status, updates
 from .group import main
 
 for _command in (
@@ -19,6 +19,7 @@ for _command in (
     snapshots.list_all,
     snapshots.verify,
     snapshots.delete,
+    adopt.adopt,
     apps.suspend,
     apps.resume,
     apps.cancel,

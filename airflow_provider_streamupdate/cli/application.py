@@ -1,4 +1,4 @@
-"""Options that make up an application: APP_FILE, --set, --conf, --master, --py-files, --files, --env."""
+"""Options that make up an application: its file, --set, --conf, --master, --py-files, --files, --env."""
 
 from __future__ import annotations
 
@@ -18,32 +18,41 @@ if TYPE_CHECKING:
 pairs = KeyValue()
 
 
-def application_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the command an `application` in place of these options, after the cheap checks of its files."""
+def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give the command an `application` in place of these options, after the cheap checks of its files. `file`: the
+    parameter that names the application file, as ``app_file``."""
 
-    @click.argument("app_file", metavar="APP_FILE")
-    @click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
-    @click.option("--conf", type=pairs, multiple=True, help="A Spark setting; repeatable.")
-    @click.option("--master", help="Spark master, e.g. local[2] (else what spark-submit is configured for).")
-    @click.option("--py-files", multiple=True, metavar="FILES", help="More .py, .zip or .whl files, comma-separated.")
-    @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
-    @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
-    @functools.wraps(function)
-    def wrapper(
-        *args: Any,
-        app_file: str,
-        params: Sequence[tuple[str, str]],
-        conf: Sequence[tuple[str, str]],
-        master: str | None,
-        py_files: Sequence[str],
-        files: Sequence[str],
-        env_vars: Sequence[tuple[str, str]],
-        **kwargs: Any,
-    ) -> Any:
-        application = make_application(app_file, params, conf, master, py_files, files, env_vars)
-        return function(*args, application=application, **kwargs)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @file
+        @click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
+        @click.option("--conf", type=pairs, multiple=True, help="A Spark setting; repeatable.")
+        @click.option("--master", help="Spark master, e.g. local[2] (else what spark-submit is configured for).")
+        @click.option(
+            "--py-files", multiple=True, metavar="FILES", help="More .py, .zip or .whl files, comma-separated."
+        )
+        @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
+        @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
+        @functools.wraps(function)
+        def wrapper(
+            *args: Any,
+            app_file: str,
+            params: Sequence[tuple[str, str]],
+            conf: Sequence[tuple[str, str]],
+            master: str | None,
+            py_files: Sequence[str],
+            files: Sequence[str],
+            env_vars: Sequence[tuple[str, str]],
+            **kwargs: Any,
+        ) -> Any:
+            application = make_application(app_file, params, conf, master, py_files, files, env_vars)
+            return function(*args, application=application, **kwargs)
 
-    return wrapper
+        return wrapper
+
+    return decorate
+
+
+application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))
 
 
 def rename_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_options, rename_option
+from .application import application_argument, rename_option
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Start an app, fresh or from a snapshot.")
-@application_options
+@application_argument
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
 @rename_option
+@click.option("--fork", is_flag=True, help="Go on from the snapshot beside the app it is of, under own query ids.")
+@click.option("--from-app", metavar="APP", help="With --fork: the app the snapshot is of (else the file's own).")
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
@@ -33,6 +35,8 @@ def submit(
     snapshot: str | None,
     agree: tuple[str, ...],
     renames: dict[str, str],
+    fork: bool,
+    from_app: str | None,
     timeout: float,
 ) -> None:
     """Start the app that APP_FILE defines, and wait until its queries run.
@@ -40,16 +44,22 @@ def submit(
     The driver is detached: it outlives this command. With --snapshot the new version is checked against the snapshot
     first, and stages are matched by name. An app that runs already is replaced with update, not with submit.
 
+    With --fork the app goes on from the snapshot of another one (--from-app), or of its own, under query ids of its
+    own, so that both can run side by side; their sinks must be different ones.
+
     \b
     Examples:
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --master 'local[2]'
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
+      streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
     from ..state.errors import IncompatibleError
     from ..state.names import check_name
 
     if deployment is not None:
         check_name("deployment", deployment)
+    if (fork and snapshot is None) or (from_app and not fork):
+        raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
     client = settings.client()
     if snapshot is not None:
         need_snapshot(client, snapshot)
@@ -60,7 +70,7 @@ def submit(
         if snapshot is None:
             app = client.plan(application).app
         else:
-            planned = client.plan_and_check(application, None, snapshot, agree, renames)
+            planned = client.plan_and_check(application, None, snapshot, agree, renames, fork, from_app)
             app = planned.plan.app
             if planned.report is not None and not planned.report.compatible:
                 raise IncompatibleError(
@@ -69,7 +79,16 @@ def submit(
                     planned.report,
                 )
         deployed = client.submit(
-            application, deployment, snapshot, agree, timeout=timeout, progress=report, app=app, renames=renames
+            application,
+            deployment,
+            snapshot,
+            agree,
+            timeout=timeout,
+            progress=report,
+            app=app,
+            renames=renames,
+            fork=fork,
+            from_app=from_app,
         )
     if settings.as_json:
         print_json(deployed)

@@ -54,7 +54,8 @@ def list_all(ctx: click.Context, app: str | None) -> None:
     """List the snapshots of APP, or of all apps, oldest first.
 
     SIZE counts all of a snapshot's files; snapshots of one deployment share unchanged files. KIND is live (the app
-    went on), cancelled (no batch ran after it) or damaged (its description cannot be read; the exit code is 1 then).
+    went on), cancelled (no batch ran after it), adopted (of a checkpoint from elsewhere) or damaged (its description
+    cannot be read; the exit code is 1 then).
 
     \b
     Example:

@@ -175,6 +175,8 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["deployment"] = f"{current.deployment} (epoch {current.epoch}, {promoted})"
         facts["submitted"] = moment(spec.submitted_at)
         facts["from snapshot"] = spec.from_snapshot
+        if spec.fork:
+            facts["from snapshot"] = f"{spec.from_snapshot} of {spec.from_app or spec.app} (fork)"
         facts["took over from"] = spec.parent
         facts |= _application(spec.application)
         facts["digest"] = spec.digest[:12]
@@ -244,6 +246,8 @@ def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any
             "submitted_at": spec.submitted_at,
             "parent": spec.parent,
             "from_snapshot": spec.from_snapshot,
+            "fork": spec.fork,
+            "from_app": spec.from_app,
             "digest": spec.digest,
             "update": _outcome(updates.get(spec.deployment)),
         }

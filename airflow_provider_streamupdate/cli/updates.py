@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..state.update import STANDBY, STRATEGIES
-from .application import application_options, rename_option
+from .application import application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
 from .progress import note, progress
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show what an application file's queries are made of.")
-@application_options
+@application_argument
 @shared
 @pass_settings
 def plan(settings: Settings, application: Application) -> None:
@@ -43,7 +43,7 @@ def plan(settings: Settings, application: Application) -> None:
 
 
 @click.command(short_help="Say whether a new version can continue from saved state.")
-@application_options
+@application_argument
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
 @click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
@@ -105,7 +105,7 @@ def check(
 
 
 @click.command(short_help="Replace a running app by its next version, with its state.")
-@application_options
+@application_argument
 @click.option("--deployment", metavar="ID", help="Id of the new deployment, never used before (else from its digest).")
 @click.option(
     "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."

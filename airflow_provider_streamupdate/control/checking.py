@@ -46,9 +46,11 @@ class CheckRequests(Requests):
         snapshot: str | None = None,
         agree: Iterable[str] = (),
         renames: Mapping[str, str] | None = None,
+        fork: bool = False,
+        from_app: str | None = None,
     ) -> Planned:
         """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
-        have in this version, ``{"old": "new"}``."""
+        have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`."""
         if app is not None:
             registry = self.registry.existing(app)
             if snapshot is not None:
@@ -63,9 +65,11 @@ class CheckRequests(Requests):
             against=f"snapshot:{snapshot}" if snapshot else "current",
             agree=agree,
             renames=renames,
+            fork=fork,
+            from_app=from_app,
         )
         if app is not None:
-            _same_app(application, planned.plan, app)
+            same_app(application, planned.plan, app)
         return planned
 
     def store_report(self, report: CompatibilityReport, deployment: str) -> str:
@@ -76,7 +80,8 @@ class CheckRequests(Requests):
         return f"{folder.uri}/updates/{deployment}.report.md"
 
 
-def _same_app(application: Application, plan: AppPlan, app: str) -> None:
+def same_app(application: Application, plan: AppPlan, app: str) -> None:
+    """ApplicationError when the file defines another app than the one asked for."""
     if plan.app != app:
         raise ApplicationError(
             f"{application.file} defines app {plan.app}, not {app}; give the file of {app}, or leave the name out"

@@ -13,6 +13,7 @@ from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import STANDBY, UpdateRecord
 from . import updating
+from .adopting import Adopted, AdoptRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
@@ -23,7 +24,7 @@ from .submitting import Deployed, SubmitRequests
 from .verifying import HealthRequests
 from .waiting import Progress
 
-__all__ = ["AppStatus", "Deployed", "StreamUpdateClient"]
+__all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient"]
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +41,7 @@ class AppStatus:
 
 
 class StreamUpdateClient(
-    SnapshotRequests, CheckRequests, SubmitRequests, HandoverRequests, StopRequests, HealthRequests
+    SnapshotRequests, CheckRequests, SubmitRequests, HandoverRequests, StopRequests, HealthRequests, AdoptRequests
 ):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 

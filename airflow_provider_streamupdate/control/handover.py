@@ -1,22 +1,77 @@
-"""The request that replaces a running deployment by one that stands by. The two drivers do it between them, through
+"""The requests that replace a running deployment by one that stands by. The two drivers do it between them, through
 storage; here it is asked for, watched, and completed when one of them died on the way."""
 
 from __future__ import annotations
 
-from ..state import commands
+from collections.abc import Iterable, Mapping
+
+from ..state import clock, commands
+from ..state.application import Application
 from ..state.commands import CommandBox, CommandResult
-from ..state.deployment import FINAL_STATES
-from ..state.errors import DriverError
+from ..state.deployment import FINAL_STATES, STANDBY, DeploymentSpec
+from ..state.errors import AlreadyExistsError, DriverError
 from ..state.export import export
-from ..state.registry import AppRegistry
+from ..state.registry import AppRegistry, used_before
 from ..state.snapshots import SnapshotStore
-from .drivers import Drivers
+from .drivers import NEW, Drivers, store_application
+from .holding import holding
 from .requests import Requests, quiet
 from .waiting import Progress, wait_for
 
 
 class HandoverRequests(Requests):
-    """The client's request to hand an app over from one deployment to the next."""
+    """The client's requests to hand an app over from one deployment to the next."""
+
+    def stand_by(
+        self,
+        app: str,
+        application: Application,
+        deployment: str,
+        snapshot: str,
+        agree: Iterable[str] = (),
+        owner: str = "",
+        timeout: float = 180.0,
+        progress: Progress = quiet,
+        renames: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a new deployment's driver beside the running one, and wait until it stands by to take over.
+
+        It starts from what the current deployment will have left behind, which is stored as `snapshot` after the
+        hand-over. Nothing of the running deployment is touched. A rerun finds the driver of an earlier one, or starts
+        it again. The caller has begun an update to `deployment`: the driver ends with it.
+        """
+        self._need_launcher().check()
+        registry = self.registry.existing(app)
+        drivers = self._drivers(registry)
+        with holding(registry, deployment):
+            parent, epoch = self._current(registry)
+            if parent == deployment:
+                return
+            if SnapshotStore(registry).exists(snapshot):
+                raise AlreadyExistsError(f"app {app} already has a snapshot {snapshot!r}; choose another deployment id")
+            if deployment in registry.deployment_ids():
+                spec = registry.spec(deployment)
+                if not owner or spec.owner != owner:
+                    raise AlreadyExistsError(used_before(app, deployment))
+            else:
+                spec = DeploymentSpec(
+                    app=app,
+                    deployment=deployment,
+                    application=store_application(application, registry.deployment_folder(deployment)),
+                    digest=application.digest(),
+                    submitted_at=clock.now(),
+                    parent=parent,
+                    from_snapshot=snapshot,
+                    agree=tuple(agree),
+                    renames=dict(renames or {}),
+                    owner=owner,
+                )
+                registry.create_deployment(spec)
+            if drivers.state(deployment) in (*FINAL_STATES, NEW):
+                drivers.start_standby(spec, epoch + 1)
+                progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+            drivers.wait_for_states(deployment, (STANDBY,), timeout)
+            progress(f"deployment {deployment} of {app} stands by")
 
     def hand_over(
         self, app: str, old: str, new: str, snapshot: str, timeout: float = 300.0, progress: Progress = quiet

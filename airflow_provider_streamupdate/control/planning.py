@@ -38,9 +38,12 @@ def plan_application(
     against: str | None = None,
     agree: Iterable[str] = (),
     renames: Mapping[str, str] | None = None,
+    adopt: Mapping[str, str] | None = None,
+    fork: bool = False,
+    from_app: str | None = None,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
-    DriverError with its last log lines when it left no answer."""
+    DriverError with its last log lines when it left no answer. `adopt`: check these checkpoints (URIs by query)."""
     application.check()
     launcher.check()
     application = _absolute(application)  # the driver runs in a folder of its own
@@ -51,6 +54,9 @@ def plan_application(
         if against:
             args += ["--root", root, "--against", against, *(f"--agree={name}" for name in agree)]
             args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
+            args += ["--fork"] if fork else []
+            args += [f"--from-app={from_app}"] if from_app else []
+        args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         command = launcher.command(quiet, args, str(runtime.build()))
         environment = driver_environment(launcher, quiet, command, storage_options or {})

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from ..state import clock
+from ..state.adoption import moved_on
 from ..state.application import Application, default_deployment_id
-from ..state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED, Current, DeploymentSpec
-from ..state.errors import AlreadyExistsError, AlreadyRunningError
+from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
+from ..state.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
 from ..state.snapshots import SnapshotStore
@@ -18,6 +19,8 @@ from .holding import holding
 from .planning import plan_application
 from .requests import Requests, quiet
 from .waiting import Progress
+
+CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again
 
 
 @attrs.frozen(kw_only=True)
@@ -49,13 +52,20 @@ class SubmitRequests(Requests):
         progress: Progress = quiet,
         app: str | None = None,
         renames: Mapping[str, str] | None = None,
+        fork: bool = False,
+        from_app: str | None = None,
     ) -> Deployed:
-        """Start a new deployment, fresh or from a snapshot, and wait until its queries run.
+        """Start a new deployment, fresh or from a snapshot, and wait until its queries run. CorruptError, with nothing
+        started, when a file of the snapshot is not what was stored.
 
         app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
+        fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
+            is another one
         owner: a token; submitting again with the same one reattaches to, or restarts, the same deployment.
         """
         application.check()
+        if (fork and snapshot is None) or (from_app and not fork):
+            raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
         launcher = self._need_launcher()
         launcher.check()
         self.registry.folder.check_writable()
@@ -70,29 +80,34 @@ class SubmitRequests(Requests):
             deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
         check_name("deployment", deployment)
         with holding(registry, deployment):
-            deployed = self._submit(registry, drivers, application, deployment, snapshot, agree, renames or {}, owner)
+            spec = DeploymentSpec(
+                app=app,
+                deployment=deployment,
+                application=application,
+                digest=application.digest(),
+                submitted_at=clock.now(),
+                from_snapshot=snapshot,
+                agree=tuple(agree),
+                renames=dict(renames or {}),
+                owner=owner,
+                fork=fork,
+                from_app=None if from_app == app else from_app,
+            )
+            deployed = self._submit(registry, drivers, spec, progress)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} is running")
             return deployed
 
-    def _submit(
-        self,
-        registry: AppRegistry,
-        drivers: Drivers,
-        application: Application,
-        deployment: str,
-        snapshot: str | None,
-        agree: Iterable[str],
-        renames: Mapping[str, str],
-        owner: str,
-    ) -> Deployed:
+    def _submit(self, registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec, progress: Progress) -> Deployed:
+        """`wanted`: with the application where the caller has it, and without a parent."""
         current = registry.current()
         epoch = (current.epoch if current else 0) + 1
+        deployment = wanted.deployment
         if deployment in registry.deployment_ids():
             spec = registry.spec(deployment)
             record = registry.update(deployment)
-            if not owner or spec.owner != owner or (record is not None and record.outcome is not None):
+            if not wanted.owner or spec.owner != wanted.owner or (record is not None and record.outcome is not None):
                 raise AlreadyExistsError(used_before(registry.name, deployment))
             if drivers.state(deployment) not in (*FINAL_STATES, NEW):
                 return Deployed(
@@ -102,79 +117,28 @@ class SubmitRequests(Requests):
                     reattached=True,
                 )
             self._check_nothing_runs(registry, drivers, current, but=deployment)
+            if _unrestored(registry, deployment):
+                _verify(registry, spec, progress)
         else:
             self._check_nothing_runs(registry, drivers, current)
-            if snapshot is not None:
-                SnapshotStore(registry).get(snapshot)
-            parent = current.deployment if current else None
-            spec = self._create(registry, application, deployment, parent, snapshot, agree, renames, owner)
+            _verify(registry, wanted, progress)
+            if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
+                self.check_adopted(registry.name, wanted.from_snapshot)
+            kept = store_application(wanted.application, registry.deployment_folder(deployment))
+            spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
+            registry.create_deployment(spec)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
-    def stand_by(
-        self,
-        app: str,
-        application: Application,
-        deployment: str,
-        snapshot: str,
-        agree: Iterable[str] = (),
-        owner: str = "",
-        timeout: float = 180.0,
-        progress: Progress = quiet,
-        renames: Mapping[str, str] | None = None,
-    ) -> None:
-        """Start a new deployment's driver beside the running one, and wait until it stands by to take over.
-
-        It starts from what the current deployment will have left behind, which is stored as `snapshot` after the
-        hand-over (`hand_over`). Nothing of the running deployment is touched. A rerun finds the driver of an earlier
-        one, or starts it again.
-        """
-        launcher = self._need_launcher()
-        launcher.check()
-        registry = self.registry.existing(app)
-        drivers = self._drivers(registry)
-        with holding(registry, deployment):
-            parent, epoch = self._current(registry)
-            if parent != deployment and SnapshotStore(registry).exists(snapshot):
-                raise AlreadyExistsError(f"app {app} already has a snapshot {snapshot!r}; choose another deployment id")
-            if deployment in registry.deployment_ids():
-                spec = registry.spec(deployment)
-                if not owner or spec.owner != owner:
-                    raise AlreadyExistsError(used_before(app, deployment))
-            else:
-                spec = self._create(registry, application, deployment, parent, snapshot, agree, renames or {}, owner)
-            if parent != deployment:
-                if drivers.state(deployment) in (*FINAL_STATES, NEW):
-                    drivers.start_standby(spec, epoch + 1)
-                    progress(f"deployment {deployment} of {app}: driver started beside {parent}")
-                drivers.wait_for_states(deployment, (STANDBY, RUNNING, SUSPENDED), timeout)
-                progress(f"deployment {deployment} of {app} stands by")
-
-    def _create(
-        self,
-        registry: AppRegistry,
-        application: Application,
-        deployment: str,
-        parent: str | None,
-        snapshot: str | None,
-        agree: Iterable[str],
-        renames: Mapping[str, str],
-        owner: str,
-    ) -> DeploymentSpec:
-        spec = DeploymentSpec(
-            app=registry.name,
-            deployment=deployment,
-            application=store_application(application, registry.deployment_folder(deployment)),
-            digest=application.digest(),
-            submitted_at=clock.now(),
-            parent=parent,
-            from_snapshot=snapshot,
-            agree=tuple(agree),
-            renames=dict(renames),
-            owner=owner,
-        )
-        registry.create_deployment(spec)
-        return spec
+    def check_adopted(self, app: str, snapshot: str) -> None:
+        """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
+        app would compute again."""
+        if went_on := moved_on(SnapshotStore(self.registry.app(app)).get(snapshot), self.storage_options):
+            raise AlreadyRunningError(
+                f"since snapshot {snapshot} of {app} was adopted, {'; '.join(went_on)}: rows of these batches would "
+                "reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt its "
+                "checkpoint again under another name (adopt --snapshot), and start from that"
+            )
 
     def _check_nothing_runs(
         self, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
@@ -185,5 +149,25 @@ class SubmitRequests(Requests):
         if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
             raise AlreadyRunningError(
                 f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
-                "or cancel it first"
+                "or cancel it first; a fork that is to run beside it needs a file that defines another app"
             )
+
+
+def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> None:
+    """Read every byte of the snapshot before anything is started from it, unless the update that brings the deployment
+    in has done so a moment ago."""
+    name, update = spec.from_snapshot, registry.update(spec.deployment)
+    if name is None:
+        return
+    checked_at = update.snapshot_checked_at if update is not None and update.snapshot == name else None
+    if checked_at is not None and clock.age(checked_at) < CHECKED_SECONDS:
+        return
+    app = registry.sibling(spec.from_app) if spec.from_app else registry
+    progress(f"verifying snapshot {name} of {app.name}")
+    SnapshotStore(app).verify(name, progress)
+
+
+def _unrestored(registry: AppRegistry, deployment: str) -> bool:
+    """Whether a driver of the deployment that is started (again) has a checkpoint to build first."""
+    plan, built = registry.plan(deployment), registry.deployment_folder(deployment).names("restored")
+    return plan is None or any(f"{query.name}.json" not in built for query in plan.queries)

@@ -28,6 +28,8 @@ class StreamSubmitOperator(ApplicationOperator):
     from_snapshot: the snapshot its state comes from; None: it starts without state
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
+    fork: go on from the snapshot beside the app it is of, under query ids of its own; from_app: that app, when it
+        is another one
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
     retry_dead_driver: whether a driver that dies at start is worth the task's retries
     owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
@@ -39,6 +41,7 @@ class StreamSubmitOperator(ApplicationOperator):
         "from_snapshot",
         "agree",
         "renames",
+        "from_app",
         "timeout",
         "owner_token",
     )
@@ -52,6 +55,8 @@ class StreamSubmitOperator(ApplicationOperator):
         from_snapshot: str | None = None,
         agree: Sequence[str] | str = (),
         renames: Mapping[str, str] | str | None = None,
+        fork: bool = False,
+        from_app: str | None = None,
         timeout: Any = None,
         retry_dead_driver: bool = True,
         owner_token: str | None = None,
@@ -62,6 +67,8 @@ class StreamSubmitOperator(ApplicationOperator):
         self.from_snapshot = from_snapshot
         self.agree = agree
         self.renames = renames
+        self.fork = fork
+        self.from_app = from_app
         self.timeout = timeout
         self.retry_dead_driver = retry_dead_driver
         self.owner_token = owner_token
@@ -79,6 +86,8 @@ class StreamSubmitOperator(ApplicationOperator):
                     snapshot=optional_text(self.from_snapshot),
                     agree=text_list(self.agree, "agree"),
                     renames=text_map(self.renames, "renames"),
+                    fork=self.fork,
+                    from_app=optional_text(self.from_app),
                     owner=owner,
                     timeout=timeout,
                     progress=self.log.info,

@@ -25,6 +25,7 @@ class DeploymentSpec:
     parent: the deployment it took over from; from_snapshot: the snapshot its state came from
     agree: names of the losses that were agreed to
     renames: stages and sources of the snapshot under the names they have in this version
+    fork: it goes on with the state under query ids of its own; from_app: the app the snapshot is of (None: its own)
     owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
     """
 
@@ -38,6 +39,8 @@ class DeploymentSpec:
     agree: tuple[str, ...] = ()
     renames: dict[str, str] = attrs.field(factory=dict)
     owner: str = ""
+    fork: bool = False
+    from_app: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -114,7 +114,7 @@ def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
     export that was not stored. CorruptError when one is missing or has another size or content.
 
     Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
-    make the cost grow with the state: verify-snapshot reads everything.
+    make the cost grow with the state: they were read before the start (control/submitting.py, shared.py).
     """
 
     def bring(move: tuple[SnapshotFile, str]) -> None:

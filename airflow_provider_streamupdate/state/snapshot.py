@@ -46,7 +46,8 @@ class QuerySnapshot:
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """A complete snapshot. `kind`: live (the app went on) or cancelled (no batch ran after it)."""
+    """A complete snapshot. `kind`: live (the app went on), cancelled (no batch ran after it) or adopted (of checkpoints
+    that were not this package's: `adopted_from`, their URIs by query)."""
 
     name: str
     app: str
@@ -58,6 +59,7 @@ class Snapshot:
     bytes_new: int = 0
     version: int = 1
     checksum: str = ""
+    adopted_from: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def size(self) -> int:

@@ -1,14 +1,17 @@
 """The snapshots of an app: save, list, verify, delete.
 
 Layout (below the app's folder): ``snapshots/<name>/snapshot.json`` is written last, exclusively: its presence makes
-the snapshot exist. Bytes lie in ``objects/<export id>/<sha256>``; a file an earlier snapshot of the same deployment
-already holds (same path and size, and a name that is never reused: SSTs) is referred to, not stored again.
+the snapshot exist; it holds a digest of itself. Bytes lie in ``objects/<export id>/<sha256>``; a file an earlier
+snapshot of the same deployment already holds (same path and size, and a name that is never reused: SSTs) is referred
+to, not stored again.
 ``snapshots/<name>/exporting.json`` marks one being written, so that nothing it may refer to is collected meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -58,9 +61,14 @@ class SnapshotStore:
             known = ", ".join(self.names()) or "none"
             raise NotFoundError(f"app {self.app.name} has no snapshot {name!r} (known: {known})")
         snapshot = from_json(text, Snapshot, self.folder.path(path))
-        if snapshot.checksum != _checksum(snapshot):
+        if not _whole(text):
             raise CorruptError(
                 f"{self.folder.path(path)} was altered: its checksum does not fit; use another snapshot of the app"
+            )
+        if (snapshot.app, snapshot.name) != (self.app.name, name):
+            raise CorruptError(
+                f"{self.folder.path(path)} describes snapshot {snapshot.name} of app {snapshot.app}: it lies in "
+                "another one's place; restore the file from a backup, or use another snapshot of the app"
             )
         return snapshot
 
@@ -72,6 +80,7 @@ class SnapshotStore:
         plan: AppPlan,
         exports: Mapping[str, QuerySnapshot],
         checkpoints: Mapping[str, Folder],
+        adopted_from: Mapping[str, str] | None = None,
     ) -> Snapshot:
         """Store exported queries under `name`. AlreadyExistsError when the name was used; a crash leaves no
         snapshot, and the call can be repeated."""
@@ -80,7 +89,7 @@ class SnapshotStore:
         export_id = uuid.uuid4().hex
         marker = f"snapshots/{name}/exporting.json"
         self.folder.write(marker, to_json({"export": export_id, "started_at": clock.now()}))
-        known = self._stored(deployment)
+        known = self.shared(deployment)
         stored: dict[str, QuerySnapshot] = {}
         new_bytes = 0
         for query, export in exports.items():
@@ -96,8 +105,9 @@ class SnapshotStore:
             plan=plan,
             queries=stored,
             bytes_new=new_bytes,
+            adopted_from=dict(adopted_from or {}),
         )
-        snapshot = attrs.evolve(snapshot, checksum=_checksum(snapshot))
+        snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
         if not self.folder.create(_manifest(name), to_json(snapshot)):
             raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
         self.folder.remove(marker)
@@ -150,7 +160,8 @@ class SnapshotStore:
         return freed
 
     def users(self, name: str) -> list[str]:
-        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way."""
+        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way, a fork
+        that is another app."""
         users = []
         current = self.app.current()
         if current:
@@ -160,10 +171,21 @@ class SnapshotStore:
         for update in self.app.updates():
             if update.outcome is None and update.snapshot == name:
                 users.append(f"the update to {update.new} that is under way uses it")
-        return users
+        return users + [f"{fork}, which runs now, was forked from it" for fork in self._forks(name)]
 
-    def _stored(self, deployment: str) -> dict[tuple[str, str, int], SnapshotFile]:
-        """Files of never reused names that complete snapshots of the same deployment hold."""
+    def _forks(self, name: str) -> list[str]:
+        found = []
+        for other in self.app.siblings():
+            with contextlib.suppress(CorruptError):  # an app that is damaged stands in the way of no other's snapshots
+                current = other.current()
+                spec = other.spec(current.deployment) if current else None
+                if spec and (spec.from_app, spec.from_snapshot) == (self.app.name, name):
+                    found.append(f"deployment {spec.deployment} of app {other.name}")
+        return found
+
+    def shared(self, deployment: str) -> dict[tuple[str, str, int], SnapshotFile]:
+        """What the deployment's next snapshot would refer to instead of storing it, by query, path and size: files of
+        never reused names that complete snapshots of the same deployment hold."""
         return {
             (query, file.path, file.size): file
             for snapshot in self.all()
@@ -182,7 +204,8 @@ class SnapshotStore:
         known: Mapping[tuple[str, str, int], SnapshotFile],
     ) -> tuple[tuple[SnapshotFile, ...], int]:
         def store(file: SnapshotFile) -> tuple[SnapshotFile, int]:
-            if same := known.get((query, file.path, file.size)):
+            same = known.get((query, file.path, file.size))
+            if same and self._fits(same):
                 return same, 0
             # Copied first and hashed afterwards: the source may be removed meanwhile, the copy cannot.
             name = f"objects/{export_id}/{hashlib.sha256(f'{query}/{file.path}'.encode()).hexdigest()}"
@@ -196,6 +219,13 @@ class SnapshotStore:
         with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
             results = list(pool.map(store, export.files))
         return tuple(f for f, _ in results), sum(n for _, n in results)
+
+    def _fits(self, file: SnapshotFile) -> bool:
+        """Whether an object is there and has its size; its bytes are another matter (shared.py)."""
+        try:
+            return self.folder.size(file.object) == file.size
+        except FileNotFoundError:
+            return False
 
     def _problem(self, query: str, file: SnapshotFile) -> str | None:
         try:
@@ -263,5 +293,11 @@ def _manifest(name: str) -> str:
     return f"snapshots/{name}/snapshot.json"
 
 
-def _checksum(snapshot: Snapshot) -> str:
-    return hashlib.sha256(to_json(attrs.evolve(snapshot, checksum=""))).hexdigest()
+def _whole(manifest: bytes) -> bool:
+    """Whether not a byte of a manifest was altered: it holds the digest of itself with an empty checksum. Of the bytes,
+    so that a version of this package that knows more or fewer fields comes to the same result."""
+    stated = re.search(rb'^ "checksum": "([0-9a-f]{64})"', manifest, re.MULTILINE)
+    if stated is None:
+        return False
+    rest = manifest[: stated.start(1)] + manifest[stated.end(1) :]
+    return hashlib.sha256(rest).hexdigest().encode() == stated[1]

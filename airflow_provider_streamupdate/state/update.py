@@ -16,7 +16,7 @@ class UpdateRecord:
     """old: deployment that ran before; digest: of the new application; strategy: how the old one is replaced;
     outcome: None while under way, then
     ``promoted``, ``rolled-back`` or ``refused``. pause_seconds: the old version's last commit to the new one's
-    first."""
+    first. snapshot_checked_at: when every byte of `snapshot` was last found to be whole."""
 
     app: str
     old: str | None
@@ -27,6 +27,7 @@ class UpdateRecord:
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict)
     snapshot: str | None = None
+    snapshot_checked_at: str | None = None
     outcome: str | None = None
     reason: str | None = None
     pause_seconds: float | None = None

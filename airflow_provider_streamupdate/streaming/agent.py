@@ -158,11 +158,13 @@ class Agent:
             return None
         if self.standby:
             return SavedState.find(self.app, f"deployment:{self.spec.parent}").under(self.spec.renames)
-        stored = SnapshotStore(self.app).exists(self.spec.from_snapshot)
+        app = self.app.sibling(self.spec.from_app) if self.spec.from_app else self.app
+        stored = SnapshotStore(app).exists(self.spec.from_snapshot)
         if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
             # It was handed over to, and the old driver has not come to storing the snapshot.
             return self._drained()
-        return SavedState.find(self.app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+        saved = SavedState.find(app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+        return saved.forked(app) if self.spec.fork else saved
 
     def _drained(self) -> SavedState:
         """What the parent has left behind, which runs no more batch."""

@@ -132,6 +132,9 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
     plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current or plan:FILE")
+    plan.add_argument("--fork", action="store_true", help="check it as a fork")
+    plan.add_argument("--from-app", help="with --fork: the app the snapshot is of")
     plan.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="a stage's or source's new name")
+    plan.add_argument("--adopt", action="append", default=[], metavar="QUERY=URI", help="check a checkpoint to adopt")
     plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")
     return parser

@@ -6,12 +6,16 @@ import argparse
 import json
 import tempfile
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 
 from ..state import storage_options
+from ..state.adoption import assign, find_checkpoint
+from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
 from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.plan import AppPlan
@@ -19,6 +23,7 @@ from ..state.plan_file import PlanFile
 from ..state.registry import Registry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
+from .adoption import check_adoptable
 from .agent import Agent
 from .planner import plan_app
 from .restorer import SavedState, check_restorable
@@ -60,6 +65,8 @@ def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, Comp
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
         return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
 
+    if options.adopt:
+        return _adoptable(parse_settings(options.adopt), planned, writers)
     if not options.against:
         return planned(), None
     kind, _, path = options.against.partition(":")
@@ -68,11 +75,31 @@ def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, Comp
         file = PlanFile.read(path)
         made = planned(file.recorded)
         return made, compare(file.plan, made, file.source, options.agree, renames)
-    registry = Registry(options.root, storage_options.from_environment()).existing(app.name)
+    registry = Registry(options.root, storage_options.from_environment()).existing(options.from_app or app.name)
     saved = SavedState.find(registry, options.against).under(renames)
+    saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)
     if report.compatible:
         with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch:
             report = check_restorable(saved, report, made, writers, Path(scratch))
     return made, report
+
+
+def _adoptable(
+    given: Mapping[str, str],
+    planned: Callable[[dict[str, dict[str, str]]], AppPlan],
+    writers: Mapping[str, DataStreamWriter],
+) -> tuple[AppPlan, CompatibilityReport]:
+    """The plan under the configuration the checkpoints recorded, and whether they are this plan's."""
+    options = storage_options.from_environment()
+    folders = {query: find_checkpoint(uri, options) for query, uri in assign(tuple(writers), given).items()}
+    recorded = {}
+    for query, folder in folders.items():
+        checkpoint = Checkpoint(folder)
+        batch = checkpoint.committed_batch()
+        assert batch is not None  # find_checkpoint looked
+        recorded[query] = checkpoint.offsets(batch).conf
+    made = planned(recorded)
+    with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch:
+        return made, check_adoptable(made, writers, folders, Path(scratch))

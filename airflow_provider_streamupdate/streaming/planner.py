@@ -150,7 +150,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         operator_id=info["operatorId"],
         definition=define(lineage, node, operator) if known else {},
         windows=lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else (),
-        schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
+        schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),
     )
@@ -166,7 +166,7 @@ def _operators(state: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchema, ...]:
+def operator_schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchema, ...]:
     """The column families of all stores. A store with a name of its own (a join's, in state formats 1 and 2) has one
     family, which is called after it."""
     found: list[StateSchema] = []

@@ -4,8 +4,10 @@ an empty store for each new stage."""
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
 from ..state.errors import CorruptError, NotFoundError, describe
+from ..state.fork import compare_fork
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
@@ -39,6 +42,8 @@ class SavedState:
     plan: AppPlan
     queries: dict[str, QuerySnapshot]
     folders: dict[str, Folder]
+    fork: bool = False
+    beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
 
     @classmethod
     def find(cls, app: AppRegistry, reference: str) -> SavedState:
@@ -81,7 +86,15 @@ class SavedState:
         """The same state with its stages and sources under new names."""
         return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
 
+    def forked(self, app: AppRegistry) -> SavedState:
+        """The same state for a fork of `app`: it goes on under query ids of its own."""
+        current = app.current_id()
+        plan = app.plan(current) if current else None
+        return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
+
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
+        if self.fork:
+            return compare_fork(self.plan, new, self.source, agree, self.beside)
         return compare(self.plan, new, self.source, agree)
 
 
@@ -126,6 +139,8 @@ def restore_app(
                 checkpoint,
                 find_function(migrations or {}, query.name, stage),
             )
+        if saved.fork:  # StreamMetadata
+            checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
 
 

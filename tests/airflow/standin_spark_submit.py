@@ -8,8 +8,9 @@ The "application" is a Python file of constants:
 
     APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
-         | "stuck" (commits nothing) | "never" (never gets to run)
+         | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
+    STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import runpy
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,11 @@ from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.successor import Successor
@@ -68,9 +72,14 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     else:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
+        if options.adopt:
+            verdict = "carried" if application.get("FAIL") != "adopt" else "refused"
+            item = ReportItem(thing="stage", name=f"{QUERY}/rooms", verdict=verdict, reason="as the application says")
+            source = f"checkpoint {options.adopt[0].partition('=')[2]}"
+            answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
         kind, _, name = (options.against or "").partition(":")
         if kind:
-            registry = Registry(options.root).existing(made.app) if kind != "plan" else None
+            registry = Registry(options.root).existing(options.from_app or made.app) if kind != "plan" else None
             if registry is None:
                 file = PlanFile.read(name)
                 old, source = file.plan, file.source
@@ -82,7 +91,8 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 assert current and saved
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
-            answer["report"] = to_dict(compare(old, made, source, options.agree, renames))
+            check = compare_fork if options.fork else partial(compare, renames=renames)
+            answer["report"] = to_dict(check(old, made, source, options.agree))
     Path(options.out).write_text(json.dumps(answer))
     return 1 if answer["error"] else 0
 
@@ -133,12 +143,14 @@ class Driver:
     def restored(self) -> int:
         """The last committed batch: the checkpoint's own (a restart), else the snapshot's."""
         own = [int(n) for n in self.checkpoint.names("commits")]
-        source = self.app.spec(self.deployment).from_snapshot
+        spec = self.app.spec(self.deployment)
+        source = spec.from_snapshot
         if own or source is None:
             return max(own, default=-1)
-        snapshot = SnapshotStore(self.app).get(source).queries[QUERY]
+        app = self.app.sibling(spec.from_app) if spec.from_app else self.app
+        snapshot = SnapshotStore(app).get(source).queries[QUERY]
         for file in snapshot.files:
-            data = self.app.folder.read(file.object)
+            data = app.folder.read(file.object)
             assert data is not None
             self.checkpoint.write(file.path, data)
         return snapshot.batch
@@ -182,6 +194,10 @@ class Driver:
         if not self.checkpoint.exists("metadata"):
             self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
         self.batch += 1
+        if self.application.get("STATE"):
+            from tests.state.builders import CheckpointFiles
+
+            CheckpointFiles(self.checkpoint).rocksdb(0, 0, self.batch + 1, ["000001-shared.sst"])
         self.checkpoint.write(f"offsets/{self.batch}", b'v1\n{"batchWatermarkMs":0,"conf":{}}\n%d' % self.batch)
         self.checkpoint.write(f"commits/{self.batch}", b'v1\n{"nextBatchWatermarkMs":0}')
         self.first_commit = self.first_commit or clock.now()
@@ -243,6 +259,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
+    parser.add_argument("--fork", action="store_true")
+    parser.add_argument("--from-app")
+    parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])
     application = runpy.run_path(argv[number])

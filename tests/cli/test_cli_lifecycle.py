@@ -258,6 +258,57 @@ def test_a_damaged_snapshot_stands_in_the_way_of_nothing_else(running: Site) -> 
     assert running.alive() == ["v1"]
 
 
+def shared_object(running: Site) -> Path:
+    """The state file that the deployment's snapshots share, after s1 was taken; with bytes of its own."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    files = running.client.snapshot("alarm", "s1").queries["events"].files
+    [shared] = [f.object for f in files if "/SSTs/" in f.path]
+    path = Path(running.client.registry.app("alarm").folder.path(shared))
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+    return path
+
+
+def test_a_damaged_snapshot_stops_no_running_app(site: Site) -> None:
+    site.run("submit", site.application(STATE=True), "--deployment", "v1")
+    damaged = shared_object(site)
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    args = ("update", site.application("v2", STATE=True), "--deployment", "v2", "--snapshot", "s1", "--json")
+    result = site.run(*args)
+    error = document(result)["error"]
+    assert result.exit_code == 1 and error["type"] == "CorruptError" and "another checksum" in error["message"]
+    assert site.alive() == ["v1"] and site.client.status("alarm").state == "running"
+    assert site.client.status("alarm").current.epoch == 1
+
+
+def test_the_snapshot_of_an_update_does_not_share_what_was_damaged(site: Site) -> None:
+    site.run("submit", site.application(STATE=True), "--deployment", "v1")
+    damaged = shared_object(site)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"x" * len(whole))
+    result = site.run("update", site.application("v2", STATE=True), "--deployment", "v2")
+    assert result.exit_code == 0, result.stderr
+    assert f"{damaged} was damaged; it was stored again from " in result.stderr
+    assert damaged.read_bytes() == whole
+    taken = site.client.snapshot("alarm", "before-v2").queries["events"].files
+    assert damaged.name in {Path(f.object).name for f in taken}, "shared again"
+    assert "verifying snapshot" not in result.stderr, "what was read while the old version ran is not read again"
+
+
+def test_a_snapshot_by_name_is_verified_before_a_driver_is_started(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "s1", "--cancel")
+    [file, *_] = running.client.snapshot("alarm", "s1").queries["events"].files
+    folder = running.client.registry.app("alarm").folder
+    data = folder.read(file.object)
+    assert data is not None
+    folder.write(file.object, bytes([data[0] ^ 1]) + data[1:])
+    result = running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1")
+    assert result.exit_code == 1 and "verifying snapshot s1 of alarm" in result.stderr
+    assert f"events/{file.path} ({file.object}) has another checksum; use another snapshot" in result.stderr
+    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"] and running.alive() == []
+
+
 def test_update_as_json_is_its_record(running: Site) -> None:
     record = document(running.run("update", running.application("v2"), "--deployment", "v2", "--json"))
     assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")

@@ -29,6 +29,7 @@ COMMANDS = (
     "list-snapshots",
     "verify-snapshot",
     "delete-snapshot",
+    "adopt",
     "suspend",
     "resume",
     "cancel",

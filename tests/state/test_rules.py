@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.plan import (
     TIME_ZONE,
     AppPlan,
@@ -214,6 +215,11 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.append-to-update": (mode("append"), mode("update")),
     "sink.append-to-complete": (mode("append"), mode("complete")),
     "sink.complete-to-append": (mode("complete"), mode("append")),
+    "fork.identity": (sink("noop"), sink("noop")),
+    "fork.files": (sink("json", path="/x"), sink("json", path="/x")),
+    "fork.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
+    "fork.function": (sink("foreachBatch"), sink("foreachBatch")),
+    "fork.cleaned": sources((A,), attrs.evolve(A, options={"cleansource": "delete"})),
     "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
     "app.engine": (attrs.evolve(PLAN, spark_version="4.2.0"), PLAN),
     "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
@@ -229,9 +235,10 @@ def test_every_rule_has_an_example() -> None:
 def test_the_example_of_a_rule(id: str) -> None:
     """The rule applies to it, with its verdict, and its reason has no gaps."""
     old, new = (p if isinstance(p, AppPlan) else app_plan(p) for p in EXAMPLES[id])
-    named = [item for item in compare(old, new, "s1").items if id in item.rules]
+    items = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1").items
+    named = [item for item in items if id in item.rules]
     [rule] = [r for r in RULES if r.id == id]
-    assert named, [(i.name, i.rules) for i in compare(old, new, "s1").items]
+    assert named, [(i.name, i.rules) for i in items]
     assert ORDER.index(named[0].verdict) >= ORDER.index(rule.verdict)
     assert named[0].needs_agreement == (named[0].verdict in NEEDS_AGREEMENT)
     assert "{" not in named[0].reason

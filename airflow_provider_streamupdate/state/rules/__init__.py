@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .fork import FORK_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
 from .sink import SINK_RULES
@@ -20,6 +21,7 @@ TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Sources": (*SOURCE_RULES, *NEW_SOURCE_RULES, *GONE_SOURCE_RULES),
     "Sinks and output modes": SINK_RULES,
     "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES),
+    "Forks": FORK_RULES,
 }
 
 __all__ = ["NEEDS_AGREEMENT", "ORDER", "TABLE", "Finding", "Rule", "judge", "worst"]

@@ -1,0 +1,113 @@
+"""Requests that adopt: existing checkpoints become a snapshot of an app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ..state import clock
+from ..state.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
+from ..state.application import Application
+from ..state.deployment import DeploymentSpec
+from ..state.errors import AlreadyExistsError, IncompatibleError
+from ..state.names import check_name
+from ..state.plan import AppPlan
+from ..state.registry import AppRegistry, used_before
+from ..state.report import CompatibilityReport
+from ..state.serde import to_json
+from ..state.snapshot import Snapshot
+from ..state.snapshots import SnapshotStore
+from .checking import same_app
+from .drivers import store_application
+from .holding import holding
+from .planning import plan_application
+from .requests import Requests, quiet
+from .waiting import Progress
+
+_OWNER = "adopt"  # of the deployment an adopted snapshot belongs to, which never runs
+
+
+@attrs.frozen(kw_only=True)
+class Adopted:
+    """What was adopted: the snapshot, and what each source, stage and sink was found to be."""
+
+    snapshot: Snapshot
+    report: CompatibilityReport
+
+
+class AdoptRequests(Requests):
+    """The client's request to adopt checkpoints."""
+
+    def adopt(
+        self,
+        application: Application,
+        checkpoints: str | Mapping[str, str],
+        app: str,
+        snapshot: str = "adopted",
+        progress: Progress = quiet,
+    ) -> Adopted:
+        """Make snapshot `snapshot` of `app` from checkpoints that nothing here manages. They are only read.
+
+        application: the code that wrote them, as an app: what its plan says must be what they hold
+        checkpoints: a path or URI by query, or just the one of the app's only query
+
+        InvalidInputError for what is no checkpoint or has no commit, IncompatibleError with the report when they are
+        not of this code, AlreadyExistsError for a name in use. A call that was interrupted can be repeated.
+        """
+        application.check()
+        check_name("app", app)
+        check_name("snapshot", snapshot)
+        launcher = self._need_launcher()
+        launcher.check()
+        given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
+        uris = {query: find_checkpoint(uri, self.storage_options).uri for query, uri in given.items()}
+        self.registry.folder.check_writable()
+        registry = self.registry.app(app)
+        _check_free(registry, snapshot, application)
+        progress(f"planning {application.file} and checking {', '.join(uris.values())}")
+        planned = plan_application(launcher, application, storage_options=self.storage_options, adopt=uris)
+        same_app(application, planned.plan, app)
+        report = planned.report
+        assert report is not None  # a check was asked for
+        if not report.compatible:
+            raise IncompatibleError(
+                f"{report.source} is not one of {application.file}; nothing was adopted:\n  "
+                + "\n  ".join(report.problems),
+                report,
+            )
+        with holding(registry, snapshot):
+            _check_free(registry, snapshot, application)
+            _keep_deployment(registry, snapshot, application, planned.plan)
+            progress(f"storing snapshot {snapshot} of {app}")
+            queries = [query.name for query in planned.plan.queries]
+            folders = {q: find_checkpoint(u, self.storage_options) for q, u in assign(queries, uris).items()}
+            return Adopted(snapshot=save_adopted(registry, snapshot, snapshot, planned.plan, folders), report=report)
+
+
+def _check_free(registry: AppRegistry, name: str, application: Application) -> None:
+    """AlreadyExistsError when the name was used, but for an adoption of the same application that did not come to its
+    end."""
+    if SnapshotStore(registry).exists(name):
+        raise AlreadyExistsError(f"app {registry.name} already has a snapshot {name!r}; choose another name")
+    if name in registry.deployment_ids():
+        spec = registry.spec(name)
+        if (spec.owner, spec.digest) != (_OWNER, application.digest()):
+            raise AlreadyExistsError(used_before(registry.name, name) + " (--snapshot)")
+
+
+def _keep_deployment(registry: AppRegistry, name: str, application: Application, plan: AppPlan) -> None:
+    """A snapshot is of a deployment: here of one that holds the code and its plan, and never ran."""
+    folder = registry.deployment_folder(name)
+    if name not in registry.deployment_ids():
+        registry.create_deployment(
+            DeploymentSpec(
+                app=registry.name,
+                deployment=name,
+                application=store_application(application, folder),
+                digest=application.digest(),
+                submitted_at=clock.now(),
+                owner=_OWNER,
+            )
+        )
+    folder.write("plan.json", to_json(plan))

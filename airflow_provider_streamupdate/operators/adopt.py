@@ -1,0 +1,48 @@
+"""Adopting existing checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..hooks.plain import snapshot_dict
+from ..hooks.values import text_map
+from ..state.adoption import ADOPTED
+from ..state.names import check_name
+from .application import ApplicationOperator
+
+
+class StreamAdoptOperator(ApplicationOperator):
+    """Makes a snapshot of an app from checkpoints of queries that were started without this package.
+
+    They are only read. A retry gives what an earlier try stored. Returns the snapshot as plain data.
+
+    application ...: see ApplicationOperator: the code that wrote the checkpoints, as an app; `app` is required
+    checkpoints: the checkpoint's path or URI by query, or just the one of the app's only query
+    snapshot: the snapshot's name, never used before
+    """
+
+    template_fields = (*ApplicationOperator.template_fields, "checkpoints", "snapshot")
+    ui_color = "#e8e4f3"
+
+    def __init__(
+        self, *, app: str, checkpoints: Mapping[str, str] | str, snapshot: str = "adopted", **kwargs: Any
+    ) -> None:
+        super().__init__(app=app, **kwargs)
+        self.checkpoints = checkpoints
+        self.snapshot = snapshot
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        with self.step(context):
+            app, name = check_name("app", self.app), check_name("snapshot", self.snapshot)
+            given = self.checkpoints
+            if not isinstance(given, str) or given.lstrip().startswith("{"):  # a mapping, perhaps as JSON text
+                given = text_map(given, "checkpoints")
+            if context["ti"].try_number > 1 and app in self.client.apps():
+                taken = [s for s in self.client.snapshots(app) if (s.name, s.kind) == (name, ADOPTED)]
+                if taken:
+                    return snapshot_dict(taken[0])
+            adopted = self.client.adopt(self.described(), given, app, name, self.log.info)
+            self.log.info("%s", adopted.report.to_markdown())
+            self.log.warning("a query that goes on with this checkpoint must be stopped before the app is started")
+            return snapshot_dict(adopted.snapshot)

@@ -1,0 +1,113 @@
+"""`adopt`, with a stand-in for Spark; what it finds in real checkpoints is tested in tests/spark/test_adopt.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.cli.adopt import by_query
+from airflow_provider_streamupdate.control import adopting
+from airflow_provider_streamupdate.state.storage import Folder
+from tests.state.builders import CheckpointFiles
+
+from .conftest import Site, document
+
+
+@pytest.fixture
+def legacy(site: Site) -> CheckpointFiles:
+    """A checkpoint from elsewhere, after batch 1."""
+    made = CheckpointFiles(Folder.open(str(site.folder / "legacy")))
+    for number in range(2):
+        made.batch(number)
+        made.rocksdb(0, 0, number + 1, [f"00000{number}-x.sst"])
+    return made
+
+
+def adopt(site: Site, *options: str, checkpoint: str = "legacy", **constants: str):
+    file = site.application("v1", **constants)
+    where = f"events={site.folder / checkpoint}"
+    return site.run("adopt", where, "--app", "alarm", "--plan-from", file, *options)
+
+
+def test_an_adopted_checkpoint_is_a_snapshot_an_app_starts_from(site: Site, legacy: CheckpointFiles) -> None:
+    result = adopt(site)
+    assert result.exit_code == 0, result.stderr
+    adopted, then, stop = result.stdout.splitlines()
+    assert adopted.startswith("adopted snapshot adopted of alarm: events after batch 1; ")
+    assert then == f"next: streamupdate submit {site.folder / 'v1.py'} --snapshot adopted (with the same options)"
+    assert stop.startswith("if the query still runs, stop it before the app is started: both would write to the same")
+    [listed] = document(site.run("list-snapshots", "alarm", "--json"))
+    assert (listed["name"], listed["kind"]) == ("adopted", "adopted")
+    assert site.client.verify_snapshot("alarm", "adopted") > 5
+    assert site.client.status("alarm").state == "new" and site.alive() == []
+    submitted = site.run("submit", site.folder / "v1.py", "--snapshot", "adopted", "--deployment", "v1", "--json")
+    assert submitted.exit_code == 0 and document(submitted)["epoch"] == 1
+    assert site.client.status("alarm").status.queries["events"].batch > 1
+    again = adopt(site, "--json")
+    assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
+
+
+def test_as_json(site: Site, legacy: CheckpointFiles) -> None:
+    found = document(adopt(site, "--snapshot", "first", "--json"))
+    assert (found["app"], found["name"], found["batches"]) == ("alarm", "first", {"events": 1})
+    assert found["adopted_from"] == {"events": f"file://{site.folder / 'legacy'}"}
+    assert found["report"]["compatible"] and found["in_flight"] == {"events": None} and "stop it" in found["next"]
+
+
+def test_a_query_that_went_on_since_is_not_continued(site: Site, legacy: CheckpointFiles) -> None:
+    assert adopt(site).exit_code == 0
+    legacy.batch(2, commit=False)
+    submitted = site.run("submit", site.folder / "v1.py", "--snapshot", "adopted", "--json")
+    error = document(submitted)["error"]
+    assert submitted.exit_code == 1 and error["type"] == "AlreadyRunningError"
+    assert "went on from batch 1 to batch 2" in error["message"] and "adopt its checkpoint again" in error["message"]
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["adopted"]
+    legacy.rocksdb(0, 0, 3)
+    legacy.batch(2)
+    assert adopt(site, "--snapshot", "adopted-2").exit_code == 0
+    assert site.run("submit", site.folder / "v1.py", "--snapshot", "adopted-2").exit_code == 0
+
+
+def test_a_checkpoint_of_other_code_is_refused_with_the_report(site: Site, legacy: CheckpointFiles) -> None:
+    result = adopt(site, "--json", FAIL="adopt")
+    found = document(result)
+    assert result.exit_code == 1 and found["error"]["type"] == "IncompatibleError"
+    assert "nothing was adopted:\n  stage events/rooms: as the application says" in found["error"]["message"]
+    assert [i["verdict"] for i in found["report"]["items"]] == ["refused"]
+    assert site.client.apps() == []
+
+
+def test_what_is_no_checkpoint_is_wrong_usage(site: Site, legacy: CheckpointFiles) -> None:
+    result = adopt(site, checkpoint="nowhere")
+    assert result.exit_code == 2 and "nowhere is not a checkpoint: it has no metadata and no offsets" in result.stderr
+    result = site.run("adopt", "a=/x", "/y", "--app", "alarm", "--plan-from", site.application())
+    assert result.exit_code == 2 and "'/y' does not say which query's it is" in result.stderr
+    result = site.run("adopt", site.folder / "legacy", "--app", "other", "--plan-from", site.application())
+    assert result.exit_code == 1 and "defines app alarm, not other" in result.stderr
+    assert site.client.apps() == []
+
+
+def test_an_interrupted_adoption_is_repeated(
+    site: Site, legacy: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adopting, "save_adopted", crash)
+        assert adopt(site).exit_code == 130
+    assert adopt(site).exit_code == 0
+
+
+def test_checkpoints_by_query() -> None:
+    assert by_query(["/data/a=b/ck"]) == "/data/a=b/ck"
+    assert by_query(["q=/data/ck", "r=s3://b/x=1"]) == {"q": "/data/ck", "r": "s3://b/x=1"}
+
+
+def test_the_path_may_be_relative(site: Site, legacy: CheckpointFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site.folder)
+    result = site.run("adopt", "legacy", "--app", "alarm", "--plan-from", site.application())
+    assert result.exit_code == 0, result.stderr
+    [snapshot] = site.client.snapshots("alarm")
+    assert snapshot.adopted_from == {"events": f"file://{Path.cwd() / 'legacy'}"}

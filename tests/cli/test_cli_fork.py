@@ -1,0 +1,64 @@
+"""`submit --fork`, with a stand-in for Spark; what Spark makes of a fork is tested in tests/spark/test_fork.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Site, document
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1; its snapshot s1."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    return site
+
+
+FORK = ("--deployment", "f1", "--snapshot", "s1", "--fork", "--from-app", "alarm", "--json")
+
+
+def test_a_fork_runs_beside_the_app_its_state_is_from(running: Site) -> None:
+    trial = running.application("trial", APP="trial")
+    result = running.run("submit", trial, *FORK)
+    assert result.exit_code == 0, result.stderr
+    assert document(result) == {"app": "trial", "deployment": "f1", "epoch": 1, "reattached": False}
+    assert "verifying snapshot s1 of alarm" in result.stderr
+    client = running.client
+    assert client.status("alarm").state == client.status("trial").state == "running"
+    first = client.status("trial").status.queries["events"].first_batch
+    assert first == client.snapshot("alarm", "s1").queries["events"].batch + 1
+    assert "s1 of alarm (fork)" in running.run("status", "trial").stdout
+    running.run("save-snapshot", "alarm", "s2")
+    deleted = running.run("delete-snapshot", "alarm", "s1")
+    assert deleted.exit_code == 1 and "deployment f1 of app trial, which runs now, was forked from it" in deleted.stderr
+    client.drivers("trial").kill("f1")
+
+
+def test_another_app_s_snapshot_is_no_other_start(running: Site) -> None:
+    trial = running.application("trial", APP="trial")
+    for wrong in (("--snapshot", "s1", "--from-app", "alarm"), ("--fork",)):
+        assert running.run("submit", trial, *wrong).exit_code == 2
+    result = running.run("submit", trial, "--snapshot", "nosuch", "--fork", "--from-app", "alarm")
+    assert result.exit_code == 1 and "has a snapshot 'nosuch'" in result.stderr
+    assert running.client.apps() == ["alarm"]
+
+
+def test_an_app_s_fork_under_its_own_name_waits_for_its_end(running: Site) -> None:
+    v2 = running.application("v2")
+    result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
+    error = document(result)["error"]
+    assert result.exit_code == 1 and error["type"] == "AlreadyRunningError"
+    assert "a fork that is to run beside it needs a file that defines another app" in error["message"]
+    running.run("cancel", "alarm")
+    result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
+    assert result.exit_code == 0 and running.client.registry.app("alarm").spec("v2").fork
+
+
+def test_a_fork_of_a_damaged_snapshot_is_not_started(running: Site) -> None:
+    app = running.client.registry.app("alarm")
+    [file, *_] = running.client.snapshot("alarm", "s1").queries["events"].files
+    app.folder.remove(file.object)
+    result = running.run("submit", running.application("trial", APP="trial"), *FORK)
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "CorruptError"
+    assert "trial" not in running.client.apps() and running.alive() == ["v1"]
