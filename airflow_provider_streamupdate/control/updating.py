@@ -104,6 +104,8 @@ def update(
         except Exception as error:
             progress(f"the update failed: {error}")
             gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
+            if gone_back is None:
+                progress(f"{record.old} was not touched and goes on running")
             if gone_back is None or isinstance(error, IncompatibleError):
                 raise
             raise StreamUpdateError(

@@ -130,6 +130,7 @@ class Driver:
         self.batch = -1 if standby else self.restored()
         self.first = self.batch + 1
         self.first_commit: str | None = None
+        self.last_commit: str | None = None
         self.state = Status(
             state="starting",
             epoch=epoch,
@@ -200,14 +201,15 @@ class Driver:
             CheckpointFiles(self.checkpoint).rocksdb(0, 0, self.batch + 1, ["000001-shared.sst"])
         self.checkpoint.write(f"offsets/{self.batch}", b'v1\n{"batchWatermarkMs":0,"conf":{}}\n%d' % self.batch)
         self.checkpoint.write(f"commits/{self.batch}", b'v1\n{"nextBatchWatermarkMs":0}')
-        self.first_commit = self.first_commit or clock.now()
+        self.last_commit = clock.now()
+        self.first_commit = self.first_commit or self.last_commit
 
     def report(self, state: str, **fields: Any) -> None:
         import attrs
 
         query = QueryStatus(
             batch=self.batch,
-            last_commit_at=clock.now() if self.batch >= self.first else None,
+            last_commit_at=self.last_commit,
             first_batch=self.first if self.batch >= self.first else None,
             first_commit_at=self.first_commit,
             lag=0.0,

@@ -146,7 +146,7 @@ def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site)
     from airflow_provider_streamupdate.release import application_of
 
     with pytest.raises(Exception, match="rolled back"):
-        client.update(application_of(wanted), "v2")
+        client.update(application_of(wanted), "v2", strategy="restart")
     needed, reason = release_needed(client, wanted)
     assert not needed and "rolled back before (deployment v2" in reason
     assert release_needed(client, wanted, try_again=True)[0]

@@ -53,7 +53,7 @@ def test_update_of_a_running_app(site: Site) -> None:
     assert spec is not None and spec.from_snapshot == "before-v2" and spec.parent == "v1"
     record = run.xcom("update.outcome")
     assert record["outcome"] == "promoted" and record["pause_seconds"] > 0
-    steps = ["planned", "checked", "snapshotted", "submitted", "verified", "promoted"]
+    steps = ["planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted"]
     assert sorted(record["step_times"], key=record["step_times"].get) == steps
     assert lease_is_free(site)
     assert run.xcom("update.submit", "_link_SparkUiLink") == "http://localhost:4040"
@@ -95,16 +95,17 @@ def test_an_incompatible_version_is_refused_and_the_old_one_unharmed(site: Site)
 
 
 @pytest.mark.parametrize(
-    ("fail", "step", "reason"),
+    ("strategy", "fail", "step", "reason"),
     [
-        ("start", "submit", "last words of a driver that dies at start"),
-        ("run", "verify", "a row the new version cannot read"),
-        ("stuck", "verify", "timed out"),
+        ("restart", "start", "submit", "last words of a driver that dies at start"),
+        ("restart", "run", "verify", "a row the new version cannot read"),
+        ("restart", "stuck", "verify", "timed out"),
+        ("standby", "run", "snapshot", "a row the new version cannot read"),
     ],
 )
-def test_a_new_version_that_fails_is_rolled_back(site: Site, fail: str, step: str, reason: str) -> None:
+def test_a_new_version_that_fails_is_rolled_back(site: Site, strategy: str, fail: str, step: str, reason: str) -> None:
     site.submit()
-    run = update(site, site.application("v2", FAIL=fail), deployment_id="v2")
+    run = update(site, site.application("v2", FAIL=fail), deployment_id="v2", strategy=strategy)
     assert (run.state, run.states) == ("failed", failed_at(step))
     assert site.drivers_alive() == ["v1"]
     status = site.client.status("alarm")
@@ -114,6 +115,19 @@ def test_a_new_version_that_fails_is_rolled_back(site: Site, fail: str, step: st
     message = run.xcom("update.outcome", "error")
     assert f"was rolled back; v1 is running. {step} failed: " in message
     assert reason in message
+    assert lease_is_free(site)
+
+
+def test_a_standby_that_fails_leaves_the_old_version_alone(site: Site) -> None:
+    site.submit()
+    before = site.client.status("alarm").current
+    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2")
+    assert (run.state, run.states) == ("failed", failed_at("standby"))
+    assert site.drivers_alive() == ["v1"]
+    assert site.client.status("alarm").current == before
+    message = run.xcom("update.outcome", "error")
+    assert "was refused, the old version was not touched; v1 is running. standby failed: " in message
+    assert "last words of a driver that dies at start" in message
     assert lease_is_free(site)
 
 

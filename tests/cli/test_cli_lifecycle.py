@@ -325,9 +325,33 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
 
 
 def test_a_new_version_that_fails_is_rolled_back_and_the_command_fails(running: Site) -> None:
-    result = running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2")
+    broken = running.application("v2", FAIL="start")
+    result = running.run("update", broken, "--deployment", "v2", "--strategy", "restart")
     assert result.exit_code == 1
     assert "was rolled back; v1 runs again" in result.stderr
+    assert running.alive() == ["v1"]
+    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
+
+
+def test_a_standby_that_fails_leaves_the_old_version_alone(running: Site) -> None:
+    result = running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2")
+    assert result.exit_code == 1
+    assert "the last words of a driver that dies at start" in result.stderr
+    assert "v1 was not touched and goes on running" in result.stderr
+    current = running.client.status("alarm").current
+    assert current is not None and (current.deployment, current.epoch) == ("v1", 1)
+    assert running.alive() == ["v1"]
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "refused"
+
+
+def test_a_successor_that_does_not_commit_is_replaced_by_the_old_version(running: Site) -> None:
+    stuck = running.application("v2", FAIL="stuck")
+    result = running.run("update", stuck, "--deployment", "v2", "--drain-timeout", "3")
+    assert result.exit_code == 1
+    assert "was rolled back; v1 runs again" in result.stderr
+    current = running.client.status("alarm").current
+    assert current is not None and (current.deployment, current.epoch) == ("v1", 3)
     assert running.alive() == ["v1"]
     assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
 
@@ -357,7 +381,7 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
 @contextlib.contextmanager
 def update_that_waits(running: Site) -> Iterator[tuple[subprocess.Popen[str], tuple[str | Path, ...]]]:
     """A process that updates to a version which never becomes healthy, and waits for that; and its arguments."""
-    args = ("update", running.application("v2", FAIL="stuck"), "--timeout", "60")
+    args = ("update", running.application("v2", FAIL="stuck"), "--strategy", "restart", "--timeout", "60")
     code = f"from airflow_provider_streamupdate.cli import main; main({[str(a) for a in args]!r})"
     # A shell's background jobs, and so these tests if they are one, ignore Ctrl-C and hand that on.
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"

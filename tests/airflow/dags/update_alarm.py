@@ -13,6 +13,7 @@ dag = build_update_dag(
     deployment_id="{{ params.deployment_id }}",
     from_snapshot="{{ params.from_snapshot }}",
     agree="{{ params.agree | tojson }}",
+    strategy="{{ params.strategy }}",
     drain_timeout="{{ params.drain_timeout }}",
     submit_timeout=20,
     verify_timeout=3,
@@ -24,6 +25,7 @@ dag = build_update_dag(
             "deployment_id": Param(None, type=["null", "string"]),
             "from_snapshot": Param(None, type=["null", "string"]),
             "agree": Param([], type="array"),
+            "strategy": "standby",
             "drain_timeout": 20,
         }
     },
