@@ -129,6 +129,7 @@ class Agent:
             self._report(state=RESTORING)
             self._compare(saved, plan)
             restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
+            self.events.add("restored", source=saved.source)
         self._check_fence()
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
