@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -103,6 +105,29 @@ class Lineage:
             if inner.name != "Project"
         ]
         return _digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
+
+    def filters(self, node: Node) -> tuple[str, ...]:
+        """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
+        column is not null, which Spark adds to what is asked of it anyway, is left out."""
+        found = {t for child in node.children for inner in self._reached(child) for t in self._conditions(inner)}
+        asked = {t: m[1] for t in found if (m := re.fullmatch(r"isnotnull\((.*)\)", t))}
+        return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
+
+    def _reached(self, node: Node) -> Iterator[Node]:
+        """A node and those below it, down to the next stages."""
+        if not node.stateful:
+            yield node
+            for child in node.children:
+                yield from self._reached(child)
+
+    def _conditions(self, node: Node) -> Iterator[str]:
+        conditions = node.expressions("condition") if node.name == "Filter" else []
+        while conditions:
+            condition = conditions.pop()
+            if condition.name == "And":
+                conditions += condition.children
+            else:
+                yield text(condition, self.inputs(node))
 
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:

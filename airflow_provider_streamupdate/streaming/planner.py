@@ -153,6 +153,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         schemas=_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),
+        filters=lineage.filters(node),
     )
 
 

@@ -136,6 +136,7 @@ PLAN = app_plan(q())
 
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
+    "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
     "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
     "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
     "stage.window": (

@@ -135,6 +135,14 @@ def _aggregate_function(c: StageChange) -> Facts | None:
     return differ(old, new) if others and sorted(old) != sorted(new) else None
 
 
+def _filters(c: StageChange) -> Facts | None:
+    if c.old.filters is None or c.new.filters is None:
+        return None  # a plan of an earlier version of this package
+    gone, added = (sorted({*a} - {*b}) for a, b in ((c.old.filters, c.new.filters), (c.new.filters, c.old.filters)))
+    changes = [f"{word} {', '.join(texts)}" for word, texts in (("no longer", gone), ("now", added)) if texts]
+    return {"changes": "; ".join(changes)} if changes else None
+
+
 # State functions
 
 
@@ -330,6 +338,16 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="same {kind} ({where})",
         source="measured: no state byte is rewritten; its files go under the new operator id",
         applies=_same,
+    ),
+    _StageRule(
+        id="stage.filters",
+        verdict=CARRIED,
+        change="a filter below it added, changed or removed: the new one holds for rows from now on (one above an "
+        "aggregation's keys is below it as well, because the optimizer puts it there)",
+        reason="rows from now on are filtered otherwise: {changes}; its state is of the rows that came before",
+        source="Structured Streaming guide, Recovery semantics after changes in a streaming query: allowed; "
+        "PushPredicateThroughNonJoin",
+        applies=_filters,
     ),
     _StageRule(
         id="stage.unknown-kind",
