@@ -124,10 +124,19 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 
 
 def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
-    """Definitions without the branches of unions that only this version has, with sources or stages of its own."""
-    own, kept = _named(query), _named(query) & _named(other)
-    stages = (attrs.evolve(s, definition=without(s.definition, own - kept, kept)) for s in query.stages)
-    return attrs.evolve(query, stages=tuple(stages))
+    """Stages without the branches of unions that only this version has, with sources or stages of its own."""
+    kept = _named(query) & _named(other)
+    own = _named(query) - kept
+
+    def shared(stage: StagePlan) -> StagePlan:
+        return attrs.evolve(
+            stage,
+            definition=without(stage.definition, own, kept),
+            filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
+            windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
+        )
+
+    return attrs.evolve(query, stages=tuple(map(shared, query.stages)))
 
 
 def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:

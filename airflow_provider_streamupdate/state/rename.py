@@ -59,6 +59,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 s,
                 name=names.get(s.name, s.name),
                 definition=_value(s.definition, names),
+                windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
                 filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
             )
             for s in query.stages

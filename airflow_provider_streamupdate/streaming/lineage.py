@@ -155,6 +155,10 @@ class Lineage:
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
             return below[0] + [(_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)]
+        if node.name in ("MapInPandas", "MapInArrow", "PythonMapInArrow"):
+            # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
+            made = text(node.expressions("functionExpr")[0], env)
+            return [(_id(a), f"{made}.{a.fields['name']}") for a in node.expressions("output")]
         for field in ("outputAttrs", "outputAttributes", "output"):
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
@@ -259,21 +263,26 @@ def _offset(dividend: Node) -> int:
     return 0
 
 
+_TIME = "its column"  # which is in the text itself, where branches of a union can be told apart
+
+
 def _window(expression: Node, env: dict[int, str]) -> str | None:
     """``window(column, size, slide, #digest)`` for what Spark's TimeWindowing rule makes of F.window, and
     ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
-    The digest of the whole expression stays in the text, so that no detail is lost."""
+    A digest of the whole expression but for its column stays in the text, so that no detail is lost."""
     if not _is_window(expression):
         return None
     gaps = [n for n in expression.children[3].walk() if n.name == "TimestampAddInterval"]
     if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
         gap = text(gaps[0].children[1], env)
         column = text(gaps[0].children[0], env)
-        return f"session_window({column}, gap {gap}, #{_digest([text(c, env) for c in expression.children])})"
+        shape = _digest([text(c, env).replace(column, _TIME) for c in expression.children])
+        return f"session_window({column}, gap {gap}, #{shape})"
     window = window_key(expression, env)
     if window is None:
         return None
-    shape = _digest([text(c, env) for child in expression.children for c in child.children])
+    inner = [text(c, env) for child in expression.children for c in child.children]
+    shape = _digest([t.replace(window.column, _TIME) for t in inner])
     sliding = "" if window.tumbling else f", every {duration(window.slide)}"
     return f"window({window.column}, {duration(window.size)}{sliding}, #{shape})"
 

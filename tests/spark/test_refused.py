@@ -150,6 +150,25 @@ def test_a_python_function_in_a_key_is_compared_by_its_code(bench: Bench) -> Non
     assert "keys changed from [python#" in bench.check(snapshot, shortened(2)).problems[0]
 
 
+def mapped(factor: int):
+    def build(bench: Bench):
+        def double(frames):
+            for frame in frames:
+                yield frame.assign(a=frame["a"] * factor)
+
+        return stage(
+            "totals", bench.source().select("k", "a").mapInPandas(double, "k string, a long").groupBy("a").count()
+        )
+
+    return build
+
+
+def test_a_key_from_map_in_pandas_is_compared_by_the_function_s_code(bench: Bench) -> None:
+    old, same, other = (bench.plan(mapped(factor))[0] for factor in (2, 2, 3))
+    assert compare(old, same, "the old plan").compatible
+    assert "keys changed from [python#" in compare(old, other, "the old plan").problems[0]
+
+
 def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None:
     bench.write([row("a", 1)])
     snapshot = bench.run(grouped("k"))
