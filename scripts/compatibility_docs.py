@@ -72,14 +72,18 @@ def page() -> str:
 
 
 def _section(title: str, rules: tuple[Rule, ...]) -> str:  # type: ignore[type-arg]
-    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} |" for r in rules]
-    head = ["| rule | what changed | verdict | known from |", "|---|---|---|---|"]
+    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} | {_tests(r)} |" for r in rules]
+    head = ["| rule | what changed | verdict | known from | shown by (tests) |", "|---|---|---|---|---|"]
     return "\n".join([f"## {title}", "", *head, *rows, ""])
 
 
 def _verdict(rule: Rule) -> str:  # type: ignore[type-arg]
     words = rule.verdict + (" (agreement)" if rule.verdict in NEEDS_AGREEMENT else "")
     return words + (", or migrated" if rule.migratable else "")
+
+
+def _tests(rule: Rule) -> str:  # type: ignore[type-arg]
+    return "<br>".join(f"`{test}`" for test in rule.tests)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import shutil
 import traceback
 from collections.abc import Mapping
@@ -172,7 +173,9 @@ def _no_version(outcome: Outcome, error: Exception) -> Outcome:
     known = isinstance(error, (AnalysisException, ApplicationError, StreamingQueryException))
     if not known and _TOO_BUSY not in str(error):
         raise error
-    return attrs.evolve(outcome, kind=NO_VERSION, details=str(error)[:300])
+    text = str(error)
+    causes = [line for line in text.splitlines() if re.match(r"(Caused by: |: )?[\w.]+(Exception|Error): ", line)]
+    return attrs.evolve(outcome, kind=NO_VERSION, details="\n".join([text[:300], *causes])[:3000])
 
 
 def _runs_alone(pair: _Pair) -> bool:
