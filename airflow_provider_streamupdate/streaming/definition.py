@@ -9,6 +9,7 @@ TransformWithStateInPySparkExec, StreamingGlobalLimitExec).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +62,26 @@ def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, 
         ),
         **_function(lineage, node, count),
     }
+
+
+# Expressions that ask for the time.
+CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now")
+
+
+_ASKED = re.compile(rf"\b({'|'.join(c.lower() for c in CLOCKS)})\(")
+
+
+def timeless(definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """A definition whose keys and aggregates do not hold the moment of planning, which Spark's optimizer puts in place
+    of ``current_timestamp()`` (ComputeCurrentTime). `written` is the definition as the author wrote it (the analyzed
+    plan): its texts are taken, where both are the same but for those that ask for the time."""
+    found = dict(definition)
+    for part in {"keys", "aggregates"} & definition.keys() & written.keys():
+        pairs = list(zip(definition[part], written[part], strict=False))
+        same = len(definition[part]) == len(written[part])
+        if same and all(now == text or _ASKED.search(text) for now, text in pairs):
+            found[part] = written[part]
+    return found
 
 
 def _function(lineage: Lineage, node: Node, keys: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from test_restore_by_name import Seen, seen
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming import source, stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -167,6 +167,40 @@ def test_a_key_from_map_in_pandas_is_compared_by_the_function_s_code(bench: Benc
     old, same, other = (bench.plan(mapped(factor))[0] for factor in (2, 2, 3))
     assert compare(old, same, "the old plan").compatible
     assert "keys changed from [python#" in compare(old, other, "the old plan").problems[0]
+
+
+def hourly(unit: str):
+    """By the hour in which the query saw a row."""
+    return lambda bench: stage(
+        "totals", bench.source().groupBy(F.date_trunc(unit, F.current_timestamp()).alias("seen"), "k").count()
+    )
+
+
+def test_a_key_that_asks_for_the_time_is_compared_by_what_it_asks(bench: Bench) -> None:
+    """The optimizer puts the moment of planning in its place."""
+    old, same, other = (bench.plan(hourly(unit))[0] for unit in ("hour", "hour", "day"))
+    assert compare(old, same, "the old plan").compatible
+    assert "keys changed from [trunctimestamp('hour', currenttimestamp()" in compare(old, other, "it").problems[0]
+
+
+def without_nulls(branches: int):
+    """Keys that cannot be null, and on another branch of a union keys that can."""
+
+    def build(bench: Bench):
+        one = source("one", bench.source(name="one")).select(F.lit("a").alias("k"))
+        two = source("two", bench.source(name="two")).select("k")
+        return stage("totals", (one.union(two) if branches == 2 else one).groupBy("k").count())
+
+    return build
+
+
+def test_a_key_that_could_be_null_and_cannot_any_more_is_refused(bench: Bench) -> None:
+    bench.write([row("a", 1)], "one")
+    bench.write([{"a": 1}], "two")
+    snapshot = bench.run(without_nulls(2), "complete")
+    assert {r["k"]: r["count"] for r in bench.emitted[max(bench.emitted)]} == {"a": 1, None: 1}
+    report = bench.check(snapshot, without_nulls(1), "complete", agree=("q/two",))
+    assert {r for i in report.items if i.blocks for r in i.rules} == {"stage.nullability"}
 
 
 def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None:

@@ -698,7 +698,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
         "values",
         source="generated code does not look at the null bits of columns that cannot be null",
-        tests=("state/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",),
+        tests=("spark/test_refused.py::test_a_key_that_could_be_null_and_cannot_any_more_is_refused",),
         applies=_nullable,
     ),
 )
