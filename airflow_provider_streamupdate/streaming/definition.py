@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..state.plan import PYTHON
+from ..state.plan import PYTHON, UNKNOWN
 from .lineage import Lineage, aggregates, join_type, text
 from .tree import Node
 
@@ -66,21 +66,22 @@ def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, 
 
 # Expressions that ask for the time.
 CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now")
-
-
 _ASKED = re.compile(rf"\b({'|'.join(c.lower() for c in CLOCKS)})\(")
 
 
-def timeless(definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """A definition whose keys and aggregates do not hold the moment of planning, which Spark's optimizer puts in place
-    of ``current_timestamp()`` (ComputeCurrentTime). `written` is the definition as the author wrote it (the analyzed
-    plan): its texts are taken, where both are the same but for those that ask for the time."""
+def with_clocks(definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """A definition in which what asks for the time is marked as not comparable. `written`: as the author wrote it (the
+    analyzed plan).
+
+    The plan of a dry run is another one than that of a running query there: the optimizer takes the moment of planning
+    for a constant (ComputeCurrentTime), and drops it from grouping keys; a running query's batch time is none
+    (MicroBatchExecution: CurrentBatchTimestamp). Measured: a key by the hour and one by the day looked the same.
+    """
     found = dict(definition)
-    for part in {"keys", "aggregates"} & definition.keys() & written.keys():
-        pairs = list(zip(definition[part], written[part], strict=False))
-        same = len(definition[part]) == len(written[part])
-        if same and all(now == text or _ASKED.search(text) for now, text in pairs):
-            found[part] = written[part]
+    for part, texts in written.items():
+        every = texts if isinstance(texts, list) else [texts]
+        if part != "input" and any(_ASKED.search(str(t)) for t in every):
+            found[part] = [UNKNOWN + t if _ASKED.search(t) else t for t in map(str, every)]
     return found
 
 

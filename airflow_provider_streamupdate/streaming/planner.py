@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from . import spark_internals
-from .definition import CLOCKS, KINDS, define, timeless
+from .definition import CLOCKS, KINDS, define, with_clocks
 from .lineage import Lineage, watermarks, zone
 from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
@@ -140,7 +140,9 @@ def _stages(
     if any(n.name in CLOCKS for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
         written = [n for n in analyzed.walk() if n.stateful]
         stages = tuple(
-            attrs.evolve(s, definition=timeless(s.definition, define(before, n, o)) if s.kind in KINDS.values() else {})
+            attrs.evolve(
+                s, definition=with_clocks(s.definition, define(before, n, o)) if s.kind in KINDS.values() else {}
+            )
             for s, n, o in zip(stages, written, operators, strict=True)
         )
     return stages, lineage

@@ -75,8 +75,7 @@ def _code() -> str:
 
 
 def session() -> SparkSession:
-    """Like that of the tests (tests/spark/conftest.py), but for checksum files: without them Hadoop starts fewer
-    processes (a chmod for each file it makes, where its native library is missing; measured)."""
+    """Like that of the tests (tests/spark/conftest.py)."""
     made = (
         SparkSession.builder.master("local[2]")
         .appName("fuzz")
@@ -84,8 +83,6 @@ def session() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", JAVA)
-        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-        .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")

@@ -176,18 +176,18 @@ def hourly(unit: str):
     )
 
 
-def test_a_key_that_asks_for_the_time_is_compared_by_what_it_asks(bench: Bench) -> None:
-    """The optimizer puts the moment of planning in its place."""
-    old, same, other = (bench.plan(hourly(unit))[0] for unit in ("hour", "hour", "day"))
-    assert compare(old, same, "the old plan").compatible
-    assert "keys changed from [trunctimestamp('hour', currenttimestamp()" in compare(old, other, "it").problems[0]
+def test_a_key_that_asks_for_the_time_is_refused(bench: Bench) -> None:
+    """A dry run's optimizer takes the moment of planning for a constant, and drops it from the keys."""
+    old, new = (bench.plan(hourly(unit))[0] for unit in ("hour", "day"))
+    for plan in (old, new):
+        assert "keys could not be traced to the source (?trunctimestamp(" in compare(old, plan, "it").problems[0]
 
 
 def without_nulls(branches: int):
     """Keys that cannot be null, and on another branch of a union keys that can."""
 
     def build(bench: Bench):
-        one = source("one", bench.source(name="one")).select(F.lit("a").alias("k"))
+        one = source("one", bench.source(name="one")).select(F.coalesce("k", F.lit("")).alias("k"))
         two = source("two", bench.source(name="two")).select("k")
         return stage("totals", (one.union(two) if branches == 2 else one).groupBy("k").count())
 
