@@ -47,7 +47,8 @@ does not, because it has no state).
 The table is put to the test by `make fuzz N=300` (`tests/fuzz`): random pairs of app versions over random input are checked,
 restored and run on Spark, and what they emit is compared with an oracle in plain Python. It fails when one verdict is silently
 wrong or more than 1 % of the pairs are refused although they could have gone on, and prints each failure with its seed:
-`make fuzz SEED=... N=1` replays it.
+`make fuzz SEED=... N=1` replays it. With `RESULTS=file` a run that was cut goes on where it was. Every rule names the tests
+that show it; those under `tests/spark` run real apps.
 
 ## How to choose names
 

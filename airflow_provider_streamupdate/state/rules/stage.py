@@ -640,10 +640,15 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.untraced",
         verdict=REFUSED,
-        change="keys or aggregates that cannot be traced to source columns",
+        change="keys, aggregates or conditions that cannot be traced to source columns, or that ask for the time "
+        "(`current_timestamp`)",
         reason="{part} could not be traced to the source ({text})",
-        source="equal texts say nothing about what they leave out",
-        tests=("spark/test_refused.py::test_a_key_from_a_subquery_is_refused",),
+        source="equal texts say nothing about what they leave out; ComputeCurrentTime and CurrentBatchTimestamp: a "
+        "running query's plan has other keys than a dry run's (measured)",
+        tests=(
+            "spark/test_refused.py::test_a_key_from_a_subquery_is_refused",
+            "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
+        ),
         applies=_untraced,
     ),
     _StageRule(
