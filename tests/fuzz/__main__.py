@@ -16,6 +16,8 @@ from random import SystemRandom
 
 from pyspark.sql import SparkSession
 
+from tests.spark.local_files import local_files
+
 from .pair import NO_VERSION, RIGHT, run_pair
 from .tally import Record, Tally, append_record, read_records, shown
 
@@ -83,6 +85,7 @@ def session() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", JAVA)
+        .config(map=local_files())
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")
