@@ -7,6 +7,7 @@ PORT ?= 8080
 ARGS ?=
 N ?= 300
 SEED ?=
+RESULTS ?=
 ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
@@ -26,8 +27,8 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
-fuzz: setup  ## random pairs of app versions, each verdict against what really happens (N=300, SEED=.. to replay)
-	@scripts/fuzz.sh "$(N)" "$(SEED)"
+fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
+	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
 
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh

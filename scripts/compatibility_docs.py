@@ -47,7 +47,8 @@ does not, because it has no state).
 The table is put to the test by `make fuzz N=300` (`tests/fuzz`): random pairs of app versions over random input are checked,
 restored and run on Spark, and what they emit is compared with an oracle in plain Python. It fails when one verdict is silently
 wrong or more than 1 % of the pairs are refused although they could have gone on, and prints each failure with its seed:
-`make fuzz SEED=... N=1` replays it.
+`make fuzz SEED=... N=1` replays it. With `RESULTS=file` a run that was cut goes on where it was. Every rule names the tests
+that show it; those under `tests/spark` run real apps.
 
 ## How to choose names
 
@@ -72,14 +73,18 @@ def page() -> str:
 
 
 def _section(title: str, rules: tuple[Rule, ...]) -> str:  # type: ignore[type-arg]
-    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} |" for r in rules]
-    head = ["| rule | what changed | verdict | known from |", "|---|---|---|---|"]
+    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} | {_tests(r)} |" for r in rules]
+    head = ["| rule | what changed | verdict | known from | shown by (tests) |", "|---|---|---|---|---|"]
     return "\n".join([f"## {title}", "", *head, *rows, ""])
 
 
 def _verdict(rule: Rule) -> str:  # type: ignore[type-arg]
     words = rule.verdict + (" (agreement)" if rule.verdict in NEEDS_AGREEMENT else "")
     return words + (", or migrated" if rule.migratable else "")
+
+
+def _tests(rule: Rule) -> str:  # type: ignore[type-arg]
+    return "<br>".join(f"`{test}`" for test in rule.tests)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh N [SEED]: tests/fuzz in .venv-spark. What Spark's Python workers chat about goes to a log, which is
+# scripts/fuzz.sh N [SEED] [RESULTS]: tests/fuzz in .venv-spark. What Spark's Python workers chat about goes to a log, which is
 # shown when the fuzz itself breaks.
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

@@ -17,7 +17,7 @@ from .errors import InvalidInputError
 from .migration import Migration, plan_migration
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
-from .report import LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
+from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
 from .rules.query import (
     APP_RULES,
@@ -124,10 +124,19 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 
 
 def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
-    """Definitions without the branches of unions that only this version has, with sources or stages of its own."""
-    own, kept = _named(query), _named(query) & _named(other)
-    stages = (attrs.evolve(s, definition=without(s.definition, own - kept, kept)) for s in query.stages)
-    return attrs.evolve(query, stages=tuple(stages))
+    """Stages without the branches of unions that only this version has, with sources or stages of its own."""
+    kept = _named(query) & _named(other)
+    own = _named(query) - kept
+
+    def shared(stage: StagePlan) -> StagePlan:
+        return attrs.evolve(
+            stage,
+            definition=without(stage.definition, own, kept),
+            filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
+            windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
+        )
+
+    return attrs.evolve(query, stages=tuple(map(shared, query.stages)))
 
 
 def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
@@ -163,10 +172,10 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
 
 
 def _item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
-    """The worst verdict, with the reasons that lead to it (those of harmless rules only when there is no other)."""
+    """The worst verdict, with the reasons of all that changed; of a refusal only those that stand in the way."""
     verdict = worst(findings)
-    blocking = [f for f in findings if f.verdict in (*NEEDS_AGREEMENT, MIGRATED, REFUSED)]
-    shown = [f for f in blocking if verdict != REFUSED or f.verdict == REFUSED] or findings
+    changes = [f for f in findings if not f.id.endswith(".same")]
+    shown = findings if verdict == CARRIED else [f for f in changes if verdict != REFUSED or f.verdict == REFUSED]
     return ReportItem(
         thing=thing,
         name=name,

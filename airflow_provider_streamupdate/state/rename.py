@@ -55,7 +55,13 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
         source_order=tuple(names.get(name, name) for name in query.source_order),
         watermarks=tuple(_text(w, names) for w in query.watermarks),
         stages=tuple(
-            attrs.evolve(s, name=names.get(s.name, s.name), definition=_value(s.definition, names))
+            attrs.evolve(
+                s,
+                name=names.get(s.name, s.name),
+                definition=_value(s.definition, names),
+                windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
+                filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
+            )
             for s in query.stages
         ),
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -104,6 +106,29 @@ class Lineage:
         ]
         return _digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
 
+    def filters(self, node: Node) -> tuple[str, ...]:
+        """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
+        column is not null, which Spark adds to what is asked of it anyway, is left out."""
+        found = {t for child in node.children for inner in self._reached(child) for t in self._conditions(inner)}
+        asked = {t: m[1] for t in found if (m := re.fullmatch(r"isnotnull\((.*)\)", t))}
+        return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
+
+    def _reached(self, node: Node) -> Iterator[Node]:
+        """A node and those below it, down to the next stages."""
+        if not node.stateful:
+            yield node
+            for child in node.children:
+                yield from self._reached(child)
+
+    def _conditions(self, node: Node) -> Iterator[str]:
+        conditions = node.expressions("condition") if node.name == "Filter" else []
+        while conditions:
+            condition = conditions.pop()
+            if condition.name == "And":
+                conditions += condition.children
+            else:
+                yield text(condition, self.inputs(node))
+
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:
             identity = node.fields.get("identity")
@@ -130,6 +155,10 @@ class Lineage:
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
             return below[0] + [(_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)]
+        if node.name in ("MapInPandas", "MapInArrow", "PythonMapInArrow"):
+            # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
+            made = text(node.expressions("functionExpr")[0], env)
+            return [(_id(a), f"{made}.{a.fields['name']}") for a in node.expressions("output")]
         for field in ("outputAttrs", "outputAttributes", "output"):
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
@@ -234,21 +263,26 @@ def _offset(dividend: Node) -> int:
     return 0
 
 
+_TIME = "its column"  # which is in the text itself, where branches of a union can be told apart
+
+
 def _window(expression: Node, env: dict[int, str]) -> str | None:
     """``window(column, size, slide, #digest)`` for what Spark's TimeWindowing rule makes of F.window, and
     ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
-    The digest of the whole expression stays in the text, so that no detail is lost."""
+    A digest of the whole expression but for its column stays in the text, so that no detail is lost."""
     if not _is_window(expression):
         return None
     gaps = [n for n in expression.children[3].walk() if n.name == "TimestampAddInterval"]
     if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
         gap = text(gaps[0].children[1], env)
         column = text(gaps[0].children[0], env)
-        return f"session_window({column}, gap {gap}, #{_digest([text(c, env) for c in expression.children])})"
+        shape = _digest([text(c, env).replace(column, _TIME) for c in expression.children])
+        return f"session_window({column}, gap {gap}, #{shape})"
     window = window_key(expression, env)
     if window is None:
         return None
-    shape = _digest([text(c, env) for child in expression.children for c in child.children])
+    inner = [text(c, env) for child in expression.children for c in child.children]
+    shape = _digest([t.replace(window.column, _TIME) for t in inner])
     sliding = "" if window.tumbling else f", every {duration(window.slide)}"
     return f"window({window.column}, {duration(window.size)}{sliding}, #{shape})"
 

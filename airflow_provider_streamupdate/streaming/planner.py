@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from . import spark_internals
-from .definition import KINDS, define
+from .definition import CLOCKS, KINDS, define, with_clocks
 from .lineage import Lineage, watermarks, zone
 from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
@@ -129,12 +129,22 @@ def _stages(
             f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
         )
     names = _names(query, given, operators)
-    found = [leaf_names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(optimized)]
-    lineage = Lineage(optimized, found, names)
+    lineage, before = (
+        Lineage(plan, [leaf_names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(plan)], names)
+        for plan in (optimized, analyzed)
+    )
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
         for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
     )
+    if any(n.name in CLOCKS for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
+        written = [n for n in analyzed.walk() if n.stateful]
+        stages = tuple(
+            attrs.evolve(
+                s, definition=with_clocks(s.definition, define(before, n, o)) if s.kind in KINDS.values() else {}
+            )
+            for s, n, o in zip(stages, written, operators, strict=True)
+        )
     return stages, lineage
 
 
@@ -153,6 +163,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),
+        filters=lineage.filters(node),
     )
 
 

@@ -52,12 +52,26 @@ class Node:
             return False
         return self.name != "Join" or all(child.streaming for child in self.children)
 
+    def all_expressions(self) -> Iterator[Node]:
+        """Every node of every expression tree in its fields."""
+        for value in self.fields.values():
+            for tree in _trees(value):
+                yield from parse(tree).walk()
+
     def expressions(self, field: str) -> list[Node]:
         """The expression trees of a field that holds one or a list of them."""
         value = self.fields.get(field) or []
         if value and isinstance(value[0], dict):
             value = [value]
         return [parse(tree) for tree in value]
+
+
+def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "num-children" in value[0]:
+        yield value
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _trees(inner)
 
 
 def parse_plan(nodes: list[dict[str, Any]], output_mode: str) -> Node:

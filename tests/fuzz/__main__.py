@@ -1,8 +1,13 @@
-"""python -m tests.fuzz N [SEED]: N pairs, the first of SEED, the next of SEED + 1 ..."""
+"""python -m tests.fuzz N [SEED] [RESULTS]: N pairs, the first of SEED, the next of SEED + 1 ...
+
+RESULTS is a file with a line for each pair. A run that was cut goes on with it: what is there counts and is not run
+again, and without SEED it goes on with its seeds.
+"""
 
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,8 +16,10 @@ from random import SystemRandom
 
 from pyspark.sql import SparkSession
 
-from .pair import NO_VERSION, RIGHT, Outcome, run_pair
-from .tally import Tally, shown
+from tests.spark.local_files import local_files
+
+from .pair import NO_VERSION, RIGHT, run_pair
+from .tally import Record, Tally, append_record, read_records, shown
 
 PROGRESS = 10
 # Every pair makes code that runs for a second: thorough compilation costs more than it brings.
@@ -20,35 +27,53 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(arguments: list[str]) -> int:
-    wanted = int(arguments[0])
-    seed = int(arguments[1]) if len(arguments) > 1 and arguments[1] else SystemRandom().randrange(10**6)
-    print(f"{wanted} pairs from seed {seed}", flush=True)
-    began = time.monotonic()
-    tally = Tally()
+    wanted, given, file = int(arguments[0]), *(*arguments[1:], "", "")[:2]
+    results = Path(file) if file else None
+    tally = Tally(read_records(results) if results else [])
+    seed = int(given) if given else min((r.seed for r in tally.records), default=SystemRandom().randrange(10**6))
+    print(f"{wanted} pairs from seed {seed}, {len(tally.pairs)} there", flush=True)
+    code, began = _code(), time.monotonic()
     stopping: list[int] = []  # told to end, it finishes the pair at hand: nothing is left behind, the rest summed up
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="streamupdate-fuzz-") as scratch:
-            while tally.pairs < wanted and not stopping:
-                outcome = run_pair(spark, seed, Path(scratch) / str(seed))
-                tally.add(outcome)
-                _show_progress(outcome, tally, time.monotonic() - began)
+            while len(tally.pairs) < wanted and not stopping:
+                if not any(r.seed == seed for r in tally.records):
+                    _run(spark, seed, Path(scratch) / str(seed), code, tally, results)
+                    _show_progress(tally, time.monotonic() - began)
                 seed += 1
     except BaseException:
         print(f"the fuzz itself ended at SEED={seed}", flush=True)
         raise
     finally:
-        print("\n".join(tally.lines(time.monotonic() - began)), flush=True)
+        print("\n".join(tally.lines()), flush=True)
         spark.stop()
-    return 0 if tally.passed and tally.pairs == wanted else 1
+    return 0 if tally.passed and len(tally.pairs) >= wanted else 1
 
 
-def _show_progress(outcome: Outcome, tally: Tally, seconds: float) -> None:
+def _run(spark: SparkSession, seed: int, folder: Path, code: str, tally: Tally, results: Path | None) -> None:
+    began = time.monotonic()
+    outcome = run_pair(spark, seed, folder)
+    record = Record.of(outcome, code, time.monotonic() - began)
+    tally.records.append(record)
+    if results:
+        append_record(results, record)
     if outcome.kind not in (RIGHT, NO_VERSION):
         print("\n".join(shown(outcome)), flush=True)
-    if outcome.kind != NO_VERSION and tally.pairs % PROGRESS == 0:
-        print(f"{tally.pairs} pairs, {len(tally.failures)} failures, {seconds:.0f} s", flush=True)
+
+
+def _show_progress(tally: Tally, seconds: float) -> None:
+    if tally.records[-1].kind != NO_VERSION and len(tally.pairs) % PROGRESS == 0:
+        print(f"{len(tally.pairs)} pairs, {len(tally.failures)} failures, {seconds:.0f} s", flush=True)
+
+
+def _code() -> str:
+    """The commit, with a mark when there are changes to it; unknown outside a clone."""
+    made = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=False
+    )
+    return made.stdout.strip() or "unknown"
 
 
 def session() -> SparkSession:
@@ -60,6 +85,7 @@ def session() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", JAVA)
+        .config(map=local_files())
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark import cloudpickle
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.streaming import source, stage
 from tests.spark.bench import HDFS, ROCKSDB, SCHEMA
 
-from .spec import Aggregate, Counter, Deduplicate, Filter, Function, Join, Limit, Select, Session, Spec, Step, Swap
+from .processors import PROCESSORS, Ring, counting
+from .spec import (
+    COLUMNS,
+    Aggregate,
+    Alarm,
+    Counter,
+    Deduplicate,
+    Filter,
+    Function,
+    Join,
+    Limit,
+    Select,
+    Session,
+    Spec,
+    Step,
+    Swap,
+)
 
 if TYPE_CHECKING:
     from tests.spark.bench import Bench
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 # provider, changelog checkpointing
 STORES = {"hdfs": (HDFS, False), "rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True)}
@@ -43,23 +54,22 @@ def build(spec: Spec) -> Callable[[Bench], DataFrame]:
 
 
 def _source(bench: Bench, spec: Spec, name: str) -> DataFrame:
-    df = bench.source(SCHEMA + (", extra string" if spec.extra else ""), name)
+    options = {"mode": "FAILFAST"} if spec.strict else {}
+    df = bench.source(SCHEMA + (", extra string" if spec.extra else ""), name, **options)
     named = source(name, df.withWatermark("ts", f"{spec.watermark} minutes") if spec.watermark is not None else df)
     return named.select("k", "k2", "a", "b", "ts")
 
 
 def _joined(join: Join, left: DataFrame, right: DataFrame) -> DataFrame:
-    left = left.select(F.col("k").alias("lk"), F.col("a").alias("la"), F.col("ts").alias("lts"))
-    right = right.select(
-        F.col("k").alias("rk"), F.col("k2").alias("rk2"), F.col("a").alias("ra"), F.col("ts").alias("rts")
+    left, right = (
+        df.select(*(F.col(c).alias(f"{side}{c}") for c in COLUMNS)) for side, df in (("l", left), ("r", right))
     )
     on = F.expr(f"lk = rk AND rts >= lts AND rts <= lts + INTERVAL {join.within} MINUTES")
-    pairs = stage(join.name, left.join(right, on))
+    pairs = stage(join.name, left.join(right, on, join.kind))
+    columns = ("lk", "lk2", "la", "lb") if join.kind == "left_semi" else ("lk", "rk2", "la", "ra")
     # a plain number: no event time above the join, whose watermark is another one
-    return pairs.select(
-        F.col("lk").alias("k"), F.col("rk2").alias("k2"), F.col("la").alias("a"), F.col("ra").alias("b"),
-        _minute(F.col("lts")).alias("ts"),
-    )  # fmt: skip
+    made = (*map(F.col, columns), _minute(F.col("lts")))
+    return pairs.select(*(c.alias(name) for c, name in zip(made, COLUMNS, strict=True)))
 
 
 def _minute(time: Any) -> Any:
@@ -91,15 +101,28 @@ def _step(df: DataFrame, step: Step, spec: Spec) -> DataFrame:
         return stage(step.name, df.groupBy(window, *map(_key, step.keys)).agg(*map(_function, step.functions)))
     if isinstance(step, Deduplicate):
         columns = list(step.columns)
+        if step.distinct:
+            return stage(step.name, df.select(*columns).distinct())
         return stage(
             step.name, df.dropDuplicatesWithinWatermark(columns) if step.within else df.dropDuplicates(columns)
         )
     if isinstance(step, Limit):
         return stage(step.name, df.limit(step.rows))
     if isinstance(step, Counter):
-        made = df.groupBy(F.col(step.key)).transformWithState(Count(), "k string, n long", spec.mode.title(), "None")
+        return stage(step.name, _counted(df, step, spec.mode))
+    if isinstance(step, Alarm):
+        ring = Ring(step.after)
+        made = df.groupBy(step.key).transformWithState(ring, "k string, n long", spec.mode.title(), "EventTime")
         return stage(step.name, made)
     return df  # the join is where the sources meet
+
+
+def _counted(df: DataFrame, step: Counter, mode: str) -> DataFrame:
+    grouped, made = df.groupBy(step.key), "k string, n long"
+    if step.way == "apply":
+        return grouped.applyInPandasWithState(counting(step.step), made, "n long", mode, "NoTimeout")
+    method = grouped.transformWithStateInPandas if step.way == "pandas" else grouped.transformWithState
+    return method(PROCESSORS[step.way](step.step), made, mode.title(), "None")
 
 
 def _minutes(*numbers: int) -> list[str]:
@@ -107,21 +130,11 @@ def _minutes(*numbers: int) -> list[str]:
 
 
 def _key(name: str) -> Any:
-    return (F.col("a") % 3).alias("m") if name == "m" else F.col(name)
+    made = {"m": F.col("a") % 3, "h": F.hour("ts")}
+    return made[name].alias(name) if name in made else F.col(name)
 
 
 def _function(function: Function) -> Any:
-    return getattr(F, function.name)(function.column).alias(function.alias)
-
-
-class Count(StatefulProcessor):
-    def init(self, handle) -> None:
-        self.count = handle.getValueState("count", "n long")
-
-    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
-        n = (self.count.get()[0] if self.count.exists() else 0) + sum(1 for _ in rows)
-        self.count.update((n,))
-        yield Row(k=key[0], n=n)
-
-    def close(self) -> None:
-        pass
+    """Ties of min_by and max_by are broken by the value itself: the order of rows is not known."""
+    order = [F.struct(function.by, function.column)] if function.by else []
+    return getattr(F, function.name)(function.column, *order).alias(function.alias)

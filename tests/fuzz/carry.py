@@ -8,7 +8,7 @@ from airflow_provider_streamupdate.state.report import CARRIED, EMPTY, LOSS, MIG
 
 from .meaning import Labels, functions, keys, meaning, stage_labels
 from .oracle import NOTHING, Clock, Group, Groups, merged
-from .spec import Aggregate, Spec
+from .spec import Aggregate, Counter, Spec
 
 
 class WrongVerdictError(Exception):
@@ -33,6 +33,8 @@ def carry(old: Spec, states: dict[str, Any], new: Spec, verdicts: dict[str, str]
         if isinstance(was, Aggregate) and isinstance(now, Aggregate) and verdict in (MIGRATED, LOSS):
             found[stage.name] = _migrated(was, below, states[stage.name], now, now_below)
             continue
+        if isinstance(was, Counter) and isinstance(now, Counter) and was.variable != now.variable and verdict == LOSS:
+            continue  # the new variable starts empty
         if meaning(was, below) != meaning(now, now_below):
             raise WrongVerdictError(f"stage {stage.name} is {verdict}, but means something else now")
         found[stage.name] = states[stage.name]

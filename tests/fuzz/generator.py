@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import attrs
+
 from .oracle import Row
 from .spec import (
     COLUMNS,
     Aggregate,
+    Alarm,
     Counter,
     Deduplicate,
     Filter,
@@ -23,17 +26,29 @@ from .spec import (
 )
 
 FUNCTIONS = ("count", "sum", "min", "max", "avg")
-KEYS = (("k",), ("k2",), ("k", "k2"), ("k2", "k"), ("m",), ("k", "m"))
+PICKS = ("min_by", "max_by")
+KEYS = (("k",), ("k2",), ("k", "k2"), ("k2", "k"), ("m",), ("k", "m"), ("h",))
 WINDOWS = (Window(10, 10), Window(20, 20), Window(10, 5), Window(15, 15))
 DEDUPLICATIONS = (("k",), ("k2",), ("a",), ("k", "k2"), ("k", "a"), ("k", "k2", "a"), ("k", "ts"))
+JOINS = ("inner", "inner", "left_outer", "right_outer", "full_outer", "left_semi")
+WAYS = ("value", "list", "map", "pandas", "apply")
 STORES = ("rocksdb", "changelog", "hdfs")
+# Of RocksDB's checkpoints: (1, 2) once snapshots understand the second one, whose file names hold ids.
+CHECKPOINT_FORMATS = (1,)
 
-SHAPES = {"totals": 5, "windows": 5, "sessions": 2, "rows": 3, "within": 2, "join": 2, "counter": 1}  # how often
+# How often. State functions in Python take ten times as long.
+SHAPES = {"totals": 8, "windows": 8, "sessions": 4, "rows": 5, "within": 3, "join": 6, "counter": 2, "alarm": 1}
 
 
 def random_spec(rng: Random) -> Spec:
+    found = _random_spec(rng)
+    formats = (1,) if found.store == "hdfs" else CHECKPOINT_FORMATS
+    return attrs.evolve(found, checkpoint_format=rng.choice(formats))
+
+
+def _random_spec(rng: Random) -> Spec:
     shape = rng.choices(list(SHAPES), list(SHAPES.values()))[0]
-    store = "rocksdb" if shape == "counter" else rng.choice(STORES)
+    store = rng.choice(STORES[:2] if shape in ("counter", "alarm") else STORES)
     steps: list[Step] = [_stateless(rng) for _ in range(rng.choice((0, 0, 1, 2)))]
     once = Deduplicate(name="once", columns=rng.choice(DEDUPLICATIONS))
     before = [once] if rng.random() < 0.25 else []
@@ -57,20 +72,26 @@ def random_spec(rng: Random) -> Spec:
         )
         return Spec(steps=(*steps, *before, visits), store=store, watermark=watermark, union=union)
     if shape == "join":
-        pairs = Join(name="pairs", within=rng.choice((3, 6, 12)))
-        filters = [s for s in steps if not isinstance(s, Swap)]
-        above = [*filters, *(Deduplicate(name=d.name, columns=COLUMNS) for d in before)]
+        pairs = Join(name="pairs", within=rng.choice((3, 6, 12)), kind=rng.choice(JOINS))
+        above = [s for s in steps if isinstance(s, Select) or (isinstance(s, Filter) and pairs.kind == "inner")]
+        above += [Deduplicate(name=d.name, columns=COLUMNS) for d in before]
         state_format = 2 if store == "hdfs" else rng.choice((2, 3, 4))
         return Spec(steps=(pairs, *above), store=store, watermark=watermark, join_format=state_format)
     if shape == "counter":
         mode = rng.choice(("append", "update"))
-        return Spec(steps=(*steps, *before, Counter(name="seen", key=rng.choice(("k", "k2")))), mode=mode, store=store)
+        seen = Counter(name="seen", key=rng.choice(("k", "k2")), way=rng.choice(WAYS))
+        return Spec(steps=(*steps, *before, seen), mode=mode, store=store)
+    if shape == "alarm":
+        alarm = Alarm(name="alarm", key=rng.choice(("k", "k2")), after=rng.choice((5, 10, 20)))
+        return Spec(steps=(*steps, alarm), mode=rng.choice(("append", "update")), store=store, watermark=watermark)
     if shape == "within":
         first: Step = Deduplicate(name="fresh", columns=rng.choice(DEDUPLICATIONS), within=True)
         return Spec(steps=(*steps, *before, first), store=store, watermark=watermark)
-    first = Deduplicate(name="distinct", columns=rng.choice(DEDUPLICATIONS))
-    limit: list[Step] = [Limit(name="first", rows=rng.randint(2, 8))] if rng.random() < 0.4 else []
     timed = rng.choice((None, watermark))
+    distinct = timed is None and rng.random() < 0.3
+    columns = COLUMNS if distinct else rng.choice(DEDUPLICATIONS)
+    first = Deduplicate(name="distinct", columns=columns, distinct=distinct)
+    limit: list[Step] = [Limit(name="first", rows=rng.randint(2, 8))] if rng.random() < 0.4 else []
     return Spec(
         steps=(*steps, first, *(_stateless(rng) for _ in range(rng.choice((0, 1)))), *limit),
         store=store,
@@ -84,6 +105,8 @@ def random_functions(rng: Random) -> tuple[Function, ...]:
 
 
 def random_function(rng: Random, alias: str) -> Function:
+    if rng.random() < 0.12:
+        return Function(rng.choice(PICKS), rng.choice(("a", "b")), alias, by=rng.choice(("a", "b", "k", "k2")))
     name = rng.choice(FUNCTIONS)
     return Function(name, rng.choice(("*", "a", "b") if name == "count" else ("a", "b")), alias)
 

@@ -5,14 +5,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from .spec import COLUMNS, Aggregate, Counter, Deduplicate, Join, Limit, Session, Spec, Stage, Step, Swap, Window
+from .spec import (
+    COLUMNS,
+    Aggregate,
+    Alarm,
+    Counter,
+    Deduplicate,
+    Function,
+    Join,
+    Limit,
+    Session,
+    Spec,
+    Stage,
+    Step,
+    Swap,
+    Window,
+)
 
 Labels = dict[str, str]  # column -> what it is
 
 
 def labels(spec: Spec) -> list[Labels]:
     """Before each step, and after the last one."""
-    found: list[Labels] = [{c: f"in.{c}" for c in COLUMNS}]
+    found: list[Labels] = [{**{c: f"in.{c}" for c in COLUMNS}, "h": f"hour(in.ts) in {spec.zone}"}]
     for step in spec.steps:
         found.append(_after(step, found[-1]))
     return found
@@ -22,18 +37,27 @@ def _after(step: Step, given: Labels) -> Labels:
     if isinstance(step, Swap):
         return {**given, step.one: given[step.other], step.other: given[step.one]}
     if isinstance(step, Join):
-        return {"k": "left.k", "k2": "right.k2", "a": "left.a", "b": "right.a", "ts": "left.ts"}
-    if isinstance(step, Counter):
+        return _joined(step)
+    if isinstance(step, (Counter, Alarm)):
         return {"k": f"{step.name}.key", "n": f"{step.name}.n"}
     if isinstance(step, (Aggregate, Session)):
         windows = () if isinstance(step, Aggregate) and step.window is None else ("w",)
-        made = {f.alias: f"{step.name}.{f.name}({given.get(f.column, '*')})" for f in step.functions}
+        texts = functions(step, given)
+        made = {f.alias: f"{step.name}.{text}" for f, text in zip(step.functions, texts, strict=True)}
         return {
             **{k: f"{step.name}.{_key(k, given)}" for k in step.keys},
             **dict.fromkeys(windows, f"{step.name}.w"),
             **made,
         }
     return given
+
+
+def _joined(join: Join) -> Labels:
+    other = "left" if join.kind == "left_semi" else "right"
+    return {
+        "k": "left.k", "k2": f"{other}.k2", "a": "left.a", "b": "left.b" if other == "left" else "right.a",
+        "ts": "left.ts",
+    }  # fmt: skip
 
 
 def _key(name: str, given: Labels) -> str:
@@ -53,7 +77,12 @@ def keys(stage: Aggregate | Session, given: Labels) -> list[str]:
 
 
 def functions(stage: Aggregate | Session, given: Labels) -> list[str]:
-    return [f"{f.name}({given.get(f.column, '*')})" for f in stage.functions]
+    return [_function(f, given) for f in stage.functions]
+
+
+def _function(function: Function, given: Labels) -> str:
+    by = f" by {given[function.by]}" if function.by else ""
+    return f"{function.name}({given.get(function.column, '*')}{by})"
 
 
 def meaning(stage: Stage, given: Labels) -> tuple[Any, ...]:
@@ -67,8 +96,10 @@ def meaning(stage: Stage, given: Labels) -> tuple[Any, ...]:
     if isinstance(stage, Limit):
         return ("limit",)  # another number is an agreed loss
     if isinstance(stage, Counter):
-        return "counter", given[stage.key]
-    return "join", stage.within
+        return "counter", stage.way == "apply", given[stage.key]  # other code is an agreed loss, so is another variable
+    if isinstance(stage, Alarm):
+        return "alarm", given[stage.key]
+    return "join", stage.kind, stage.within
 
 
 def goes_on(old: Spec, new: Spec) -> bool:
@@ -90,6 +121,9 @@ def _stage_goes_on(old: Stage, below: Labels, new: Stage, now_below: Labels) -> 
     before, after = set(functions(old, below)), set(functions(new, now_below))
     was, now = keys(old, below), keys(new, now_below)
     kept = [k for k in was if k in now]
+    merged = kept != was or old.window != new.window
+    if merged and any(f.by for f, text in zip(old.functions, functions(old, below), strict=True) if text in after):
+        return False  # min_by and max_by of two groups together: not merged yet
     return kept == now and windows_merge(old.window, new.window) and (before <= after or after <= before)
 
 

@@ -11,8 +11,21 @@ from random import Random
 
 import attrs
 
-from .generator import DEDUPLICATIONS, STORES, WINDOWS, random_filter, random_function
-from .spec import Aggregate, Deduplicate, Filter, Join, Limit, Select, Session, Spec, Step, Swap
+from .generator import DEDUPLICATIONS, JOINS, STORES, WAYS, WINDOWS, random_filter, random_function
+from .spec import (
+    Aggregate,
+    Alarm,
+    Counter,
+    Deduplicate,
+    Filter,
+    Join,
+    Limit,
+    Select,
+    Session,
+    Spec,
+    Step,
+    Swap,
+)
 
 Mutation = Callable[[Spec, Random], Spec | None]
 
@@ -30,7 +43,7 @@ def mutate(spec: Spec, rng: Random) -> Change:
     names: list[str] = []
     found, renames = spec, {}
     for _ in range(rng.choice((1, 1, 2))):
-        for name in rng.sample(sorted(MUTATIONS), len(MUTATIONS)):
+        for name in _shuffled(rng):
             if (made := MUTATIONS[name](found, rng)) is not None and made != found:
                 found = made
                 names.append(name)
@@ -44,10 +57,15 @@ def mutate(spec: Spec, rng: Random) -> Change:
     return Change(spec=found, names=tuple(names), renames=renames)
 
 
+def _shuffled(rng: Random) -> list[str]:
+    """Those that fit few versions come first more often."""
+    return sorted(MUTATIONS, key=lambda name: rng.random() ** (1 if MUTATIONS[name] in _FIT_MOST else 0.3))[::-1]
+
+
 def _stateless_place(spec: Spec, rng: Random) -> int:
     """Somewhere where the columns are still those of the source."""
     end = next(
-        (i for i, s in enumerate(spec.steps) if type(s).__name__ in ("Aggregate", "Session", "Counter")),
+        (i for i, s in enumerate(spec.steps) if isinstance(s, (Aggregate, Session, Counter, Alarm))),
         len(spec.steps),
     )
     return rng.randint(1 if spec.joined else 0, end)
@@ -67,6 +85,8 @@ def select_above(spec: Spec, rng: Random) -> Spec | None:
 
 
 def filter_added(spec: Spec, rng: Random) -> Spec | None:
+    if any(isinstance(s, Join) and s.kind != "inner" for s in spec.steps):
+        return None  # the optimizer makes another join of it, which has to be refused
     return spec.inserted(_stateless_place(spec, rng), random_filter(rng))
 
 
@@ -82,6 +102,16 @@ def filter_removed(spec: Spec, rng: Random) -> Spec | None:
 
 def column_added(spec: Spec, rng: Random) -> Spec | None:
     return attrs.evolve(spec, extra=not spec.extra)
+
+
+def source_option_changed(spec: Spec, rng: Random) -> Spec | None:
+    return attrs.evolve(spec, strict=not spec.strict)
+
+
+def zone_changed(spec: Spec, rng: Random) -> Spec | None:
+    if any(isinstance(s, (Counter, Alarm)) for s in spec.steps):
+        return None  # they see other clock times
+    return attrs.evolve(spec, zone="Asia/Tokyo" if spec.zone == "UTC" else "UTC")
 
 
 def store_changed(spec: Spec, rng: Random) -> Spec | None:
@@ -117,7 +147,7 @@ def stage_added(spec: Spec, rng: Random) -> Spec | None:
 
 
 def limit_added(spec: Spec, rng: Random) -> Spec | None:
-    others = any(isinstance(s, (Limit, Aggregate, Session, Join)) for s in spec.steps)
+    others = any(isinstance(s, (Limit, Aggregate, Session, Alarm, Join)) for s in spec.steps)
     if spec.mode != "append" or others or spec.union:
         return None
     return spec.inserted(len(spec.steps), Limit(name="few", rows=rng.randint(1, 5)))
@@ -148,9 +178,16 @@ def kind_changed(spec: Spec, rng: Random) -> Spec | None:
     return spec.replaced(found, attrs.evolve(found, within=not found.within))
 
 
+def windows_to_sessions(spec: Spec, rng: Random) -> Spec | None:
+    found = _pick(spec, rng, Aggregate)
+    if found is None or not (found.window and found.keys) or spec.mode != "append" or spec.steps[-1] is not found:
+        return None
+    return spec.replaced(found, Session(name=found.name, keys=found.keys, functions=found.functions, gap=5))
+
+
 def columns_changed(spec: Spec, rng: Random) -> Spec | None:
     found = _pick(spec, rng, Deduplicate)
-    if found is None or "w" in found.columns or spec.joined:
+    if found is None or "w" in found.columns or spec.joined or found.distinct:
         return None
     return spec.replaced(found, attrs.evolve(found, columns=rng.choice(DEDUPLICATIONS)))
 
@@ -254,6 +291,41 @@ def join_changed(spec: Spec, rng: Random) -> Spec | None:
     return spec.replaced(found, attrs.evolve(found, within=rng.choice((3, 6, 12)))) if found else None
 
 
+def join_type_changed(spec: Spec, rng: Random) -> Spec | None:
+    found = _pick(spec, rng, Join)
+    if found is None or any(isinstance(s, Filter) for s in spec.steps):
+        return None
+    return spec.replaced(found, attrs.evolve(found, kind=rng.choice(JOINS)))
+
+
+def code_changed(spec: Spec, rng: Random) -> Spec | None:
+    found = _pick(spec, rng, Counter | Alarm)
+    if isinstance(found, Alarm):
+        return spec.replaced(found, attrs.evolve(found, after=found.after + 10))
+    return spec.replaced(found, attrs.evolve(found, step=found.step + 1)) if found else None
+
+
+def way_changed(spec: Spec, rng: Random) -> Spec | None:
+    """Another API, or another variable, for the same count."""
+    found = _pick(spec, rng, Counter)
+    return spec.replaced(found, attrs.evolve(found, way=rng.choice(WAYS))) if found else None
+
+
+def timers_changed(spec: Spec, rng: Random) -> Spec | None:
+    """The same variable with another time mode."""
+    found = _pick(spec, rng, Counter | Alarm)
+    if isinstance(found, Alarm):
+        return spec.replaced(found, Counter(name=found.name, key=found.key))
+    if found is None or found.way != "value":
+        return None
+    return attrs.evolve(spec, watermark=10).replaced(found, Alarm(name=found.name, key=found.key, after=10))
+
+
+def state_key_changed(spec: Spec, rng: Random) -> Spec | None:
+    found = _pick(spec, rng, Counter | Alarm)
+    return spec.replaced(found, attrs.evolve(found, key=rng.choice(("k", "k2")))) if found else None
+
+
 def delay_changed(spec: Spec, rng: Random) -> Spec | None:
     return None if spec.watermark is None else attrs.evolve(spec, watermark=rng.choice((0, 5, 10, 30, 60)))
 
@@ -274,6 +346,11 @@ MUTATIONS: dict[str, Mutation] = {
         kind_changed, columns_changed, columns_reordered, limit_changed, function_added, function_dropped,
         functions_reordered, alias_changed, aliases_swapped, function_changed, keys_reversed, key_dropped, key_changed,
         join_format_changed, source_added_or_removed, window_changed, gap_changed, join_changed, delay_changed,
-        mode_changed,
+        mode_changed, source_option_changed, zone_changed, windows_to_sessions, join_type_changed, code_changed,
+        way_changed, timers_changed, state_key_changed,
     )
 }  # fmt: skip
+_FIT_MOST = (
+    select_added, select_above, filter_added, column_added, source_option_changed, zone_changed, store_changed,
+    partitions_changed, hidden_rename, stage_added, stage_renamed, alias_changed, delay_changed,
+)  # fmt: skip

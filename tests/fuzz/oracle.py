@@ -16,6 +16,7 @@ from .meaning import functions, keys, labels
 from .spec import (
     STAGES,
     Aggregate,
+    Alarm,
     Counter,
     Deduplicate,
     Filter,
@@ -32,25 +33,37 @@ from .spec import (
 Row = dict[str, Any]
 TIME = "_time"  # a row's event time: its own, or the end of its window
 
-# What a group keeps for each aggregate: how many values, their sum, the least and the greatest one.
-Kept = tuple[int, int | None, int | None, int | None]
+# What a group keeps for each aggregate: how many values, their sum, the least and the greatest one. For min_by and
+# max_by a value is a pair: what it is ordered by, and the column's value (each a tuple, so that nulls can be compared).
+Kept = tuple[int, Any, Any, Any]
 NOTHING: Kept = (0, None, None, None)
 
 
 def merged(one: Kept, other: Kept) -> Kept:
-    def of(function: Any, x: int | None, y: int | None) -> int | None:
+    def of(function: Any, x: Any, y: Any) -> Any:
         return y if x is None else x if y is None else function((x, y))
 
     return one[0] + other[0], of(sum, one[1], other[1]), of(min, one[2], other[2]), of(max, one[3], other[3])
 
 
 def kept_of(function: Function, row: Row) -> Kept:
+    if function.by:
+        pair = _comparable(row[function.by]), _comparable(row[function.column])
+        return 1, None, pair, pair
     value = 1 if function.column == "*" else row[function.column]
     return NOTHING if value is None else (1, value, value, value)
 
 
+def _comparable(value: Any) -> tuple[Any, ...]:
+    """Nulls come first."""
+    return () if value is None else (value,)
+
+
 def result(function: Function, kept: Kept) -> Any:
     n, total, least, greatest = kept
+    if function.by:
+        (_, value) = least if function.name == "min_by" else greatest
+        return value[0] if value else None
     if function.name == "avg":
         return total / n if n and total is not None else None
     return {"count": n, "sum": total, "min": least, "max": greatest}[function.name]
@@ -166,6 +179,8 @@ class Oracle:
             return passed
         if isinstance(step, Counter):
             return self._count(step, rows)
+        if isinstance(step, Alarm):
+            return self._alarm(step, rows)
         return rows
 
     def _state(self, stage: Stage, empty: Any) -> Any:
@@ -181,7 +196,7 @@ class Oracle:
                 timed = self.spec.watermark is not None and not complete
                 if timed and self.clock.is_late(end):
                     continue
-                group = Group(_values(stage, row, below), start, end)
+                group = Group(_values(stage, row, below, self.spec.zone), start, end)
                 _add(state, group, stage, below, row)
                 touched[group] = None
         if self.spec.mode == "update":
@@ -204,7 +219,7 @@ class Oracle:
         for row in rows:
             if self.clock.is_late(row["ts"] + stage.gap):
                 continue
-            group = Group(_values(stage, row, below), row["ts"], row["ts"] + stage.gap)
+            group = Group(_values(stage, row, below, self.spec.zone), row["ts"], row["ts"] + stage.gap)
             # The rows of one batch are put together first, and with the state afterwards: the order does not matter,
             # because sessions that overlap one session become one.
             kept: dict[str, Kept] = {}
@@ -234,28 +249,77 @@ class Oracle:
         state = self._state(stage, {})
         found = dict.fromkeys(r[stage.key] for r in rows)
         for row in rows:
-            state[row[stage.key]] = state.get(row[stage.key], 0) + 1
+            state[row[stage.key]] = state.get(row[stage.key], 0) + stage.step
         return [{"k": k, "n": state[k], TIME: None} for k in found]
 
+    def _alarm(self, stage: Alarm, rows: list[Row]) -> list[Row]:
+        """The timer is set half a minute later, so that no watermark meets it."""
+        state: dict[str, list[Any]] = self._state(stage, {})  # key -> rows, when its timer fires
+        rows = [r for r in rows if not self.clock.is_late(r["ts"])]
+        first = {}
+        for row in rows:
+            first[row[stage.key]] = min(row["ts"], first.get(row[stage.key], row["ts"]))
+        for key, at in first.items():
+            state.setdefault(key, [0, at + stage.after + 0.5])
+        for row in rows:
+            state[row[stage.key]][0] += 1
+        fired = [key for key, (_, at) in state.items() if self.clock.is_over(at)]
+        made = [{"k": key, "n": state[key][0], TIME: None} for key in fired]
+        for key in fired:
+            state[key][1] = None
+        return made
+
     def _join(self, stage: Join, left: list[Row], right: list[Row]) -> list[Row]:
-        """Rows stay forever here: what Spark removes could only meet late rows."""
-        state = self._state(stage, {"left": [], "right": []})
-        left, right = ([r for r in rows if not self._late(r)] for rows in (left, right))
-        old = state["left"]
-        pairs = [(x, y) for x in old for y in right] + [(x, y) for x in left for y in [*state["right"], *right]]
-        state["left"], state["right"] = [*old, *left], [*state["right"], *right]
-        return [
-            {"k": x["k"], "k2": y["k2"], "a": x["a"], "b": y["a"], "ts": x["ts"], TIME: None}
-            for x, y in pairs
-            if x["k"] == y["k"] and 0 <= y["ts"] - x["ts"] <= stage.within
-        ]
+        """Left rows meet the right rows kept so far, then right rows the left rows kept by now. A left row of a left
+        semi join that has met one is not kept; an outer join tells of a row without a partner when it is removed."""
+        state: dict[str, list[list[Any]]] = self._state(stage, {"left": [], "right": []})  # [row, has met one]
+        found: list[tuple[Row | None, Row | None]] = []
+        semi = stage.kind == "left_semi"
+        for x in self._not_late(left):
+            partners = [y for y in state["right"] if _pair(stage, x, y[0])]
+            for y in partners:
+                y[1] = True
+            found += [(x, y[0]) for y in (partners[:1] if semi else partners)]
+            if not (semi and partners):
+                state["left"].append([x, bool(partners)])
+        for y in self._not_late(right):
+            partners = [x for x in state["left"] if _pair(stage, x[0], y) and not (semi and x[1])]
+            for x in partners:
+                x[1] = True
+            found += [(x[0], y) for x in partners]
+            state["right"].append([y, bool(partners)])
+        for side, reach in (("left", stage.within), ("right", 0)):
+            gone = [x for x in state[side] if self._gone(x[0]["ts"] + reach)]
+            state[side] = [x for x in state[side] if all(x is not g for g in gone)]
+            if stage.kind in (f"{side}_outer", "full_outer"):
+                found += [(x, None) if side == "left" else (None, x) for x, met in gone if not met]
+        return [_put_together(x, x if semi else y) for x, y in found]
 
-    def _late(self, row: Row) -> bool:
-        return self.spec.watermark is not None and self.clock.is_late(row["ts"])
+    def _not_late(self, rows: list[Row]) -> list[Row]:
+        return [r for r in rows if not self.clock.is_late(r["ts"])]
+
+    def _gone(self, time: int) -> bool:
+        return self.clock.now is not None and time < self.clock.now
 
 
-def _values(stage: Aggregate | Session, row: Row, below: dict[str, str]) -> tuple[tuple[str, Any], ...]:
+def _pair(stage: Join, left: Row, right: Row) -> bool:
+    return left["k"] == right["k"] and 0 <= right["ts"] - left["ts"] <= stage.within
+
+
+def _put_together(left: Row | None, right: Row | None) -> Row:
+    """Of a left semi join both are the left row."""
+    x, y = left or {}, right or {}
+    b = y.get("b") if left is right else y.get("a")
+    return {"k": x.get("k"), "k2": y.get("k2"), "a": x.get("a"), "b": b, "ts": x.get("ts"), TIME: None}
+
+
+ZONES = {"UTC": 0, "Asia/Tokyo": 9}  # hours from UTC
+
+
+def _values(stage: Aggregate | Session, row: Row, below: dict[str, str], zone: str) -> tuple[tuple[str, Any], ...]:
     def value(name: str) -> Any:
+        if name == "h":
+            return (row["ts"] // 60 + ZONES[zone]) % 24
         if name != "m":
             return row[name]
         return None if row["a"] is None else row["a"] % 3

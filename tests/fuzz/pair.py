@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import re
 import shutil
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 import attrs
 from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.streaming import DataStreamWriter
 
 from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.report import REFUSED, CompatibilityReport
 from airflow_provider_streamupdate.streaming.restorer import check_restorable
 from tests.spark.bench import Bench
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Batches = list[dict[str, list[Row]]]
+Planned = tuple[AppPlan, Mapping[str, DataStreamWriter]]
 
 RIGHT = "right"  # it went on as the verdicts say, or was refused for a reason
 SILENTLY_WRONG = "silently wrong"
@@ -92,7 +97,9 @@ class _Pair:
         """The session as the version's own driver would have it."""
         provider, changelog = STORES[spec.store]
         settings = {
+            "spark.sql.session.timeZone": spec.zone,
             "spark.sql.streaming.join.stateFormatVersion": str(spec.join_format),
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": str(spec.checkpoint_format),
             "spark.sql.shuffle.partitions": str(spec.partitions),
             "spark.sql.streaming.stateStore.providerClass": provider,
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
@@ -108,26 +115,35 @@ def _run(pair: _Pair, outcome: Outcome) -> Outcome:
     _write(bench, pair.batches[: pair.cut], old)
     try:
         snapshot = bench.run(build(old), old.mode)
-    except (AnalysisException, ApplicationError, StreamingQueryException) as error:  # some are planned and cannot run
-        return attrs.evolve(outcome, kind=NO_VERSION, details=str(error)[:300])
+    except Exception as error:  # some are planned and cannot run
+        return _no_version(outcome, error)
     expected = oracle.read(pair.batches[: pair.cut])
     if difference := _difference(bench, expected):
         return attrs.evolve(outcome, kind=ORACLE_WRONG, details=difference)
     pair.use(change.spec)
     try:
-        report = _report(bench, snapshot, change)
-    except (AnalysisException, ApplicationError) as error:
-        return attrs.evolve(outcome, kind=NO_VERSION, details=str(error)[:300])
+        planned = bench.plan(build(change.spec), change.spec.mode, snapshot)
+        report = _report(bench, snapshot, change, *planned)
+    except Exception as error:
+        return _no_version(outcome, error)
     outcome = attrs.evolve(outcome, verdicts=tuple(i.verdict for i in report.items))
     if not report.compatible:
-        harmless = goes_on(old.renamed(change.renames), change.spec)
         reasons = "; ".join(report.problems)
+        if _TOO_BUSY in reasons:
+            return attrs.evolve(outcome, kind=NO_VERSION, details=reasons)
+        harmless = goes_on(old.renamed(change.renames), change.spec)
         return attrs.evolve(outcome, kind=FALSELY_REFUSED if harmless else RIGHT, details=reasons)
-    return _continue(pair, bench, snapshot, report, oracle, outcome)
+    return _continue(pair, bench, snapshot, planned, report, oracle, outcome)
 
 
 def _continue(
-    pair: _Pair, bench: Bench, snapshot: str, report: CompatibilityReport, before: Oracle, outcome: Outcome
+    pair: _Pair,
+    bench: Bench,
+    snapshot: str,
+    planned: Planned,
+    report: CompatibilityReport,
+    before: Oracle,
+    outcome: Outcome,
 ) -> Outcome:
     new, renames = pair.change.spec, pair.change.renames
     agreed = tuple(i.name for i in report.items if i.needs_agreement)
@@ -136,9 +152,9 @@ def _continue(
     bench.emitted.clear()
     _write(bench, pair.batches[pair.cut :], new)
     try:
-        bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames)
-    except Exception:
-        kind = FAILED if _runs_alone(pair) else NO_VERSION
+        bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames, planned=planned)
+    except Exception as error:
+        kind = NO_VERSION if _TOO_BUSY in str(error) or not _runs_alone(pair) else FAILED
         return attrs.evolve(outcome, kind=kind, details=traceback.format_exc()[-1500:])
     try:
         carried = carry(pair.old.renamed(renames), states, new, verdicts, before.clock)
@@ -147,6 +163,19 @@ def _continue(
     oracle = Oracle(new, carried, Clock(before.clock.late, before.clock.now))
     difference = _difference(bench, oracle.read(pair.batches[pair.cut :]))
     return attrs.evolve(outcome, kind=SILENTLY_WRONG, details=difference) if difference else outcome
+
+
+# Spark gives a Python worker ten seconds to begin (PythonWorkerFactory.createSimpleWorker): says nothing of a version.
+_TOO_BUSY = "Python worker failed to connect back"
+
+
+def _no_version(outcome: Outcome, error: Exception) -> Outcome:
+    known = isinstance(error, (AnalysisException, ApplicationError, StreamingQueryException))
+    if not known and _TOO_BUSY not in str(error):
+        raise error
+    text = str(error)
+    causes = [line for line in text.splitlines() if re.match(r"(Caused by: |: )?[\w.]+(Exception|Error): ", line)]
+    return attrs.evolve(outcome, kind=NO_VERSION, details="\n".join([text[:300], *causes])[:3000])
 
 
 def _runs_alone(pair: _Pair) -> bool:
@@ -161,9 +190,10 @@ def _runs_alone(pair: _Pair) -> bool:
     return True
 
 
-def _report(bench: Bench, snapshot: str, change: Change) -> CompatibilityReport:
+def _report(
+    bench: Bench, snapshot: str, change: Change, plan: AppPlan, writers: Mapping[str, DataStreamWriter]
+) -> CompatibilityReport:
     """The rules' verdicts with every loss agreed to, and Spark's own check of the restored checkpoint."""
-    plan, writers = bench.plan(build(change.spec), change.spec.mode, snapshot)
     saved = bench.saved(snapshot).under(change.renames)
     report = saved.compare(plan, ())
     report = saved.compare(plan, [i.name for i in report.items if i.needs_agreement])

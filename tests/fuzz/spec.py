@@ -42,11 +42,13 @@ class Swap:
 
 @attrs.frozen
 class Function:
-    """An aggregate: count, sum, min, max, avg of a column (``*``: of rows)."""
+    """An aggregate: count, sum, min, max, avg of a column (``*``: of rows); or min_by, max_by: the column where another
+    one, `by`, is least or greatest."""
 
     name: str
     column: str
     alias: str
+    by: str | None = None
 
 
 @attrs.frozen
@@ -63,7 +65,8 @@ class Window:
 
 @attrs.frozen(kw_only=True)
 class Aggregate:
-    """keys: columns, or ``m`` for the expression a % 3. Its columns are keys, the window ``w`` and the aliases."""
+    """keys: columns, ``m`` for the expression a % 3, or ``h`` for the hour of ts, which depends on the time zone. Its
+    columns are keys, the window ``w`` and the aliases."""
 
     name: str
     keys: tuple[str, ...]
@@ -84,6 +87,7 @@ class Deduplicate:
     name: str
     columns: tuple[str, ...]
     within: bool = False  # dropDuplicatesWithinWatermark
+    distinct: bool = False  # written as distinct(), of all columns
 
 
 @attrs.frozen(kw_only=True)
@@ -94,10 +98,27 @@ class Limit:
 
 @attrs.frozen(kw_only=True)
 class Counter:
-    """transformWithState: how many rows a key has had so far, a row a key and batch."""
+    """How many rows a key has had so far, a row a key and batch. `way`: transformWithState with rows (``value``: in a
+    value, ``list``: in a list, ``map``: in a map) or with ``pandas``, or ``apply``InPandasWithState; `step`: its code,
+    what a row counts."""
 
     name: str
     key: str
+    way: str = "value"
+    step: int = 1
+
+    @property
+    def variable(self) -> str:
+        return "value" if self.way == "pandas" else self.way
+
+
+@attrs.frozen(kw_only=True)
+class Alarm:
+    """transformWithState: tells once how many rows a key has had, by a timer `after` minutes after its first one."""
+
+    name: str
+    key: str
+    after: int
 
 
 @attrs.frozen(kw_only=True)
@@ -106,17 +127,19 @@ class Join:
 
     name: str
     within: int
+    kind: str = "inner"
 
 
-Stage = Aggregate | Session | Deduplicate | Limit | Counter | Join
+Stage = Aggregate | Session | Deduplicate | Limit | Counter | Alarm | Join
 Step = Filter | Select | Swap | Stage
-STAGES = (Aggregate, Session, Deduplicate, Limit, Counter, Join)
+STAGES = (Aggregate, Session, Deduplicate, Limit, Counter, Alarm, Join)
 
 
 @attrs.frozen(kw_only=True)
 class Spec:
     """watermark: minutes, on every source; store: a key of `build.STORES`; extra: the source has a column nobody uses;
-    partitions, join_format: the session's settings (the offset log's win); union: of two sources."""
+    strict: an option of the sources; partitions, join_format, checkpoint_format: the session's settings (the offset
+    log's win); zone: the session's; union: of two sources."""
 
     steps: tuple[Step, ...]
     watermark: int | None = None
@@ -125,7 +148,10 @@ class Spec:
     extra: bool = False
     partitions: int = 2
     join_format: int = 2
+    checkpoint_format: int = 1
     union: bool = False
+    strict: bool = False
+    zone: str = "UTC"
 
     @property
     def stages(self) -> tuple[Stage, ...]:

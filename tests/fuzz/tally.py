@@ -1,56 +1,102 @@
-"""What came out of a run of pairs."""
+"""What came out of a run of pairs: a record a pair, kept in a file so that a run can be cut and gone on with."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import attrs
 
 from .pair import FALSELY_REFUSED, NO_VERSION, RIGHT, SILENTLY_WRONG, Outcome
+from .spec import Aggregate, Deduplicate, Stage
 
 ALLOWED_FALSE_REFUSALS = 0.01
 
 
+@attrs.frozen(kw_only=True)
+class Record:
+    """What is kept of one pair. code: the commit it ran on; seconds: how long it took."""
+
+    seed: int
+    kind: str
+    verdicts: list[str]
+    mutations: list[str]
+    operators: list[str]
+    store: str
+    code: str
+    seconds: float
+    details: str = ""
+
+    @classmethod
+    def of(cls, outcome: Outcome, code: str, seconds: float) -> Record:
+        stages = [s for spec in (outcome.old, outcome.change.spec) for s in spec.stages]
+        return cls(
+            seed=outcome.seed,
+            kind=outcome.kind,
+            verdicts=list(outcome.verdicts),
+            mutations=list(outcome.change.names),
+            operators=sorted({_title(s) for s in stages}),
+            store=outcome.old.store,
+            code=code,
+            seconds=round(seconds, 1),
+            details=outcome.details,
+        )
+
+
+def read_records(path: Path) -> list[Record]:
+    """Those of earlier runs; a last line that a killed run left half written is no record."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith("\n")]
+    if len(whole) < len(lines):
+        path.write_text("".join(whole))
+    return [Record(**json.loads(line)) for line in whole]
+
+
+def append_record(path: Path, record: Record) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(attrs.asdict(record)) + "\n")
+
+
 @attrs.define
 class Tally:
-    pairs: int = 0
-    verdicts: Counter[str] = attrs.field(factory=Counter)
-    kinds: Counter[str] = attrs.field(factory=Counter)
-    mutations: Counter[str] = attrs.field(factory=Counter)
-    operators: Counter[str] = attrs.field(factory=Counter)
-    failures: list[Outcome] = attrs.field(factory=list)
+    records: list[Record] = attrs.field(factory=list)
 
-    def add(self, outcome: Outcome) -> None:
-        self.kinds[outcome.kind] += 1
-        if outcome.kind == NO_VERSION:
-            return
-        self.pairs += 1
-        self.verdicts.update(outcome.verdicts)
-        self.mutations.update(outcome.change.names)
-        self.operators.update({type(s).__name__ for spec in (outcome.old, outcome.change.spec) for s in spec.stages})
-        if outcome.kind != RIGHT:
-            self.failures.append(outcome)
+    @property
+    def pairs(self) -> list[Record]:
+        return [r for r in self.records if r.kind != NO_VERSION]
+
+    @property
+    def failures(self) -> list[Record]:
+        return [r for r in self.pairs if r.kind != RIGHT]
 
     @property
     def passed(self) -> bool:
-        refused = self.kinds[FALSELY_REFUSED]
-        others = sum(n for kind, n in self.kinds.items() if kind not in (RIGHT, NO_VERSION, FALSELY_REFUSED))
-        return others == 0 and refused <= ALLOWED_FALSE_REFUSALS * self.pairs
+        refused = sum(r.kind == FALSELY_REFUSED for r in self.failures)
+        return len(self.failures) == refused <= ALLOWED_FALSE_REFUSALS * len(self.pairs)
 
-    def lines(self, seconds: float) -> list[str]:
-        refused = self.kinds[FALSELY_REFUSED]
-        rest = {k: n for k, n in self.kinds.items() if k not in (RIGHT, SILENTLY_WRONG, FALSELY_REFUSED)}
+    def lines(self) -> list[str]:
+        kinds = Counter(r.kind for r in self.records)
+        refused = kinds[FALSELY_REFUSED]
+        rest = {k: n for k, n in kinds.items() if k not in (RIGHT, SILENTLY_WRONG, FALSELY_REFUSED)}
         return [
-            *(f"{o.kind}: make fuzz SEED={o.seed} N=1" for o in self.failures),
-            f"pairs: {self.pairs}",
-            f"verdicts: {_counts(self.verdicts)}",
-            f"operators: {_counts(self.operators)}",
-            f"mutations: {_counts(self.mutations)}",
-            f"silently wrong: {self.kinds[SILENTLY_WRONG]} (must be 0)",
-            f"falsely refused: {refused} ({100 * refused / max(self.pairs, 1):.1f} %, must be <= 1 %)",
+            *(f"{r.kind}: make fuzz SEED={r.seed} N=1" for r in self.failures),
+            f"pairs: {len(self.pairs)}",
+            *(f"{name}: {_counts(Counter(found))}" for name, found in self._covered().items()),
+            f"silently wrong: {kinds[SILENTLY_WRONG]} (must be 0)",
+            f"falsely refused: {refused} ({100 * refused / max(len(self.pairs), 1):.1f} %, must be <= 1 %)",
             *(f"{kind}: {n}" + ("" if kind == NO_VERSION else " (must be 0)") for kind, n in rest.items()),
-            f"seconds: {seconds:.0f}",
+            f"seconds: {sum(r.seconds for r in self.records):.0f}",
         ]
+
+    def _covered(self) -> dict[str, list[str]]:
+        return {
+            "verdicts": [v for r in self.pairs for v in r.verdicts],
+            "operators": [o for r in self.pairs for o in r.operators],
+            "stores": [r.store for r in self.pairs],
+            "mutations": [m for r in self.pairs for m in r.mutations],
+            "code": [r.code for r in self.pairs],
+        }
 
 
 def shown(outcome: Outcome) -> list[str]:
@@ -61,6 +107,15 @@ def shown(outcome: Outcome) -> list[str]:
         f"mutations: {', '.join(outcome.change.names)}; renames: {outcome.change.renames}",
         f"{outcome.details}",
     ]
+
+
+def _title(stage: Stage) -> str:
+    if isinstance(stage, Aggregate) and stage.window:
+        return "tumbling window" if stage.window.size == stage.window.slide else "sliding window"
+    if isinstance(stage, Deduplicate) and (stage.distinct or stage.within):
+        return "distinct" if stage.distinct else "deduplicate within watermark"
+    kind = {"Join": "kind", "Counter": "way"}.get(type(stage).__name__)
+    return " ".join([type(stage).__name__.lower(), *([getattr(stage, kind)] if kind else [])])
 
 
 def _counts(found: Counter[str]) -> str:

@@ -48,6 +48,7 @@ class Bench:
         self.deployments = 0
         self.at_rest = False
         self.migrations: dict[tuple[str, str], Callable] = {}
+        self.sink: Callable | None = None
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
 
@@ -66,10 +67,10 @@ class Bench:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def source(self, schema: str = SCHEMA, name: str = "in"):
+    def source(self, schema: str = SCHEMA, name: str = "in", **options: str):
         """The input folder as a stream, one file a batch; as a batch while `at_rest`."""
         reader = self.spark.read if self.at_rest else self.spark.readStream.option("maxFilesPerTrigger", "1")
-        return reader.schema(schema).json(str(self.input(name)))
+        return reader.schema(schema).options(**options).json(str(self.input(name)))
 
     def batch(self, build: Callable) -> list[dict]:
         """What a version computes of all input in one Spark batch: the oracle of a complete result."""
@@ -80,7 +81,7 @@ class Bench:
             self.at_rest = False
 
     def app(self, build: Callable, mode: str = "update") -> StreamingApp:
-        """An app whose one query writes what `build(bench)` returns to `emitted`."""
+        """An app whose one query writes what `build(bench)` returns to `emitted`, or where `sink` has it written."""
         app = StreamingApp("bench")
 
         def keep(batch, batch_id: int) -> None:
@@ -88,7 +89,8 @@ class Bench:
 
         @app.query("q")
         def query(spark, params):
-            return build(self).writeStream.outputMode(mode).foreachBatch(keep)
+            writer = build(self).writeStream.outputMode(mode)
+            return self.sink(writer) if self.sink else writer.foreachBatch(keep)
 
         return app
 
@@ -109,9 +111,11 @@ class Bench:
         snapshot: str | None = None,
         agree: tuple[str, ...] = (),
         renames: dict[str, str] | None = None,
+        planned: tuple | None = None,
     ) -> str:
-        """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with."""
-        plan, writers = self.plan(build, mode, snapshot)
+        """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with. `planned`:
+        what `plan` gave, where it was asked before."""
+        plan, writers = planned or self.plan(build, mode, snapshot)
         self.deployments += 1
         deployment = f"d{self.deployments}"
         spec = DeploymentSpec(
@@ -150,15 +154,16 @@ class Bench:
         return queries
 
     def _wait(self, query, plan) -> None:
-        """Until all input has been read. In processing time transformWithState has a batch made all the time, so that
+        """Until all input has been read. In processing time a state function has a batch made all the time, so that
         processAllAvailable would not return (measured): there, until all rows have been counted."""
-        modes = [s.definition.get("time mode") for q in plan.queries for s in q.stages]
-        while "ProcessingTime" in modes and query.isActive:
+        stages = [s.definition for q in plan.queries for s in q.stages]
+        by_clock = any("ProcessingTime" in str(d.get("time mode", d.get("timeout"))) for d in stages)
+        while by_clock and query.isActive:
             read = sum(p["numInputRows"] for p in query.recentProgress)
             if read >= self.unread:
                 break
             time.sleep(0.1)
-        if "ProcessingTime" not in modes:
+        if not by_clock:
             query.processAllAvailable()
         if error := query.exception():
             raise error

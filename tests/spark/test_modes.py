@@ -10,6 +10,9 @@ FIRST = [row("a", 1, minute=1), row("b", 2, minute=2)]
 SECOND = [row("a", 3, minute=3), row("c", 4, minute=4)]
 
 
+CLOSED = [row("late", 0, minute=100)]  # brings the watermark to 90: the windows before have left the state
+
+
 @pytest.fixture
 def bench(spark, tmp_path) -> Bench:
     return Bench(spark, tmp_path, HDFS)
@@ -73,3 +76,31 @@ def test_update_to_append_emits_open_groups_again_when_they_close(bench: Bench) 
     bench.run(windows, "append", snapshot=first, agree=(name,))
     again = [r for b in sorted(bench.emitted) if b >= 1 for r in bench.emitted[b] if r["k"] != "end"]
     assert answer(again) == answer([r for r in bench.batch(windows) if r["k"] != "end"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["update", "append"])
+def test_complete_after_groups_have_left_the_state_misses_them(bench: Bench, mode: str) -> None:
+    for rows in (FIRST, CLOSED, CLOSED):
+        bench.write(rows)
+    first = bench.run(windows, mode)
+    found, name = verdict(bench, first, windows, "complete")
+    assert found == "carried with loss"
+    bench.write([row("a", 3, minute=101)])
+    bench.run(windows, "complete", snapshot=first, agree=(name,))
+    complete = bench.emitted[max(bench.emitted)]
+    assert answer(complete) == answer([r for r in bench.batch(windows) if r["start"] != "00:00"])
+    assert len(complete) < len(bench.batch(windows))
+
+
+@pytest.mark.slow
+def test_complete_to_append_emits_every_closed_group_again(bench: Bench) -> None:
+    for rows in (FIRST, CLOSED, CLOSED):
+        bench.write(rows)
+    first = bench.run(windows, "complete")
+    found, name = verdict(bench, first, windows, "append")
+    assert found == "carried with loss"
+    bench.emitted.clear()
+    bench.write([row("late", 0, minute=101)])
+    bench.run(windows, "append", snapshot=first, agree=(name,))
+    assert answer(bench.all()) == answer([r for r in bench.batch(windows) if r["k"] != "late"])

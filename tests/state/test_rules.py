@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import runpy
 from pathlib import Path
@@ -34,6 +35,15 @@ def test_every_rule_has_its_own_id_and_says_what_it_is_about() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES) > 50
     for rule in RULES:
         assert rule.verdict in ORDER and rule.change and rule.reason and rule.source, rule.id
+
+
+def test_every_rule_names_tests_that_there_are() -> None:
+    """The functions are looked up, not run: those under tests/spark need the other environment."""
+    for rule in RULES:
+        assert rule.tests, rule.id
+        for file, _, name in (test.partition("::") for test in rule.tests):
+            tree = ast.parse((REPOSITORY / "tests" / file).read_text())
+            assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, (rule.id, file, name)
 
 
 def test_the_page_is_what_the_rules_say() -> None:
@@ -137,6 +147,7 @@ PLAN = app_plan(q())
 
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
+    "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
     "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
     "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
     "stage.window": (

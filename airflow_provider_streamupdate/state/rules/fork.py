@@ -63,6 +63,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="forked: state, offsets, watermark and batch ids go on, under a query id of its own",
         source="StreamMetadata: the query id lies in the checkpoint's metadata file",
         applies=lambda c: {},
+        tests=("spark/test_fork.py::test_a_fork_and_its_original_go_on_side_by_side",),
     ),
     Rule[ForkChange](
         id="fork.files",
@@ -74,6 +75,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         source="FileStreamSink.addBatch skips a batch id its log has; CompactibleFileStreamLog.compact needs the "
         "entries of all batches before",
         applies=_files,
+        tests=("state/test_fork.py::test_a_fork_s_sink",),
     ),
     Rule[ForkChange](
         id="fork.place",
@@ -82,6 +84,10 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="it writes to the same place ({format} {options}): " + _TWICE,
         source="exactly-once sinks compare query id and batch id",
         applies=_place,
+        tests=(
+            "state/test_fork.py::test_a_fork_s_sink",
+            "state/test_fork.py::test_what_the_forked_app_writes_to_now_counts_as_well",
+        ),
     ),
     Rule[ForkChange](
         id="fork.function",
@@ -90,6 +96,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="where the function of {format} writes is not known here; if it is the same place, " + _TWICE,
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
+        tests=("state/test_fork.py::test_a_fork_s_sink",),
     ),
     Rule[ForkChange](
         id="fork.cleaned",
@@ -98,5 +105,6 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="source {names} removes or moves the files it has read, before the other query has read them",
         source="FileStreamSource: cleanSource",
         applies=_cleaned,
+        tests=("state/test_fork.py::test_a_fork_s_sink",),
     ),
 )

@@ -40,6 +40,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         change="the saved state of another app",
         reason="the saved state belongs to app {old}; submit it as a new app instead",
         source="names are the identity of everything here",
+        tests=("state/test_compatibility.py::test_another_app_is_refused",),
         applies=lambda c: differ(c.old.app, c.new.app),
     ),
     Rule[AppChange](
@@ -49,6 +50,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         reason="the state was written by Spark {old} and the new version runs on {new}; "
         "run it on the same minor version",
         source="state formats and the optimizer change between minor versions; others than 4.3 are not known here",
+        tests=("state/test_compatibility.py::test_another_minor_version_of_spark_is_refused_a_patch_is_not",),
         applies=lambda c: (
             differ(c.old.spark_version, c.new.spark_version)
             if minor(c.old.spark_version) != minor(c.new.spark_version)
@@ -64,6 +66,7 @@ NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         change="a new query",
         reason="new query: starts from its source",
         source="each query has a checkpoint of its own",
+        tests=("state/test_compatibility.py::test_a_new_query_starts_from_its_source",),
         applies=lambda c: {},
     ),
 )
@@ -75,6 +78,7 @@ GONE_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         change="a query that is gone or has another name",
         reason="the new version has no such query: its progress and state are left",
         source="queries are matched by name alone",
+        tests=("state/test_compatibility.py::test_a_removed_query_needs_agreement",),
         applies=lambda c: {},
     ),
 )
@@ -120,6 +124,7 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         reason="watermark changed from {old} to {new}: the state is removed by its event times, and the watermark that "
         "continues was the old column's",
         source="EventTimeWatermarkExec; the offset log carries one watermark on",
+        tests=("state/test_compatibility.py::test_another_watermark_column_is_refused",),
         applies=_watermark_column,
     ),
     Rule[QueryChange](
@@ -131,6 +136,7 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         "of deduplications); the new delay holds for what comes after",
         source="WatermarkTracker continues the logged watermark, which never goes back; "
         "StreamingDeduplicateWithinWatermarkExec stores the time of expiry; measured",
+        tests=("spark/test_traps.py::test_a_watermark_delay",),
         applies=_watermark_delay,
     ),
 )
@@ -159,6 +165,11 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         "mode of a query with state; where a key or aggregate depends on the zone, it is another key or aggregate",
         reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
         source="OffsetSeqMetadata.relevantSQLConfs does not hold it; Cast and the file formats read it",
+        tests=(
+            "spark/test_settings.py::test_another_zone_is_agreed_to_where_no_state_depends_on_it",
+            "spark/test_settings.py::test_a_sum_that_wraps_without_ansi_is_an_error_with_it",
+            "spark/test_settings.py::test_fields_under_another_case_are_not_found_any_more",
+        ),
         applies=lambda c: (
             {"key": c.key, "old": c.old, "new": c.new, "means": _MEANS.get(c.key, "")} if c.old != c.new else None
         ),

@@ -26,6 +26,7 @@ class Rule(Generic[Change]):
     change: what the rule is about, for people (docs/compatibility.md)
     reason: template for the report, filled with the facts `applies` returns
     source: where it is known from: a Spark class or document, or what was measured
+    tests: that show it, as ``file::function`` under tests/; those under tests/spark run real apps
     applies: the facts when the rule applies to a change, else None; pure
     migratable: a migration may make good what is refused here
     """
@@ -36,6 +37,7 @@ class Rule(Generic[Change]):
     reason: str
     source: str
     applies: Callable[[Change], Facts | None]
+    tests: tuple[str, ...] = ()
     migratable: bool = False
 
 

@@ -71,13 +71,14 @@ def _options(c: SinkChange) -> Facts | None:
 _SinkRule = Rule[SinkChange]
 
 
-def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: Predicate) -> Rule[SinkChange]:
+def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: Predicate, test: str) -> Rule[SinkChange]:
     return _SinkRule(
         id=id,
         verdict=verdict,
         change=change,
         reason="output mode changed from {old} to {new}: " + reason,
         source="StateStoreSaveExec.doExecute: what each mode emits and removes",
+        tests=(f"spark/test_modes.py::{test}",),
         applies=applies,
     )
 
@@ -89,6 +90,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         change="nothing",
         reason="same sink {format}: " + _BATCH_IDS,
         source="the batch id comes from the offset log",
+        tests=("spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",),
         applies=lambda c: (
             {"format": c.new.sink.format} if _format(c) is None and c.old.output_mode == c.new.output_mode else None
         ),
@@ -99,6 +101,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         change="another format of the sink",
         reason="format changed from {old} to {new}: the new sink gets what comes from now on, and " + _BATCH_IDS,
         source=_GUIDE,
+        tests=("spark/test_ends.py::test_another_kind_of_sink_gets_what_comes_from_now_on",),
         applies=lambda c: _format(c) if _to_files(c) is None else None,
     ),
     _SinkRule(
@@ -108,6 +111,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         reason="sink changed from {old} to {new}: the log of a file sink cannot begin in the middle of a query; write "
         "with foreachBatch, or make it a new query",
         source=_GUIDE + ": not allowed; CompactibleFileStreamLog.compact needs the entries of all batches before",
+        tests=("spark/test_ends.py::test_a_file_sink_that_begins_in_the_middle_fails_alone_and_is_refused",),
         applies=_to_files,
     ),
     _SinkRule(
@@ -116,6 +120,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         change="other options of the sink (topic, servers, table ...)",
         reason="options {names} changed: the new ones hold from now on; " + _BATCH_IDS,
         source=_GUIDE,
+        tests=("spark/test_ends.py::test_a_file_sink_with_other_options_goes_on",),
         applies=_options,
     ),
     _SinkRule(
@@ -124,6 +129,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         change="another output mode of a query without state",
         reason="output mode changed from {old} to {new}: there is no state it could depend on",
         source="without a stateful operator every mode emits each row once",
+        tests=("state/test_compatibility.py::test_output_modes",),
         applies=_stateless_mode,
     ),
     _mode_rule(
@@ -132,6 +138,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "early results to complete ones, without a watermark",
         "nothing was removed from the state, so that the whole result is in it",
         _mode("update", "complete", False),
+        "test_update_to_complete_and_back",
     ),
     _mode_rule(
         "sink.update-to-complete-evicted",
@@ -139,6 +146,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "early results to complete ones, with a watermark",
         "groups that the watermark has closed have left the state and are missing from the result",
         _mode("update", "complete", True),
+        "test_complete_after_groups_have_left_the_state_misses_them",
     ),
     _mode_rule(
         "sink.complete-to-update",
@@ -146,6 +154,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "complete results to changed ones only",
         "the sink has had every group, and gets those that change from now on",
         _mode("complete", "update"),
+        "test_update_to_complete_and_back",
     ),
     _mode_rule(
         "sink.update-to-append",
@@ -153,6 +162,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "early results off (update to append)",
         "open groups that the sink has had as early results are emitted again when they close",
         _mode("update", "append"),
+        "test_update_to_append_emits_open_groups_again_when_they_close",
     ),
     _mode_rule(
         "sink.append-to-update",
@@ -160,6 +170,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "early results on (append to update)",
         "open groups that get no further row are never emitted",
         _mode("append", "update"),
+        "test_append_to_update_never_emits_what_gets_no_further_row",
     ),
     _mode_rule(
         "sink.append-to-complete",
@@ -167,6 +178,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "append to complete",
         "closed groups have left the state and are missing from the result",
         _mode("append", "complete"),
+        "test_complete_after_groups_have_left_the_state_misses_them",
     ),
     _mode_rule(
         "sink.complete-to-append",
@@ -174,5 +186,6 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "complete to append",
         "every group that closed before is emitted again, because complete mode has kept them all",
         _mode("complete", "append"),
+        "test_complete_to_append_emits_every_closed_group_again",
     ),
 )

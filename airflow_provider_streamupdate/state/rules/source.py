@@ -96,6 +96,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="nothing, or only columns of it that are read, rate limits and credentials",
         reason="same {format}: offsets continue",
         source=_SUPPORTED_GUIDE,
+        tests=("spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",),
         applies=lambda c: {"format": c.new.format},
     ),
     _SourceRule(
@@ -105,6 +106,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="an unnamed source at this position changed from {old} to {new}; name the sources with source() "
         "(a rename such as source-1=NAME tells which it was)",
         source="the offset log has a line a source, by position; measured: Spark reads on at the other one's offsets",
+        tests=("spark/test_traps.py::test_two_unnamed_sources_that_swap_places",),
         applies=_position,
     ),
     _SourceRule(
@@ -114,6 +116,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="it was named with {old} and is now with {new}: Spark writes another offset log for its own names, and "
         "does not change over; keep to the one it began with",
         source="STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT; OffsetMap, OffsetSeq",
+        tests=("state/test_compatibility.py::test_spark_s_own_names_are_kept_to_and_kept",),
         applies=_naming,
     ),
     _SourceRule(
@@ -122,6 +125,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another format of a source under the same name",
         reason="format changed from {old} to {new}: offsets of one mean nothing to the other; give it another name",
         source=_SUPPORTED_GUIDE,
+        tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: differ(c.old.format, c.new.format) if _position(c) is None else None,
     ),
     _SourceRule(
@@ -131,6 +135,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
         "name to read the new one from its beginning",
         source="measured: at a start Spark looks at the last batch's files again, and stops at 'Wrong basePath'",
+        tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: _files(c) if _position_free(c) else None,
     ),
     _SourceRule(
@@ -140,6 +145,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="location changed from {old} to {new}: its offsets are the old one's; give the source another name to "
         "start it at its configured offset",
         source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
+        tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: _topics(c) if _position_free(c) else None,
     ),
     _SourceRule(
@@ -149,6 +155,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="servers changed from {old} to {new}: agree if they lead to the same cluster, or to one with the same "
         "offsets",
         source="KafkaSourceOffset holds topic, partition and number, and no cluster",
+        tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: differ(*c.options(*_CLUSTER)),
     ),
     _SourceRule(
@@ -157,6 +164,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another starting offset of a source that is carried",
         reason="its starting offset changed, which only a new source looks at",
         source="Kafka guide: applies when a new query is started; resuming picks up where the query left off",
+        tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
         applies=_start,
     ),
     _SourceRule(
@@ -165,6 +173,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="other options of a source (how rows are parsed): from now on, as any stateless change",
         reason="options {names} changed: they hold for new rows",
         source=_SUPPORTED_GUIDE,
+        tests=("spark/test_ends.py::test_rows_are_read_by_other_options_from_now_on",),
         applies=_other,
     ),
 )
@@ -192,6 +201,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         change="a new named source",
         reason="new source: starts at its configured offset",
         source="measured: its line in the offset log is '-' (OffsetSeq, no offset yet)",
+        tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
         applies=lambda c: {},
     ),
     _LoneRule(
@@ -200,6 +210,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         change="a new source without a name",
         reason="more or other sources than before, and this one has no name; name the sources with source()",
         source="the offset log has a line a source, by position",
+        tests=("state/test_compatibility.py::test_an_unnamed_source_more_is_refused_and_says_what_to_do",),
         applies=lambda c: None if c.source.named else {},
     ),
     _LoneRule(
@@ -209,6 +220,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         reason="it is named with {new}, and the sources before with {old}: Spark writes another offset log for its own "
         "names, and does not change over; keep to the one the query began with",
         source="STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT; OffsetMap, OffsetSeq",
+        tests=("state/test_compatibility.py::test_spark_s_own_names_are_kept_to_and_kept",),
         applies=_new_naming,
     ),
 )
@@ -220,6 +232,7 @@ GONE_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         change="a source that is gone, or has another name without a rename",
         reason="the new version has no such source: its offsets are left behind",
         source="measured: its line is left out of the offset log",
+        tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
         applies=lambda c: {},
     ),
 )

@@ -135,6 +135,14 @@ def _aggregate_function(c: StageChange) -> Facts | None:
     return differ(old, new) if others and sorted(old) != sorted(new) else None
 
 
+def _filters(c: StageChange) -> Facts | None:
+    if c.old.filters is None or c.new.filters is None:
+        return None  # a plan of an earlier version of this package
+    gone, added = (sorted({*a} - {*b}) for a, b in ((c.old.filters, c.new.filters), (c.new.filters, c.old.filters)))
+    changes = [f"{word} {', '.join(texts)}" for word, texts in (("no longer", gone), ("now", added)) if texts]
+    return {"changes": "; ".join(changes)} if changes else None
+
+
 # State functions
 
 
@@ -329,7 +337,22 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "that leave their meaning alone, the order of stages, other stages around it",
         reason="same {kind} ({where})",
         source="measured: no state byte is rewritten; its files go under the new operator id",
+        tests=(
+            "spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",
+            "spark/test_restore_by_name.py::test_a_rename_of_columns_is_no_change",
+        ),
         applies=_same,
+    ),
+    _StageRule(
+        id="stage.filters",
+        verdict=CARRIED,
+        change="a filter below it added, changed or removed: the new one holds for rows from now on (one above an "
+        "aggregation's keys is below it as well, because the optimizer puts it there)",
+        reason="rows from now on are filtered otherwise: {changes}; its state is of the rows that came before",
+        source="Structured Streaming guide, Recovery semantics after changes in a streaming query: allowed; "
+        "PushPredicateThroughNonJoin",
+        tests=("spark/test_restore_by_name.py::test_an_added_filter_is_no_change",),
+        applies=_filters,
     ),
     _StageRule(
         id="stage.unknown-kind",
@@ -337,6 +360,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a kind of stage that is not understood (flatMapGroupsWithState ...)",
         reason="state of a {kind} stage ({operator}) is not understood yet",
         source="no description of its state here",
+        tests=("state/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
         applies=_unknown_kind,
     ),
     _StageRule(
@@ -345,6 +369,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another kind of stage under the same name, e.g. a sliding window becomes a session window",
         reason="kind of stage changed from {old} to {new}" + RESTART,
         source="the operators' stores hold different rows; Spark checks the operator's name (OperatorStateMetadata)",
+        tests=("spark/test_refused.py::test_sliding_to_session_windows_is_another_kind",),
         applies=_kind,
     ),
     _StageRule(
@@ -353,6 +378,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another window: size, slide, offset or column; tumbling to sliding; to a multiple or not",
         reason="keys changed: window from {old} to {new}" + RESTART,
         source=WRONG,
+        tests=(
+            "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
+            "spark/test_migration.py::test_tumbling_windows_become_a_multiple",
+        ),
         applies=_window,
         migratable=True,
     ),
@@ -362,6 +391,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another gap of a session window",
         reason="keys changed: session gap from {old} to {new}: sessions in the state ended by the old gap" + RESTART,
         source="SessionWindowStateStoreSaveExec stores a session's end; measured: Spark restarts and mixes both gaps",
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_session_gap,
     ),
     _StageRule(
@@ -370,6 +400,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="the same grouping keys or deduplication columns in another order",
         reason="keys changed their order from {old} to {new}: the state's rows are by position" + RESTART,
         source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_keys_swapped,
         migratable=True,
     ),
@@ -379,6 +410,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other, more or fewer grouping keys; another column under the old name (a hidden rename upstream)",
         reason="keys changed from {old} to {new}" + RESTART,
         source=WRONG,
+        tests=(
+            "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
+            "spark/test_migration.py::test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to",
+        ),
         applies=_keys,
         migratable=True,
     ),
@@ -388,6 +423,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a deduplication",
         reason="keys changed from {old} to {new}" + RESTART,
         source=WRONG,
+        tests=("spark/test_traps.py::test_another_deduplication_column",),
         applies=_columns,
     ),
     _StageRule(
@@ -397,6 +433,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "does that too, because the optimizer puts it into the aggregation",
         reason="aggregates changed their order from {old} to {new}: the state's rows are by position" + RESTART,
         source=WRONG + "; CollapseProject, PhysicalAggregation",
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_aggregates_order,
         migratable=True,
     ),
@@ -406,6 +443,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="aggregates added or dropped; one whose result nobody uses is dropped by the optimizer",
         reason="aggregates changed from {old} to {new}" + RESTART,
         source=BY_POSITION + "; another number of columns it refuses",
+        tests=("spark/test_migration.py::test_dropped_added_and_reordered_aggregates",),
         applies=_aggregates_number,
         migratable=True,
     ),
@@ -416,6 +454,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "filter, the accuracy of a sketch)",
         reason="aggregates changed from {old} to {new}: the state was built from other arguments" + RESTART,
         source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_aggregate_arguments,
         migratable=True,
     ),
@@ -425,6 +464,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another aggregate function (sum to max), with the same accumulator or another",
         reason="aggregates changed from {old} to {new}: the state holds other accumulators" + RESTART,
         source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_aggregate_function,
         migratable=True,
     ),
@@ -435,6 +475,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="join type changed from {old} to {new}: what was emitted or dropped so far followed the old one"
         + RESTART,
         source="StreamingSymmetricHashJoinExec: the type is not in the state; rows of one side may have been dropped",
+        tests=("spark/test_join_changes.py::test_a_left_semi_join_has_not_kept_what_an_inner_one_needs",),
         applies=_of("join")(_changed("join type")),
     ),
     _StageRule(
@@ -443,6 +484,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other join keys, or the same equalities in another order of the condition",
         reason="join keys changed from {old} to {new}: the state's rows are by position" + RESTART,
         source=WRONG + "; ExtractEquiJoinKeys",
+        tests=(
+            "spark/test_join_changes.py::test_another_column_does_not_find_what_lies_under_the_old_one",
+            "spark/test_traps.py::test_the_order_of_a_join_s_equalities",
+        ),
         applies=_of("join")(_changed("keys")),
     ),
     _StageRule(
@@ -451,6 +496,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another condition beside a join's keys, e.g. another time range (their order does not count)",
         reason="join condition changed from {old} to {new}: rows were dropped and matched by the old one" + RESTART,
         source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state",
+        tests=(
+            "spark/test_join_changes.py::test_a_wider_time_range_does_not_find_what_was_removed",
+            "spark/test_refused.py::test_the_order_of_a_join_s_other_conditions_does_not_count",
+        ),
         applies=_of("join")(_changed("condition")),
     ),
     _StageRule(
@@ -459,6 +508,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a join's left side (more are used above it, or they come from elsewhere)",
         reason="left columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
         source=BY_POSITION,
+        tests=("spark/test_refused.py::test_a_changed_select_above_a_join_changes_what_its_state_holds",),
         applies=_of("join")(_changed("left columns")),
     ),
     _StageRule(
@@ -467,6 +517,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a join's right side",
         reason="right columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
         source=BY_POSITION,
+        tests=("state/test_compatibility.py::test_joins",),
         applies=_of("join")(_changed("right columns")),
     ),
     _StageRule(
@@ -476,6 +527,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="limit changed from {old} to {new} rows: rows that came after the old limit was reached are gone, and "
         "what was emitted beyond a lower limit stays",
         source="StreamingGlobalLimitExec: the state is the number of rows so far",
+        tests=("state/test_compatibility.py::test_another_limit_is_a_loss",),
         applies=_of("limit")(_changed("rows")),
     ),
     _StageRule(
@@ -484,6 +536,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other grouping keys of a state function",
         reason="keys changed from {old} to {new}" + RESTART,
         source=BY_POSITION,
+        tests=("state/test_compatibility.py::test_state_functions",),
         applies=_of(*FUNCTIONS)(_changed("keys")),
     ),
     _StageRule(
@@ -492,6 +545,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another kind of timeout of applyInPandasWithState (none, processing time, event time)",
         reason="timeout changed from {old} to {new}: the times in the state are of the old kind" + RESTART,
         source="FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in the state",
+        tests=("spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",),
         applies=_of("apply-in-pandas-with-state")(_changed("timeout")),
     ),
     _StageRule(
@@ -500,6 +554,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another time mode of transformWithState (timers and times to live)",
         reason="time mode changed from {old} to {new}: timers in the state are of the old kind" + RESTART,
         source="TransformWithStateOperatorProperties.validateOperatorProperties refuses it, too",
+        tests=("spark/test_timeouts.py::test_what_spark_refuses_as_well_is_named",),
         applies=_of("transform-with-state")(_changed("time mode")),
     ),
     _StageRule(
@@ -508,6 +563,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another kind of a transformWithState variable (value, list, map), or time to live switched on or off",
         reason="state variables changed from {old} to {new}: give a changed variable another name",
         source="TransformWithStateOperatorProperties.validateOperatorProperties; a time to live is a column",
+        tests=("spark/test_timeouts.py::test_what_spark_refuses_as_well_is_named",),
         applies=_variable_changed,
     ),
     _StageRule(
@@ -516,6 +572,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a transformWithState variable that is gone or renamed",
         reason="state variables {names} are gone: their values are left behind",
         source="each variable is a column family of its own (TransformWithStateVariableInfo); measured",
+        tests=("spark/test_stages.py::test_state_variables_come_and_go",),
         applies=_variable_gone,
     ),
     _StageRule(
@@ -524,6 +581,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a new transformWithState variable: it starts empty",
         reason="state variables {names} are new and start empty",
         source="StateStore.createColFamilyIfAbsent; measured",
+        tests=("spark/test_stages.py::test_state_variables_come_and_go",),
         applies=_variable_new,
     ),
     _StageRule(
@@ -532,6 +590,11 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other code of a state function (its timeouts, times to live and timers are code)",
         reason="the state function's code changed: agree if the new code reads what the old one has kept",
         source="a digest over bytecode, constants, closures and what they refer to (streaming/code.py)",
+        tests=(
+            "spark/test_timeouts.py::test_a_longer_timeout_holds_for_what_is_set_from_now_on",
+            "spark/test_restore_by_name.py::test_transform_with_state_keeps_its_variables_when_its_code_changes",
+            "spark/test_code.py::test_what_may_compute_something_else_is_a_change",
+        ),
         applies=_code,
     ),
     _StageRule(
@@ -541,6 +604,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="the code of the state function {code} cannot be compared: agree if the new code reads what the old one "
         "has kept",
         source="the function holds something that can neither be described nor pickled",
+        tests=(
+            "state/test_compatibility.py::test_code_that_cannot_be_compared_is_a_loss_even_when_nothing_seems_changed",
+            "spark/test_code.py::test_what_cannot_be_loaded_has_no_digest",
+        ),
         applies=_code_unknown,
     ),
     _StageRule(
@@ -549,6 +616,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns into a state function, or another column under an old name",
         reason="the state function's input changed: {old} became {new}; agree if what it has kept still fits",
         source="a function reads columns by name; measured: a hidden rename upstream changes what it sees",
+        tests=("spark/test_traps.py::test_a_hidden_rename_into_a_state_function",),
         applies=_input,
     ),
     _StageRule(
@@ -557,6 +625,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="the same columns into a state function in another order",
         reason="the state function's input columns changed their order from {old} to {new}; agree if it reads by name",
         source="a Row is read by position, too",
+        tests=("state/test_compatibility.py::test_state_functions",),
         applies=_input_order,
     ),
     _StageRule(
@@ -565,14 +634,21 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="anything else in a stage's definition",
         reason=_CHANGED + RESTART,
         source="what is not known to be harmless is refused",
+        tests=("state/test_compatibility.py::test_state_functions",),
         applies=_other_part,
     ),
     _StageRule(
         id="stage.untraced",
         verdict=REFUSED,
-        change="keys or aggregates that cannot be traced to source columns",
+        change="keys, aggregates or conditions that cannot be traced to source columns, or that ask for the time "
+        "(`current_timestamp`)",
         reason="{part} could not be traced to the source ({text})",
-        source="equal texts say nothing about what they leave out",
+        source="equal texts say nothing about what they leave out; ComputeCurrentTime and CurrentBatchTimestamp: a "
+        "running query's plan has other keys than a dry run's (measured)",
+        tests=(
+            "spark/test_refused.py::test_a_key_from_a_subquery_is_refused",
+            "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
+        ),
         applies=_untraced,
     ),
     _StageRule(
@@ -582,6 +658,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "Python code counts as part of the key: the same code is carried, other code is another key)",
         reason="{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions",
         source="equal names say nothing about the code behind them",
+        tests=(
+            "spark/test_refused.py::test_a_python_function_in_a_key_is_compared_by_its_code",
+            "state/test_rules.py::test_the_example_of_a_rule",
+        ),
         applies=_python,
     ),
     _StageRule(
@@ -591,6 +671,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="it has no name, means the same as {others}, and the plan below it changed: only its position tells "
         "them apart; name them with stage()",
         source="operator ids are given by position (IncrementalExecution)",
+        tests=("state/test_compatibility.py::test_unnamed_stages_that_mean_the_same_are_not_told_apart_by_position",),
         applies=_ambiguous,
     ),
     _StageRule(
@@ -599,6 +680,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another layout of stores or column families (another state format version)",
         reason="the stores changed from {old} to {new}",
         source="SymmetricHashJoinStateManager: formats 1 and 2 have four stores, 3 and 4 column families",
+        tests=("state/test_rules.py::test_the_example_of_a_rule",),
         applies=_families,
     ),
     _StageRule(
@@ -607,6 +689,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another type at the same place of the state (decimal precision and scale included)",
         reason="{part} type of the state{where} changed from {old} to {new}",
         source="UnsafeRow's layout follows the types; Spark refuses most of them itself",
+        tests=(
+            "spark/test_refused.py::test_another_precision_of_a_decimal_is_refused",
+            "spark/test_migration.py::test_wider_numbers_and_longer_structs",
+        ),
         applies=_type,
         migratable=True,
     ),
@@ -617,6 +703,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
         "values",
         source="generated code does not look at the null bits of columns that cannot be null",
+        tests=("spark/test_refused.py::test_a_key_that_could_be_null_and_cannot_any_more_is_refused",),
         applies=_nullable,
     ),
 )
@@ -654,6 +741,9 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         change="a new stage",
         reason="new stage: starts without state",
         source="measured: an empty store of the snapshot's version in every partition",
+        tests=(
+            "spark/test_restore_by_name.py::test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_state",
+        ),
         applies=lambda c: {},
     ),
     _LoneRule(
@@ -662,6 +752,7 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         change="a new stage of a kind that is not understood",
         reason="an empty state for a new {kind} stage ({operator}) cannot be made yet",
         source="no description of its state here",
+        tests=("state/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
         applies=lambda c: (
             None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
         ),
@@ -673,6 +764,7 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         reason="Spark reads an initial state in batch 0 only, and the query goes on from a later one: it would start "
         "empty; start the query anew, or let the first rows of a key set its state",
         source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
+        tests=("state/test_compatibility.py::test_a_new_stage_with_an_initial_state_is_refused",),
         applies=_initial_state,
     ),
 )
@@ -684,6 +776,7 @@ GONE_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         change="a stage that is gone, or has another name without a rename",
         reason="the new version has no such stage{hint}",
         source="state is matched by name alone",
+        tests=("state/test_compatibility.py::test_a_removed_stage_needs_agreement_and_says_how_to_give_it",),
         applies=_gone,
     ),
 )

@@ -1,0 +1,84 @@
+"""Settings that Spark does not keep in the offset log, changed between two versions; and what they do to state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from bench import HDFS, Bench, row, stage
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+pytestmark = pytest.mark.slow
+
+ZONE, CASE, ANSI = "spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled"
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path, HDFS)
+
+
+def blocked(bench: Bench, snapshot: str, build: Callable) -> dict[str, tuple[str, ...]]:
+    return {i.name: i.rules for i in bench.check(snapshot, build).items if i.blocks}
+
+
+def daily(bench: Bench):
+    day = F.date_format("ts", "dd").alias("day")
+    return stage("totals", bench.source().groupBy(day).agg(F.sum("a").alias("s")))
+
+
+def totals(bench: Bench):
+    return stage("totals", bench.source().groupBy("k").agg(F.sum("a").alias("s")))
+
+
+def test_another_zone_makes_other_days(bench: Bench) -> None:
+    bench.write([row("a", 1, minute=16 * 60)])  # the next day in Tokyo
+    snapshot = bench.run(daily)
+    bench.spark.conf.set(ZONE, "Asia/Tokyo")
+    bench.write([row("a", 2, minute=17 * 60)])
+    bench.spark_alone(daily)
+    assert {k: r["s"] for (k,), r in bench.last("day").items()} == {"01": 1, "02": 2}
+    assert [r["s"] for r in bench.batch(daily)] == [3]
+    assert blocked(bench, snapshot, daily)["q/totals"] == ("stage.keys",)
+
+
+def test_another_zone_is_agreed_to_where_no_state_depends_on_it(bench: Bench) -> None:
+    bench.write([row("a", 1)])
+    snapshot = bench.run(totals)
+    bench.spark.conf.set(ZONE, "Asia/Tokyo")
+    assert blocked(bench, snapshot, totals) == {f"q:{ZONE}": ("setting.changed",)}
+    bench.write([row("a", 2)])
+    bench.run(totals, snapshot=snapshot, agree=(f"q:{ZONE}",))
+    assert bench.last("k") == {("a",): {"k": "a", "s": 3}}
+
+
+def test_a_sum_that_wraps_without_ansi_is_an_error_with_it(bench: Bench) -> None:
+    bench.spark.conf.set(ANSI, "false")
+    bench.write([row("a", 2**63 - 1)])
+    snapshot = bench.run(totals)
+    bench.spark.conf.set(ANSI, "true")
+    assert blocked(bench, snapshot, totals) == {f"q:{ANSI}": ("setting.changed",)}
+    bench.write([row("a", 1)])
+    with pytest.raises(StreamingQueryException, match="ARITHMETIC_OVERFLOW"):
+        bench.run(totals, snapshot=snapshot, agree=(f"q:{ANSI}",))
+
+
+def test_fields_under_another_case_are_not_found_any_more(bench: Bench) -> None:
+    def build(bench: Bench):
+        reader = bench.spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "1")
+        return stage("totals", reader.parquet(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
+
+    def write(a: int) -> None:
+        bench.spark.createDataFrame([("x", a)], "K string, A long").coalesce(1).write.mode("append").parquet(
+            str(bench.input())
+        )
+
+    bench.spark.conf.set(CASE, "false")
+    write(1)
+    snapshot = bench.run(build)
+    bench.spark.conf.set(CASE, "true")
+    assert blocked(bench, snapshot, build) == {f"q:{CASE}": ("setting.changed",)}
+    write(2)
+    bench.run(build, snapshot=snapshot, agree=(f"q:{CASE}",))
+    assert bench.last("k") == {("x",): {"k": "x", "s": 1}, (None,): {"k": None, "s": None}}
