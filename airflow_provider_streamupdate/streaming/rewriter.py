@@ -92,13 +92,14 @@ def _columns(rows: DataFrame, part: str) -> list[Column]:
 
 def _describe(stage: StagePlan, old: Folder, new: Folder, batch: int, conf: dict[str, str]) -> None:
     """What StateRewriter wants to find beside the stores it writes: the operator's description, which has not changed,
-    and an offset entry with the new stores' settings."""
+    and offset entries of the batches it reads and writes, with the new stores' settings."""
     top = f"state/{stage.operator_id}"
     for path in old.files(top):
         if "_metadata/" in path or path.startswith("_stateSchema/"):
             new.copy_from(old, f"{top}/{path}", f"{top}/{path}")
     entry = (old.read(f"offsets/{batch}") or b"").decode()
-    new.write("offsets/0", record_stores(entry, store_settings(conf)).encode())
+    for number in (0, batch):
+        new.write(f"offsets/{number}", record_stores(entry, store_settings(conf)).encode())
 
 
 def with_schema_files_here(metadata: bytes, checkpoint: Folder) -> bytes:

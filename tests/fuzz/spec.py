@@ -116,7 +116,7 @@ STAGES = (Aggregate, Session, Deduplicate, Limit, Counter, Join)
 @attrs.frozen(kw_only=True)
 class Spec:
     """watermark: minutes, on every source; store: a key of `build.STORES`; extra: the source has a column nobody uses;
-    partitions, join_format: the session's settings (the offset log's win); union: of two sources."""
+    partitions, join_format: the session's settings (the offset log's join format wins); union: of two sources."""
 
     steps: tuple[Step, ...]
     watermark: int | None = None

@@ -196,7 +196,7 @@ LEFT_LATER, RIGHT_LATER = spread(3, 14, 200)[8:], spread(4, 4, 300)
 JOINS = [
     *((kind, 2, where) for kind, where in zip(("inner", "left_outer", "full_outer", "left_semi"), MOVES, strict=False)),
     *(("full_outer", 2, where) for where in MOVES[4:]),
-    *(("full_outer", version, where) for version in (3, 4) for where in ROCKSDB_MOVES),
+    *(("full_outer", 3, where) for where in ROCKSDB_MOVES),
     ("inner", 1, ("hdfs", "rocksdb", 3)),
 ]
 
@@ -215,6 +215,22 @@ def test_joins_of_every_state_format_move(bench: Bench, kind: str, version: int,
 
     moved(bench, join(kind), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
     assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
+
+
+@pytest.mark.parametrize(
+    ("version", "after", "partitions", "rule"),
+    [(4, "rocksdb", 3, "store.partitions-join"), pytest.param(3, "hdfs", 2, "store.families", marks=pytest.mark.slow)],
+)
+def test_what_cannot_move_is_refused_by_the_check(
+    bench: Bench, version: int, after: str, partitions: int, rule: str
+) -> None:
+    bench.spark.conf.set(JOIN_FORMAT, str(version))
+    store(bench, "rocksdb", 2)
+    feed_join(bench, LEFT, RIGHT)
+    snapshot = bench.run(join("inner"), "append")
+    store(bench, after, partitions)
+    [found] = [i for i in bench.check(snapshot, join("inner"), "append").items if i.thing == "stage"]
+    assert (found.verdict, found.rules) == ("refused", (rule,))
 
 
 @pytest.mark.slow

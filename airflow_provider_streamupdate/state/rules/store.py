@@ -33,6 +33,12 @@ def _families(c: StageChange) -> Facts | None:
     return _providers(c) if families and c.after.stores.get(PROVIDER) != ROCKSDB else None
 
 
+def _many_values(c: StageChange) -> Facts | None:
+    """A join of state format 4, or of one that is not known."""
+    families = {s.name for s in c.new.schemas} if c.new.kind == "join" and column_families(c.new) else set()
+    return None if families <= set(_JOIN_FAMILIES) else _partitions(c)
+
+
 def _partitions(c: StageChange) -> Facts | None:
     old, new = c.before.stores, c.after.stores
     return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
@@ -43,6 +49,10 @@ def _no_partitions(c: StageChange) -> Facts | None:
     counts = facts.values() if facts else ()
     return None if all(str(n).isdigit() and int(n) > 0 for n in counts) else facts
 
+
+# of state format 3 (SymmetricHashJoinStateManager)
+_SIDES, _PARTS = ("left", "right"), ("keyToNumValues", "keyWithIndexToValue")
+_JOIN_FAMILIES = tuple(f"{side}-{part}" for side in _SIDES for part in _PARTS)
 
 STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
@@ -80,7 +90,17 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         "rows are all in one partition stays as it is",
         reason="state goes from {old} partitions to {new}: every row is rewritten into the partition it belongs to",
         source=_LOG,
-        applies=lambda c: None if _no_partitions(c) else _partitions(c),
+        applies=lambda c: None if _no_partitions(c) or _many_values(c) else _partitions(c),
+    ),
+    Rule[StageChange](
+        id="store.partitions-join",
+        verdict=REFUSED,
+        change="another number of state partitions under a join of state format 4",
+        reason="state cannot go from {old} partitions to {new}: this join's state format keeps several values under "
+        f"one key, and Spark's StateRewriter does not write them so; leave {PARTITIONS} as it was",
+        source="StateRewriter.getWriterColFamilyInfoMap knows several values of list states only; measured: what it "
+        "writes cannot be read again",
+        applies=_many_values,
     ),
     Rule[StageChange](
         id="store.partitions-unknown",
