@@ -32,6 +32,7 @@ from .rules.query import (
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES, LoneStage, StageChange
+from .rules.store import STORE_RULES
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 
@@ -116,7 +117,8 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
-            yield _item("stage", name, _migrated(judge(STAGE_RULES, change), _migration(change)))
+            findings = _migrated(judge(STAGE_RULES, change), _migration(change))
+            yield _item("stage", name, [*findings, *judge(STORE_RULES, change)])
     for stage in lost:
         twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
         lone = LoneStage(stage=stage, twin=next(twins, None))

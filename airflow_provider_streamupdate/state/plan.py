@@ -128,6 +128,8 @@ class QueryPlan:
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
     conf: settings that change what rows or expressions mean (time zone, case sensitivity, ANSI)
+    stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
+        given, else what is recorded already, else Spark's default
     """
 
     name: str
@@ -138,6 +140,7 @@ class QueryPlan:
     source_order: tuple[str, ...] = ()
     watermarks: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
+    stores: dict[str, str] = attrs.field(factory=dict)
 
     def stage(self, name: str) -> StagePlan | None:
         return next((s for s in self.stages if s.name == name), None)

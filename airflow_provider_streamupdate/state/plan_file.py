@@ -10,6 +10,7 @@ from .errors import InvalidInputError
 from .plan import AppPlan
 from .serde import from_dict, parse_json
 from .snapshot import Snapshot
+from .stores import as_recorded
 
 
 @attrs.frozen(kw_only=True)
@@ -32,5 +33,9 @@ class PlanFile:
         if isinstance(kept, dict) and "plan" in kept:
             snapshot = from_dict(kept, Snapshot, path)
             recorded = {name: dict(query.conf) for name, query in snapshot.queries.items() if query.conf}
-            return cls(source=f"the plan of snapshot {snapshot.name}", plan=snapshot.plan, recorded=recorded)
+            return cls(
+                source=f"the plan of snapshot {snapshot.name}",
+                plan=as_recorded(snapshot.plan, recorded),
+                recorded=recorded,
+            )
         return cls(source=f"the plan in {Path(path).name}", plan=from_dict(kept, AppPlan, path))

@@ -3,8 +3,9 @@ the cost is files, not bytes."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -16,6 +17,7 @@ from .plan import QueryPlan, StagePlan
 from .snapshot import QuerySnapshot, SnapshotFile
 from .snapshots import COPIES_AT_ONCE
 from .storage import CHUNK, Folder
+from .stores import PARTITIONS, other_partitions, other_provider, store_settings
 
 _STATE = re.compile(r"state/(\d+)/(.+)")
 _SOURCE = re.compile(r"sources/([^/]+)/(.+)")
@@ -24,11 +26,12 @@ NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it sta
 
 @attrs.frozen(kw_only=True)
 class MigratedStage:
-    """A stage whose state is rewritten instead of moved."""
+    """A stage whose state is rewritten instead of moved. `migration` is None when its rows stay what they are, and only
+    the stores they lie in change."""
 
     old: StagePlan
     new: StagePlan
-    migration: Migration
+    migration: Migration | None
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +39,8 @@ class RestorePlan:
     """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, which get a line for each
     of the new plan's sources, in its order. empty: new stages, which need a store without rows at
     store version `version` in each of `partitions` partitions. migrated: stages whose state is rewritten, so that
-    their files are not among the moves."""
+    their files are not among the moves. stores: the settings of the new state stores (stores.py), which the entries of
+    the offset log get; conf: the configuration they then record."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -46,6 +50,8 @@ class RestorePlan:
     migrated: tuple[MigratedStage, ...]
     version: int
     partitions: int
+    stores: dict[str, str]
+    conf: dict[str, str]
 
 
 def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
@@ -56,12 +62,16 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
     """
     kept = [(stage, now) for stage in old.stages if (now := new.stage(stage.name))]
     decided = migrations(old, new)
+    before = store_settings(snapshot.conf)
     migrated = tuple(
-        MigratedStage(old=stage, new=now, migration=decided[now.name]) for stage, now in kept if now.name in decided
+        MigratedStage(old=stage, new=now, migration=decided.get(now.name))
+        for stage, now in kept
+        if now.name in decided or other_provider(before, new.stores) or other_partitions(now, before, new.stores)
     )
     rewritten = {m.old.operator_id for m in migrated}
     target = {s.operator_id: now.operator_id for s, now in kept if s.operator_id not in rewritten}
-    partitions = int(snapshot.conf.get("spark.sql.shuffle.partitions", 0))
+    conf = {**snapshot.conf, **new.stores}
+    partitions = int(conf.get(PARTITIONS, 0))
     added = tuple(stage for stage in new.stages if old.stage(stage.name) is None)
     if added and partitions <= 0:
         raise CorruptError(
@@ -77,6 +87,8 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
         migrated=migrated,
         version=snapshot.batch + 1,
         partitions=partitions,
+        stores=new.stores,
+        conf=conf,
     )
 
 
@@ -127,7 +139,20 @@ def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
     for file in plan.offsets:
         _check(source, file)
         entry = (source.read(file.object) or b"").decode()
+        entry = record_stores(entry, plan.stores)
         checkpoint.write(file.path, reorder_offsets(entry, plan.old_order, plan.new_order).encode())
+
+
+def record_stores(entry: str, stores: Mapping[str, str]) -> str:
+    """An offset log entry whose recorded configuration has these settings. All entries get the same: Spark takes one
+    whose number of partitions differs from the one before for a repartitioning (OfflineStateRepartitionUtils)."""
+    version, metadata, *lines = entry.split("\n")
+    recorded = json.loads(metadata)
+    conf = recorded.get("conf", {})
+    if {**conf, **stores} == conf:
+        return entry
+    changed = json.dumps({**recorded, "conf": {**conf, **stores}}, separators=(",", ":"))
+    return "\n".join([version, changed, *lines])
 
 
 def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str, ...]) -> str:

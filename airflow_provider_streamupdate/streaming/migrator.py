@@ -20,11 +20,13 @@ from pyspark.sql.types import DataType, StructType
 from ..state.errors import ApplicationError, CorruptError
 from ..state.migration import Migration, describe, first_column
 from ..state.plan import StagePlan
-from ..state.restore import MigratedStage
+from ..state.restore import MigratedStage, RestorePlan
 from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import fields, row_ddl, same
 from ..state.storage import Folder
+from ..state.stores import single_partition
 from . import spark_internals
+from .rewriter import rewrite_stage, with_schema_files_here
 
 # (state with columns key and value, both structs) -> the same of the new plan
 MigrationFunction = Callable[[DataFrame], DataFrame]
@@ -35,7 +37,9 @@ _SCRATCH = "migration"
 
 
 def find_function(functions: MigrationFunctions, query: str, stage: MigratedStage) -> MigrationFunction | None:
-    """The app's function for a stage and its old state."""
+    """The app's function for a stage and its old state, where it is to be migrated by one."""
+    if stage.migration is None or not stage.migration.by_function:
+        return None
     state = describe(stage.old)
     return functions.get((f"{query}/{stage.new.name}", state)) or functions.get((stage.new.name, state))
 
@@ -46,30 +50,46 @@ def migrate_stage(
     snapshot: QuerySnapshot,
     source: Folder,
     checkpoint: Folder,
+    plan: RestorePlan,
     function: MigrationFunction | None = None,
 ) -> None:
-    """Write the stage's state as of the snapshot's batch into the new checkpoint. What is needed on the way lies in a
-    folder of the checkpoint and is removed again.
+    """Write the stage's state as of the snapshot's batch into the new checkpoint, into the stores `plan` names. What is
+    needed on the way lies in a folder of the checkpoint and is removed again.
 
     source: holds the snapshot's objects. ApplicationError when the app's function does not keep its word.
     """
     scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
     try:
-        partitions = _lay_out(snapshot, stage.old, source, scratch.sub("old"))
+        before = _lay_out(snapshot, stage.old, source, scratch.sub("old"))
+        partitions = 1 if single_partition(stage.new) else plan.partitions or before
+        same = partitions == before
+        if stage.migration is None:
+            for store in (s for s in stage.old.stores if s != "default"):  # their schemas are not in snapshots
+                schema = f"0/{store}/_metadata/schema"
+                made, wanted = f"state/{stage.new.operator_id}/{schema}", f"state/{stage.old.operator_id}/{schema}"
+                scratch.sub("old").copy_from(checkpoint, made, wanted)
+            moved = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, None if same else partitions)
+            for store, folder in moved.items():
+                _bring_back(folder, store, stage.new, checkpoint, plan.version)
+            return
         state = (
             spark.read.format("statestore")
             .option("operatorId", stage.old.operator_id)
             .option("batchId", snapshot.batch)
             .load(scratch.sub("old").uri)
         )
-        rows = _by_function(state, stage, function) if stage.migration.by_function else _by_rules(state, stage)
-        if stage.migration.moves:
+        migration = stage.migration
+        if migration.by_function:
+            rows = _by_function(state, stage, function)
+        else:
+            rows = _by_rules(state, stage.old, stage.new, migration)
+        if migration.moves or not same:
             rows = _placed(rows, stage.new, partitions)
         columns = [rows[part][name] for part in ("key", "value") for name in rows.schema[part].dataType.names]
         keys = len(rows.schema["key"].dataType.names)
         flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(columns)))
-        spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, snapshot.conf)
-        _bring_back(scratch.sub("new"), stage.new, checkpoint, snapshot.batch + 1)
+        spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, plan.conf)
+        _bring_back(scratch.sub("new/state/0"), "default", stage.new, checkpoint, plan.version)
     finally:
         checkpoint.remove(_SCRATCH)
 
@@ -80,7 +100,9 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
     partitions = set()
     for file in snapshot.files:
-        if file.path.startswith(wanted):
+        if file.path.startswith(f"{top}_metadata/v2/"):
+            target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target))
+        elif file.path.startswith(wanted):
             target.copy_from(source, file.object, file.path)
         if file.path.startswith(top) and (number := file.path.removeprefix(top).split("/")[0]).isdigit():
             partitions.add(int(number))
@@ -91,24 +113,24 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     return len(partitions)
 
 
-def _bring_back(written: Folder, new: StagePlan, checkpoint: Folder, version: int) -> None:
-    """Bring version 1 of the state just made to where the query looks for `version`. On the default store the bytes of
+def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder, version: int) -> None:
+    """Bring version 1 of a store just made to where the query looks for `version`. On the default store the bytes of
     a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
     would be looked for."""
-    for path in written.files("state/0"):
+    for path in written.files():
         partition, _, name = path.partition("/")
         number, _, ending = name.partition(".")
-        target = f"state/{new.operator_id}/{partition}"
-        if number != "1":
-            checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{name}")  # what a zip refers to: SSTs, logs
-        elif not ending.endswith(".crc"):  # a checksum file names the file it is of
-            for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
-                checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{version}.{kind}")
+        target = f"state/{new.operator_id}/{partition}" + ("" if store == "default" else f"/{store}")
+        if number == "1":
+            if not ending.endswith(".crc"):  # a checksum file names the file it is of
+                for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
+                    checkpoint.copy_from(written, path, f"{target}/{version}.{kind}")
+        elif partition.isdigit() and not name.startswith("_metadata/"):  # what a zip refers to: SSTs, logs
+            checkpoint.copy_from(written, path, f"{target}/{name}")
 
 
-def _by_rules(state: DataFrame, stage: MigratedStage) -> DataFrame:
-    """Key and value rows as `stage.migration` says, types widened to those of the new schemas."""
-    old, new, migration = stage.old, stage.new, stage.migration
+def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migration) -> DataFrame:
+    """Key and value rows as `migration` says, types widened to those of the new schemas."""
     rows = state.select(
         *(_numbered(state[part], schema).alias(part) for part, schema in _rows_of(old)),
     )

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
+from ..state.stores import PARTITIONS, PROVIDER
 from . import spark_internals
 from .definition import CLOCKS, KINDS, define, with_clocks
 from .lineage import Lineage, watermarks, zone
@@ -39,13 +40,15 @@ def plan_app(
 
     recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
+        Only the state stores become what the session was told, when it was told: a restore rewrites them.
     migrations: the stages and states the app has functions for
     """
     version = spark_internals.check_version(spark)
     settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    given = spark_internals.given_settings(spark, (PROVIDER, PARTITIONS))
     queries = tuple(
-        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), tuple(migrations))
+        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), given, tuple(migrations))
         for name, writer in writers.items()
     )
     warnings = [
@@ -65,6 +68,7 @@ def _plan_query(
     writer: DataStreamWriter,
     settings: dict[str, str],
     recorded: dict[str, str],
+    given: dict[str, str],
     migrations: tuple[tuple[str, str], ...],
 ) -> QueryPlan:
     df = spark_internals.writer_frame(writer)
@@ -73,7 +77,8 @@ def _plan_query(
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
     sources, order = plan_sources(name, df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), recorded)
+        conf = {**recorded, **given} if recorded else {}
+        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf)
         optimized = parse_plan(planned.optimized, mode)
         leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
         stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
@@ -94,6 +99,10 @@ def _plan_query(
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
+        stores={
+            key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
+            for key in (PROVIDER, PARTITIONS)
+        },
     )
 
 

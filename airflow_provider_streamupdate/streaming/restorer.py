@@ -28,6 +28,7 @@ from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.storage import Folder
+from ..state.stores import as_recorded, column_families, single_partition
 from . import spark_internals
 from .migrator import MigrationFunctions, find_function, migrate_stage
 from .planner import dry_run
@@ -57,7 +58,7 @@ class SavedState:
             snapshot = SnapshotStore(app).get(name)
             return cls(
                 source=f"snapshot {name}",
-                plan=snapshot.plan,
+                plan=as_recorded(snapshot.plan, {name: q.conf for name, q in snapshot.queries.items()}),
                 queries=dict(snapshot.queries),
                 folders=dict.fromkeys(snapshot.queries, app.folder),
             )
@@ -72,6 +73,7 @@ class SavedState:
             q.name: Checkpoint(folders[q.name]).export(carry_in_flight=kind == "drained", source_order=q.source_order)
             for q in plan.queries
         }
+        plan = as_recorded(plan, {query: export.conf for query, export in exports.items()})
         return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
 
     def holds(self, query: str) -> bool:
@@ -137,6 +139,7 @@ def restore_app(
                 saved.queries[query.name],
                 saved.folders[query.name],
                 checkpoint,
+                plan,
                 find_function(migrations or {}, query.name, stage),
             )
         if saved.fork:  # StreamMetadata
@@ -158,7 +161,7 @@ def check_restorable(
         if not saved.holds(query.name):
             continue
         checkpoint = Folder.open(str(scratch / query.name))
-        _restore(saved, query, writers[query.name], checkpoint)
+        plan = _restore(saved, query, writers[query.name], checkpoint)
         batch = saved.queries[query.name].batch + 1
         (scratch / query.name / "offsets" / str(batch)).touch()
         writer = writers[query.name]
@@ -168,7 +171,7 @@ def check_restorable(
                 query.output_mode,
                 checkpoint.uri,
                 batch=batch,
-                conf=saved.queries[query.name].conf,
+                conf=plan.conf,
             )
         except Exception as error:
             first = describe(error)
@@ -187,10 +190,10 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     plan = plan_restore(snapshot, old, query)
     df = spark_internals.writer_frame(writer)
     # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
-    _write_metadata(writer, query, checkpoint, snapshot.conf)
+    _write_metadata(writer, query, checkpoint, plan.conf)
     bring_files(plan, saved.folders[query.name], checkpoint)
     for stage in plan.empty:
-        _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, snapshot.conf)
+        _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, plan.conf)
     return plan
 
 
@@ -206,13 +209,6 @@ def _write_metadata(writer: DataStreamWriter, query: QueryPlan, checkpoint: Fold
         checkpoint.remove("offsets/0")
 
 
-def _single_partition(stage: StagePlan) -> bool:
-    """Whether Spark gathers all rows in partition 0 (AllTuples): for a limit and for groups without a key. Files in
-    other partitions would stay behind at their version, and a later snapshot would miss theirs (measured)."""
-    keys = stage.definition.get("keys", ())
-    return stage.kind == "limit" or not [k for k in keys if not str(k).startswith("session_window(")]
-
-
 def _empty_stores(
     spark: SparkSession,
     stage: StagePlan,
@@ -224,18 +220,16 @@ def _empty_stores(
     """Files of a store without rows, as its provider writes them, for every store and partition under the wanted
     version. On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured).
     """
-    # Operators with state schemas by column family (file format v3) have their provider use families.
-    families = any(isinstance(schema.key, dict) and "encoder" in schema.key for schema in stage.schemas)
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
     try:
-        spark_internals.write_empty_store(spark, f"file://{scratch}", conf, families)
+        spark_internals.write_empty_store(spark, f"file://{scratch}", conf, column_families(stage))
         made = Folder.open(str(scratch / "state" / "0" / "0"))
         names = [n for n in made.names() if n.startswith("1.")]
         endings = {n.removeprefix("1.") for n in names}
         if endings not in ({"zip"}, {"delta"}):
             raise CorruptError(f"an empty state store was written as {', '.join(names) or 'nothing'}; not understood")
         wanted = {"zip": ["zip"], "delta": ["delta", "snapshot"]}[endings.pop()]
-        used = 1 if _single_partition(stage) else partitions
+        used = 1 if single_partition(stage) else partitions
         for partition, store, ending in itertools.product(range(used), stage.stores, wanted):
             folder = f"{partition}" if store == "default" else f"{partition}/{store}"
             checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{version}.{ending}")

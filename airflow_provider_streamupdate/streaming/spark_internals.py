@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,12 @@ def _source_name(leaf: Any) -> str | None:
 def session_setting(spark: SparkSession, key: str) -> str:
     """A setting of the session, with Spark's default when it is not set."""
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
+
+
+def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
+    """Those of the settings that the session was given (in its configuration or in code), not left at their default."""
+    conf = spark._jsparkSession.sessionState().conf()
+    return {key: str(conf.getConfString(key)) for key in keys if conf.contains(key)}
 
 
 def writer_frame(writer: DataStreamWriter) -> DataFrame:
@@ -396,17 +403,18 @@ def _scala_map(value: Any) -> dict[str, str]:
     return result
 
 
-def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, str]) -> None:
+def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, str], window: int | None = None) -> None:
     """Commit rows as the state of an aggregation without a past: version 1 of operator 0 under `folder`/state (a URI).
 
     rows: the first `keys` columns are the grouping keys, the others the aggregates' buffers; one partition for each of
         the store's, in their order
+    window: the place of the session window among the keys, where there is one; rows are then sorted by the keys
     conf: configuration as an offset log records it; it decides which store is written, and how
 
     Spark's own operator does it on the executors, one task a partition: StateStoreSaveExec in update mode puts each row
     it is given (keys and values projected as in a running query, so their bytes are the ones it will look for) and
-    commits. Spark 4.3's StateRewriter would write RocksDB only: it needs a store that can be opened empty at a later
-    version, which HDFSBackedStateStoreProvider refuses (measured).
+    commits. Spark 4.3's StateRewriter would read and write RocksDB only: it needs a store that can be opened empty,
+    which HDFSBackedStateStoreProvider refuses (measured).
     """
     spark = rows.sparkSession
     jvm = spark._jvm
@@ -421,15 +429,22 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
     active = jvm.org.apache.spark.sql.classic.SparkSession
     active.setActiveSession(session)  # a physical operator takes the session that is active when it is made
     try:
-        save = getattr(jvm, f"{stateful}.StateStoreSaveExec")(
-            child.output().take(keys),
-            jvm.scala.Option.apply(info),
-            jvm.scala.Option.apply(jvm.org.apache.spark.sql.streaming.OutputMode.Update()),
-            none,
-            none,
-            2,
-            child,
-        )
+        columns, some, modes = child.output(), jvm.scala.Option.apply, jvm.org.apache.spark.sql.streaming.OutputMode
+        if window is None:
+            save = getattr(jvm, f"{stateful}.StateStoreSaveExec")(
+                columns.take(keys), some(info), some(modes.Update()), none, none, 2, child
+            )
+        else:  # update mode is not for sessions; their rows are stored whole, keys and all
+            save = getattr(jvm, f"{stateful}.SessionWindowStateStoreSaveExec")(
+                columns.take(window).concat(columns.slice(window + 1, keys)),
+                columns.apply(window),
+                some(info),
+                some(modes.Complete()),
+                none,
+                none,
+                1,
+                child,
+            )
         save.execute().count()
     finally:
         active.setActiveSession(spark._jsparkSession)

@@ -109,6 +109,9 @@ def goes_on(old: Spec, new: Spec) -> bool:
         return False
     if old.joined != new.joined:
         return not (old.stages and new.stages and old.watermark is not None)
+    families = old.joined and new.joined and old.join_format > 2
+    if families and (old.store != "hdfs" == new.store or (old.join_format == 4 and old.partitions != new.partitions)):
+        return False  # only RocksDB has column families; format 4 keeps to its partitions
     shared = [s.name for s in new.stages if old.stage(s.name)]
     return all(_stage_goes_on(*stage_labels(old, n), *stage_labels(new, n)) for n in shared)
 

@@ -139,7 +139,7 @@ STAGES = (Aggregate, Session, Deduplicate, Limit, Counter, Alarm, Join)
 class Spec:
     """watermark: minutes, on every source; store: a key of `build.STORES`; extra: the source has a column nobody uses;
     strict: an option of the sources; partitions, join_format, checkpoint_format: the session's settings (the offset
-    log's win); zone: the session's; union: of two sources."""
+    log's join format wins); zone: the session's; union: of two sources."""
 
     steps: tuple[Step, ...]
     watermark: int | None = None

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.state.fork import compare_fork
-from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan
+from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.state.report import CompatibilityReport
 
 from .builders import app_plan, query_plan, stage_plan
@@ -45,6 +45,18 @@ def test_a_fork_that_is_another_app_and_writes_elsewhere_needs_no_agreement() ->
 )
 def test_a_fork_s_sink(old: QueryPlan, new: QueryPlan, expected: str) -> None:
     assert verdict(forked(old, new)) == expected
+
+
+def test_a_fork_that_removes_what_the_other_reads_needs_agreement() -> None:
+    def reading(clean: str, location: str = "/in") -> QueryPlan:
+        source = SourcePlan(
+            name="source-1", named=False, format="json", location=location, options={"cleansource": clean}
+        )
+        return query_plan(sources=(source,))
+
+    assert verdict(forked(reading("off"), reading("delete"))) == "carried with loss"
+    assert verdict(forked(reading("off"), reading("off"))) == "carried"
+    assert verdict(forked(reading("off", "/elsewhere"), reading("delete"))) != "carried with loss"
 
 
 def test_agreement_is_to_the_fork_by_its_name() -> None:

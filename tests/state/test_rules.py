@@ -24,6 +24,7 @@ from airflow_provider_streamupdate.state.plan import (
 )
 from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, ORDER, TABLE, Rule, judge, worst
 from airflow_provider_streamupdate.state.rules.rule import Finding
+from airflow_provider_streamupdate.state.stores import DEFAULT_STORE, PARTITIONS, PROVIDER, ROCKSDB
 
 from .builders import KEY, VALUE, app_plan, query_plan, stage_plan
 
@@ -139,6 +140,14 @@ def sources(old: tuple[SourcePlan, ...], *new: SourcePlan) -> tuple[QueryPlan, Q
     return q(sources=old), q(sources=new)
 
 
+def stored(old: dict[str, str], new: dict[str, str], stage: StagePlan | None = None) -> tuple[QueryPlan, QueryPlan]:
+    plans = (q(stage or of("aggregate"), stores={PROVIDER: ROCKSDB, PARTITIONS: "2", **s}) for s in (old, new))
+    return next(plans), next(plans)
+
+
+JOIN_OF_FORMAT_4 = of(
+    "join", schemas=(StateSchema(name="left-keyWithTsToValues", key={"encoder": {}, "row": KEY}, value=VALUE),)
+)
 NOT_NULL = {"type": "struct", "fields": [{**KEY["fields"][0], "nullable": False}]}
 OTHER_TYPE = {"type": "struct", "fields": [{**KEY["fields"][0], "type": "long"}]}
 SESSION = "session_window(a.t, gap '{} minutes', #1)"
@@ -192,6 +201,12 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         q(of("aggregate"), attrs.evolve(of("transform-with-state", initial_state=True), name="more")),
     ),
     "stage.gone": (q(of("aggregate"), stage_plan("more", 1)), q()),
+    "store.provider": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}),
+    "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
+    "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
+    "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
+    "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_FORMAT_4),
+    "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),
     "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
     "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),
     "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),

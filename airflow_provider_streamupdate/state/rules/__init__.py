@@ -13,10 +13,12 @@ from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
 from .sink import SINK_RULES
 from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
 from .stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES
+from .store import STORE_RULES
 
 # Everything, by what it is about.
 TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Stages": (*STAGE_RULES, *NEW_STAGE_RULES, *GONE_STAGE_RULES),
+    "State stores": STORE_RULES,
     "Watermarks and settings": (*WATERMARK_RULES, *SETTING_RULES),
     "Sources": (*SOURCE_RULES, *NEW_SOURCE_RULES, *GONE_SOURCE_RULES),
     "Sinks and output modes": SINK_RULES,

@@ -105,6 +105,6 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="source {names} removes or moves the files it has read, before the other query has read them",
         source="FileStreamSource: cleanSource",
         applies=_cleaned,
-        tests=("state/test_fork.py::test_a_fork_s_sink",),
+        tests=("state/test_fork.py::test_a_fork_that_removes_what_the_other_reads_needs_agreement",),
     ),
 )

@@ -1,0 +1,122 @@
+"""The rules for the stores of a stage that goes on: another provider, another number of partitions."""
+
+from __future__ import annotations
+
+from ..report import MIGRATED, REFUSED
+from ..stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
+from .rule import Facts, Rule
+from .stage import StageChange
+
+_LOG = (
+    "OffsetSeqMetadata.relevantSQLConfs: the offset log's value wins over the session's, which Spark ignores silently"
+)
+
+
+def _providers(c: StageChange) -> Facts | None:
+    old, new = c.before.stores, c.after.stores
+    if not other_provider(old, new):
+        return None
+    return {"old": _name(old.get(PROVIDER)), "new": _name(new.get(PROVIDER))}
+
+
+def _name(provider: str | None) -> str:
+    return NAMES.get(provider or "", provider or "one the offset log does not name")
+
+
+def _unknown(c: StageChange) -> Facts | None:
+    known = {c.before.stores.get(PROVIDER), c.after.stores.get(PROVIDER)} <= set(NAMES)
+    return None if known else _providers(c)
+
+
+def _families(c: StageChange) -> Facts | None:
+    families = column_families(c.old) or column_families(c.new)
+    return _providers(c) if families and c.after.stores.get(PROVIDER) != ROCKSDB else None
+
+
+def _many_values(c: StageChange) -> Facts | None:
+    """A join of state format 4, or of one that is not known."""
+    families = {s.name for s in c.new.schemas} if c.new.kind == "join" and column_families(c.new) else set()
+    return None if families <= set(_JOIN_FAMILIES) else _partitions(c)
+
+
+def _partitions(c: StageChange) -> Facts | None:
+    old, new = c.before.stores, c.after.stores
+    return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
+
+
+def _no_partitions(c: StageChange) -> Facts | None:
+    facts = _partitions(c)
+    counts = facts.values() if facts else ()
+    return None if all(str(n).isdigit() and int(n) > 0 for n in counts) else facts
+
+
+# of state format 3 (SymmetricHashJoinStateManager)
+_SIDES, _PARTS = ("left", "right"), ("keyToNumValues", "keyWithIndexToValue")
+_JOIN_FAMILIES = tuple(f"{side}-{part}" for side in _SIDES for part in _PARTS)
+
+STORE_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="store.provider",
+        verdict=MIGRATED,
+        change="another state store provider (`spark.sql.streaming.stateStore.providerClass`, where it is set): the "
+        "default store or RocksDB",
+        reason="state moves from {old} to {new}: every row is rewritten",
+        source=_LOG,
+        applies=lambda c: None if _unknown(c) or _families(c) else _providers(c),
+        tests=(
+            "spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",
+            "spark/test_stores.py::test_totals_go_on_in_the_default_store",
+        ),
+    ),
+    Rule[StageChange](
+        id="store.provider-unknown",
+        verdict=REFUSED,
+        change="a state store provider that is neither of the two",
+        reason="the state store provider changed from {old} to {new}: rows cannot be moved between them; leave "
+        f"{PROVIDER} as it was",
+        source="no description of its files here",
+        applies=_unknown,
+        tests=("state/test_stores.py::test_settings_that_are_not_understood_are_refused",),
+    ),
+    Rule[StageChange](
+        id="store.families",
+        verdict=REFUSED,
+        change="the default store for a stage whose state lies in column families (transformWithState; joins of state "
+        "formats 3 and 4)",
+        reason="state cannot move from {old} to {new}: the stage keeps it in column families, which only RocksDB has; "
+        f"leave {PROVIDER} as it was",
+        source="HDFSBackedStateStoreProvider.init refuses column families",
+        applies=_families,
+        tests=("spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",),
+    ),
+    Rule[StageChange](
+        id="store.partitions",
+        verdict=MIGRATED,
+        change="another number of state partitions (`spark.sql.shuffle.partitions`, where it is set); a stage whose "
+        "rows are all in one partition stays as it is",
+        reason="state goes from {old} partitions to {new}: every row is rewritten into the partition it belongs to",
+        source=_LOG,
+        applies=lambda c: None if _no_partitions(c) or _many_values(c) else _partitions(c),
+        tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-join",
+        verdict=REFUSED,
+        change="another number of state partitions under a join of state format 4",
+        reason="state cannot go from {old} partitions to {new}: this join's state format keeps several values under "
+        f"one key, and Spark's StateRewriter does not write them so; leave {PARTITIONS} as it was",
+        source="StateRewriter.getWriterColFamilyInfoMap knows several values of list states only; measured: what it "
+        "writes cannot be read again",
+        applies=_many_values,
+        tests=("spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-unknown",
+        verdict=REFUSED,
+        change="a number of state partitions that is not one, before or after",
+        reason=f"{PARTITIONS} changed from {{old}} to {{new}}: give a whole number above 0",
+        source="HashPartitioning",
+        applies=_no_partitions,
+        tests=("state/test_stores.py::test_settings_that_are_not_understood_are_refused",),
+    ),
+)

@@ -1,0 +1,113 @@
+"""The rewriter: moves a stage's rows, as they are, into stores of another provider or another number of partitions.
+
+Spark reads and writes them on the executors. Which of its parts writes depends on the store:
+- one of column families is rewritten by StateRewriter, which knows their encoders and each row's partition key;
+- one of session windows by the operator of session windows, whose store looks keys up by their beginning;
+- any other is nothing but key and value rows. They are put by the operator of aggregations, whatever stage they belong
+  to: their bytes are made by Spark's own projections, and equal rows have equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from ..state.errors import CorruptError
+from ..state.plan import StagePlan
+from ..state.restore import record_stores
+from ..state.storage import Folder
+from ..state.stores import column_families, store_settings
+from . import spark_internals, spark_stores
+
+
+def rewrite_stage(
+    spark: SparkSession, stage: StagePlan, batch: int, scratch: Folder, conf: dict[str, str], partitions: int | None
+) -> dict[str, Folder]:
+    """Write version 1 of the stage's stores; for each store (by name) the folder that its partitions lie in.
+
+    stage: as the old plan has it
+    scratch: holds a checkpoint of the stage alone under ``old``, with its state as of `batch`
+    conf: the configuration of the new stores; partitions: their number, None when rows stay in the partitions they are
+        in
+    """
+    old, new = scratch.sub("old"), scratch.sub("new")
+    if column_families(stage):
+        _describe(stage, old, new, batch, conf)
+        spark_stores.rewrite_stores(spark, old.uri, new.uri, batch, conf, partitions)
+        return {"default": new.sub(f"state/{stage.operator_id}")}
+    written = {}
+    for store in stage.stores:
+        reader = spark.read.format("statestore").option("operatorId", stage.operator_id).option("batchId", batch)
+        rows = reader.option("storeName", store).load(old.uri)
+        if stage.kind == "session-window":
+            _save_sessions(stage, rows, new.sub(store), conf, partitions)
+        else:
+            _save(rows, new.sub(store), conf, partitions, store)
+        written[store] = new.sub(f"{store}/state/0")
+    return written
+
+
+def _save(rows: DataFrame, target: Folder, conf: dict[str, str], partitions: int | None, store: str) -> None:
+    keys, values = _columns(rows, "key"), _columns(rows, "value")
+    flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate((*keys, *values))))
+    if partitions is not None:
+        # The index of a join's row has no part in where it belongs (SymmetricHashJoinStateManager, formats 1 and 2).
+        placing = len(keys) - (1 if store.endswith("-keyWithIndexToValue") else 0)
+        flat = flat.repartition(partitions, *flat.columns[:placing])
+    spark_internals.save_aggregation(flat, len(keys), target.uri, conf)
+
+
+def _save_sessions(
+    stage: StagePlan, rows: DataFrame, target: Folder, conf: dict[str, str], partitions: int | None
+) -> None:
+    """Sessions lie whole in the values: grouping keys in their order, the window among them, and the buffers
+    (StreamingSessionWindowStateManagerImplV1); a row's key holds the others and the window's start."""
+    keys = [str(k) for k in stage.definition["keys"]]
+    session = next(i for i, k in enumerate(keys) if k.startswith("session_window("))
+    flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(_columns(rows, "value"))))
+    placing = [f"c{i}" for i in range(len(keys)) if i != session]
+    start = flat[f"c{session}"]["start"]
+    expected = [f.dataType for f in rows.schema["key"].dataType]
+    if [f.dataType for f in flat.select(*placing, start).schema] != expected:
+        raise CorruptError(
+            f"the state of stage {stage.name} has keys of types {expected}, which do not fit its values; give the "
+            "stage another name to start it empty"
+        )
+    if partitions is not None:
+        flat = flat.repartition(partitions, *placing)
+    flat = flat.sortWithinPartitions(*placing, start)
+    spark_internals.save_aggregation(flat, len(keys), target.uri, conf, session)
+
+
+def _columns(rows: DataFrame, part: str) -> list[Column]:
+    """The fields of keys or values, whose own names need not be unique."""
+    kept = rows.schema[part].dataType
+    names = [f"{part}{i}" for i in range(len(kept.fields))]
+    renamed = StructType([StructField(n, f.dataType, True) for n, f in zip(names, kept.fields, strict=True)])
+    return [F.col(part).cast(renamed)[name] for name in names]
+
+
+def _describe(stage: StagePlan, old: Folder, new: Folder, batch: int, conf: dict[str, str]) -> None:
+    """What StateRewriter wants to find beside the stores it writes: the operator's description, which has not changed,
+    and offset entries of the batches it reads and writes, with the new stores' settings."""
+    top = f"state/{stage.operator_id}"
+    for path in old.files(top):
+        if "_metadata/" in path or path.startswith("_stateSchema/"):
+            new.copy_from(old, f"{top}/{path}", f"{top}/{path}")
+    entry = (old.read(f"offsets/{batch}") or b"").decode()
+    for number in (0, batch):
+        new.write(f"offsets/{number}", record_stores(entry, store_settings(conf)).encode())
+
+
+def with_schema_files_here(metadata: bytes, checkpoint: Folder) -> bytes:
+    """An operator's description (OperatorStateMetadataV2) whose schema files are those in this checkpoint: it names
+    them with absolute paths, of the checkpoint it was written in."""
+    version, _, text = metadata.decode().partition("\n")
+    described = json.loads(text)
+    for store in described["stateStoreInfo"]:
+        paths = store.get("stateSchemaFilePaths", ())
+        store["stateSchemaFilePaths"] = [f"{checkpoint.uri}/state/{p.rpartition('/state/')[2]}" for p in paths]
+    return f"{version}\n{json.dumps(described)}".encode()

@@ -1,0 +1,255 @@
+"""State moved to another state store provider, or into another number of partitions: every kind of stage, against
+oracles in plain Python.
+
+Version 2 is version 1 with other settings, given to the session as ``--conf`` does. All keys have rows before and
+after, enough for every partition to have some: a row in a wrong partition or with other bytes would be counted anew, or
+would never leave the state.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from bench import HDFS, ROCKSDB, Bench, row
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+from test_stages import (
+    END,
+    JOIN_FORMAT,
+    Alarm,
+    KeptRows,
+    counting,
+    emitted,
+    feed_join,
+    flat,
+    join,
+    joined,
+    kept,
+    late,
+    running,
+    running_best,
+    sessions,
+    sessions_of,
+    without_end,
+)
+
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER
+from airflow_provider_streamupdate.streaming import stage
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
+
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+STORES = {"rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True), "hdfs": (HDFS, False)}
+
+
+# from a store with 2 partitions to another with so many
+MOVES = [
+    ("hdfs", "changelog", 3),
+    ("rocksdb", "hdfs", 3),
+    ("hdfs", "rocksdb", 2),
+    ("changelog", "hdfs", 2),
+    ("changelog", "rocksdb", 5),
+    ("hdfs", "hdfs", 5),
+    ("hdfs", "hdfs", 1),
+    ("rocksdb", "changelog", 1),
+]
+# what only RocksDB holds
+ROCKSDB_MOVES = [("changelog", "rocksdb", 5), ("rocksdb", "changelog", 1)]
+
+
+def named(where: tuple) -> str:
+    return "-".join(map(str, where))
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path)
+
+
+def store(bench: Bench, name: str, partitions: int) -> None:
+    """The session's settings, as --conf gives them."""
+    provider, changelog = STORES[name]
+    bench.spark.conf.set(PROVIDER, provider)
+    bench.spark.conf.set(CHANGELOG, str(changelog).lower())
+    bench.spark.conf.set(PARTITIONS, str(partitions))
+
+
+def feed(bench: Bench, files: list[list[dict]]) -> Callable[[], None]:
+    return lambda: [bench.write(rows) for rows in files] and None
+
+
+def moved(
+    bench: Bench,
+    build: Callable,
+    mode: str,
+    where: tuple,
+    first: Callable,
+    second: Callable,
+    alone: tuple[str, ...] = (),
+) -> None:
+    """Version 1 reads what `first` writes; with other stores version 2, what `second` writes. `alone`: stages whose
+    rows are all in one partition."""
+    before, after, partitions = where
+    store(bench, before, 2)
+    first()
+    snapshot = bench.run(build, mode)
+    store(bench, after, partitions)
+    elsewhere = STORES[before][0] != STORES[after][0]
+    report = bench.check(snapshot, build, mode)
+    for item in (i for i in report.items if i.thing == "stage"):
+        stays = item.name.removeprefix("q/") in alone and not elsewhere
+        assert item.verdict == ("carried" if stays else "migrated") and not item.needs_agreement, item
+    assert bench.spark_check(snapshot, build, mode).compatible
+    second()
+    last = bench.run(build, mode, snapshot=snapshot)
+    assert not bench.registry.checkpoint("d2", "q").exists("migration")
+    for entry in bench.registry.checkpoint("d2", "q").names("offsets"):
+        text = bench.registry.checkpoint("d2", "q").read(f"offsets/{entry}").decode()
+        recorded = json.loads(text.split("\n")[1])["conf"]
+        assert (recorded[PROVIDER], recorded[PARTITIONS]) == (STORES[after][0], str(partitions))
+    saved = SnapshotStore(bench.registry).get(last).queries["q"]
+    for planned in bench.registry.plan("d2").query("q").stages:
+        parts = [f.path.split("/")[2] for f in saved.files if f.path.startswith(f"state/{planned.operator_id}/")]
+        count = 1 if planned.name in alone else partitions
+        assert {int(p) for p in parts if p.isdigit()} == set(range(count)), planned.name
+    assert {i.verdict for i in bench.check(last, build, mode).items} == {"carried"}
+
+
+def spread(minute: int, keys: int = 12, a: int = 1) -> list[dict]:
+    return [row(f"key{i}", a + i, minute=minute) for i in range(keys)]
+
+
+def windows(bench: Bench):
+    grouped = late(bench).groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("a").alias("s"), F.avg("b").alias("m"))
+    return stage("windows", grouped).select("k", F.date_format("window.start", "HH:mm"), F.col("s").cast("string"))
+
+
+def everything(bench: Bench):
+    """Six kinds of stages in one query, each a branch of a union: (which, three texts)."""
+    branches = {
+        "windows": windows(bench),
+        "sessions": sessions(bench).select("k", "start", F.concat_ws("/", "n", "s")),
+        "distinct": stage("pairs", late(bench).select("k", "a").distinct()).select("k", "a", F.lit("")),
+        "within": stage("seen", late(bench).dropDuplicatesWithinWatermark(["k"])).select("k", "a", F.lit("")),
+        "counting": counting(bench).select("k", "n", "s"),
+        "first": stage("first", late(bench).limit(15)).select("k", "a", F.lit("")),
+    }
+    united = None
+    for name, branch in branches.items():
+        texts = branch.toDF("x", "y", "z").select(F.lit(name).alias("which"), *(F.col(c).cast("string") for c in "xyz"))
+        united = texts if united is None else united.union(texts)
+    return united
+
+
+def everything_of(files: list[list[dict]]) -> Counter:
+    """The oracle of `everything`, without the rows that only end it."""
+    rows = flat(files)
+    sums: Counter = Counter()
+    for r in rows:
+        sums[r["k"], f"{r['ts'][11:15]}0"] += r["a"]
+    found = Counter({("windows", k, start, str(s)): 1 for (k, start), s in sums.items()})
+    for (k, start, n, s), times in sessions_of(rows).items():
+        found["sessions", k, start, f"{n}/{s}"] += times
+    found.update({("distinct", r["k"], str(r["a"]), ""): 1 for r in rows})
+    first_by_key = {r["k"]: r for r in reversed(rows)}
+    found.update({("within", r["k"], str(r["a"]), ""): 1 for r in first_by_key.values()})
+    for (k, n, s), times in running(files).items():
+        found["counting", k, str(n), str(s)] += times
+    found.update(Counter(("first", r["k"], str(r["a"]), "") for r in rows[:15]))
+    return found
+
+
+FIRST = [spread(1), spread(2, 2, 100)]  # 14 rows: the limit lets one more pass
+SECOND = [spread(3), spread(4, 14, 50)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", MOVES, ids=named)
+def test_every_kind_of_stage_moves_between_stores_and_partitions(bench: Bench, where: tuple) -> None:
+    moved(bench, everything, "append", where, feed(bench, FIRST), feed(bench, [*SECOND, *END]), alone=("first",))
+    found = Counter({k: n for k, n in emitted(bench).items() if k[1] != "end"})
+    assert found == everything_of(FIRST + SECOND)
+
+
+def totals(bench: Bench):
+    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def test_totals_go_on_in_the_default_store(bench: Bench) -> None:
+    moved(bench, totals, "update", ("changelog", "hdfs", 3), feed(bench, FIRST), feed(bench, SECOND))
+    assert emitted(bench) == running(FIRST + SECOND)
+
+
+def test_sessions_go_on_in_rocksdb(bench: Bench) -> None:
+    moved(bench, sessions, "append", ("hdfs", "rocksdb", 3), feed(bench, FIRST), feed(bench, [SECOND[0], *END]))
+    assert emitted(bench) == sessions_of(flat([*FIRST, SECOND[0]]))
+
+
+LEFT = spread(1, 10)
+RIGHT = spread(2, 14, 100)[6:]
+LEFT_LATER, RIGHT_LATER = spread(3, 14, 200)[8:], spread(4, 4, 300)
+JOINS = [
+    *((kind, 2, where) for kind, where in zip(("inner", "left_outer", "full_outer", "left_semi"), MOVES, strict=False)),
+    *(("full_outer", 2, where) for where in MOVES[4:]),
+    *(("full_outer", 3, where) for where in ROCKSDB_MOVES),
+    ("inner", 1, ("hdfs", "rocksdb", 3)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "version", "where"), JOINS, ids=lambda v: named(v) if isinstance(v, tuple) else str(v)
+)
+def test_joins_of_every_state_format_move(bench: Bench, kind: str, version: int, where: tuple) -> None:
+    bench.spark.conf.set(JOIN_FORMAT, str(version))
+
+    def second() -> None:
+        feed_join(bench, LEFT_LATER, RIGHT_LATER)
+        for at in (900, 901):
+            feed_join(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
+
+    moved(bench, join(kind), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
+    assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
+
+
+@pytest.mark.parametrize(
+    ("version", "after", "partitions", "rule"),
+    [(4, "rocksdb", 3, "store.partitions-join"), pytest.param(3, "hdfs", 2, "store.families", marks=pytest.mark.slow)],
+)
+def test_what_cannot_move_is_refused_by_the_check(
+    bench: Bench, version: int, after: str, partitions: int, rule: str
+) -> None:
+    bench.spark.conf.set(JOIN_FORMAT, str(version))
+    store(bench, "rocksdb", 2)
+    feed_join(bench, LEFT, RIGHT)
+    snapshot = bench.run(join("inner"), "append")
+    store(bench, after, partitions)
+    [found] = [i for i in bench.check(snapshot, join("inner"), "append").items if i.thing == "stage"]
+    assert (found.verdict, found.rules) == ("refused", (rule,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ROCKSDB_MOVES, ids=named)
+def test_values_lists_and_maps_with_time_to_live_move_to_other_partitions(bench: Bench, where: tuple) -> None:
+    build = kept(KeptRows, "transformWithState")
+    moved(bench, build, "append", where, feed(bench, FIRST), feed(bench, SECOND))
+    assert emitted(bench) == running_best(FIRST + SECOND)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ROCKSDB_MOVES, ids=named)
+def test_timers_move_to_other_partitions(bench: Bench, where: tuple) -> None:
+    def build(bench: Bench):
+        made = (
+            late(bench).groupBy("k").transformWithState(Alarm(), "k string, at string, n long", "Append", "EventTime")
+        )
+        return stage("alarm", made)
+
+    moved(bench, build, "append", where, feed(bench, [spread(1), spread(2, 3)]), feed(bench, [spread(5, 5), *END]))
+    alarms = Counter({(f"key{i}", "00:11", 1 + (i < 3) + (i < 5)): 1 for i in range(12)})
+    assert without_end(emitted(bench)) == alarms
