@@ -23,6 +23,8 @@ from .code import code_digest
 
 SUPPORTED = ("4.3",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+# Options that say which files of a source are read and what becomes of them, not what is in them.
+_WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
@@ -216,9 +218,9 @@ def _aggregate_buffer(function: Any) -> AggregateBuffer:
 
 
 def with_empty_sources(df: DataFrame, folder: Path, files: int) -> DataFrame:
-    """The same streaming query with every source replaced by `files` Parquet files without rows, read one a batch, that
-    are written to `folder` (local). The plan above the sources is not made anew, so that it keeps its shape and the
-    code that Spark generates for it."""
+    """The same streaming query with every source replaced by `files` files without rows, read one a batch, that are
+    written to `folder` (local): JSON files for a source of JSON files, whose reader is worth warming too, else Parquet.
+    The plan above the sources is not made anew, so that it keeps its shape and the code that Spark generates for it."""
     spark = df.sparkSession
     plan = df._jdf.queryExecution().analyzed()
     empty: list[Any] = []
@@ -235,14 +237,22 @@ def with_empty_sources(df: DataFrame, folder: Path, files: int) -> DataFrame:
 def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> Any:
     """A relation with the leaf's own attributes, so that what is above needs no change."""
     session, schema = spark._jsparkSession, leaf.schema()
-    written = folder.with_suffix(".once")
-    session.createDataFrame(spark._jvm.java.util.ArrayList(), schema).coalesce(1).write().parquet(written.as_uri())
-    (file,) = written.glob("*.parquet")
+    reader = session.readStream().schema(schema)
+    source = leaf.dataSource() if leaf.getClass().getSimpleName() == "StreamingRelation" else None
+    if source is not None and str(source.className()).lower() == "json":
+        file, kind = folder.with_suffix(".once"), "json"
+        file.write_text("\n")  # not empty, so that it is read
+        for key, value in _scala_map(source.options()).items():
+            if key.lower() not in _WHICH_FILES:
+                reader = reader.option(key, value)
+    else:
+        written, kind = folder.with_suffix(".once"), "parquet"
+        session.createDataFrame(spark._jvm.java.util.ArrayList(), schema).coalesce(1).write().parquet(written.as_uri())
+        (file,) = written.glob("*.parquet")
     folder.mkdir()
     for number in range(files):
-        shutil.copyfile(file, folder / f"{number}.parquet")
-    reader = session.readStream().schema(schema).option("maxFilesPerTrigger", "1")
-    relation = reader.parquet(folder.as_uri()).queryExecution().analyzed()
+        shutil.copyfile(file, folder / str(number))
+    relation = reader.option("maxFilesPerTrigger", "1").format(kind).load(folder.as_uri()).queryExecution().analyzed()
     return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), relation.sourceIdentifyingName())
 
 
