@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow fuzz lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow fuzz bench-state lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -12,7 +12,7 @@ ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
 help:  ## this list
-	@echo "Targets (ARGS=... is passed on by demo, test and test-slow):"
+	@echo "Targets (ARGS=... is passed on by demo, test, test-slow and bench-state):"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
@@ -29,6 +29,9 @@ test-slow: setup  ## the tests that take minutes
 
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
+
+bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)
+	@$(ENV) .venv-spark/bin/python benchmarks/state.py $(ARGS)
 
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh

@@ -35,7 +35,9 @@ class PlanFile:
             recorded = {name: dict(query.conf) for name, query in snapshot.queries.items() if query.conf}
             return cls(
                 source=f"the plan of snapshot {snapshot.name}",
-                plan=as_recorded(snapshot.plan, recorded),
+                plan=as_recorded(snapshot.plan, {name: query.conf for name, query in snapshot.queries.items()}),
                 recorded=recorded,
             )
-        return cls(source=f"the plan in {Path(path).name}", plan=from_dict(kept, AppPlan, path))
+        plan = from_dict(kept, AppPlan, path)
+        recorded = {q.name: dict(q.stores) for q in plan.queries if q.stores}  # what its offset log will have
+        return cls(source=f"the plan in {Path(path).name}", plan=plan, recorded=recorded)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.plan import QueryPlan
+from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.restore import plan_restore, record_stores
+from airflow_provider_streamupdate.state.serde import to_json
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
 from airflow_provider_streamupdate.state.stores import DEFAULT_STORE, PARTITIONS, PROVIDER, ROCKSDB, as_recorded
 
@@ -55,6 +58,13 @@ def test_the_report_goes_by_what_the_offset_log_records_not_by_what_the_old_vers
         "state moves from the default store (HDFS-backed) to RocksDB: every row is rewritten; "
         "state goes from 2 partitions to 9: every row is rewritten into the partition it belongs to"
     )
+
+
+def test_a_plan_alone_says_what_its_offset_log_will_record(tmp_path: Path) -> None:
+    """So that a new version whose session is given nothing (in a CI, for instance) keeps the stores."""
+    file = tmp_path / "plan.json"
+    file.write_bytes(to_json(app_plan(query_plan(stores=OLD), query_plan(name="older"))))
+    assert PlanFile.read(str(file)).recorded == {"windows": OLD}
 
 
 def test_a_stage_that_is_refused_is_not_said_to_be_migrated() -> None:
