@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
+from .commit_log import CommitEntry
 from .compatibility import migrations
 from .errors import CorruptError
 from .migration import Migration
@@ -36,7 +37,9 @@ class RestorePlan:
     """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, which get a line for each
     of the new plan's sources, in its order. empty: new stages, which need a store without rows at
     store version `version` in each of `partitions` partitions. migrated: stages whose state is rewritten, so that
-    their files are not among the moves."""
+    their files are not among the moves. commits: entries of the commit log that name state files (checkpoint format
+    v2), and operators: old operator id -> new of the stages whose files are among the moves. made_state_name: the name,
+    without its ending, of the state files made for empty and migrated stages; it has the id `made_state_id` in v2."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -46,6 +49,10 @@ class RestorePlan:
     migrated: tuple[MigratedStage, ...]
     version: int
     partitions: int
+    commits: tuple[SnapshotFile, ...] = ()
+    operators: dict[int, int] = attrs.field(factory=dict)
+    made_state_name: str = ""
+    made_state_id: str | None = None
 
 
 def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
@@ -77,6 +84,10 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
         migrated=migrated,
         version=snapshot.batch + 1,
         partitions=partitions,
+        commits=tuple(f for f in snapshot.files if f.path.startswith("commits/") and snapshot.state_format == 2),
+        operators=target,
+        made_state_name=snapshot.made_state_name,
+        made_state_id=snapshot.made_state_id,
     )
 
 
@@ -105,7 +116,7 @@ def _moves(
             described = "_metadata/" in match[2] or match[2].startswith("_stateSchema/")
             if operator in target and not described:
                 yield file, f"state/{target[operator]}/{match[2]}"
-        elif not file.path.startswith("offsets/"):
+        elif not file.path.startswith(("offsets/", "commits/") if snapshot.state_format == 2 else "offsets/"):
             yield file, file.path
 
 
@@ -128,6 +139,22 @@ def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
         _check(source, file)
         entry = (source.read(file.object) or b"").decode()
         checkpoint.write(file.path, reorder_offsets(entry, plan.old_order, plan.new_order).encode())
+
+
+def write_commits(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
+    """Bring the entries of the commit log that name state files, with the new operator ids and, in the last one, the
+    files that were made for new and migrated stages. To be called when these are there."""
+    for file in plan.commits:
+        _check(source, file)
+        where = source.path(file.object)
+        entry = CommitEntry.parse(source.read(file.object) or b"", where)
+        ids = {plan.operators[old]: names for old, names in (entry.state_ids or {}).items() if old in plan.operators}
+        if plan.made_state_id and file.path == f"commits/{plan.version - 1}":
+            for stage in (*plan.empty, *(m.new for m in plan.migrated)):
+                top = f"state/{stage.operator_id}"
+                partitions = [name for name in checkpoint.names(top) if name.isdigit()]
+                ids[stage.operator_id] = ((plan.made_state_id,) * len(stage.stores),) * len(partitions)
+        checkpoint.write(file.path, entry.with_state_ids(ids))
 
 
 def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str, ...]) -> str:

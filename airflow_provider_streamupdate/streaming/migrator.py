@@ -69,7 +69,7 @@ def migrate_stage(
         keys = len(rows.schema["key"].dataType.names)
         flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(columns)))
         spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, snapshot.conf)
-        _bring_back(scratch.sub("new"), stage.new, checkpoint, snapshot.batch + 1)
+        _bring_back(scratch.sub("new"), stage.new, checkpoint, snapshot.made_state_name)
     finally:
         checkpoint.remove(_SCRATCH)
 
@@ -91,9 +91,9 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     return len(partitions)
 
 
-def _bring_back(written: Folder, new: StagePlan, checkpoint: Folder, version: int) -> None:
-    """Bring version 1 of the state just made to where the query looks for `version`. On the default store the bytes of
-    a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
+def _bring_back(written: Folder, new: StagePlan, checkpoint: Folder, made: str) -> None:
+    """Bring version 1 of the state just made to where the query looks for it, as `made`. On the default store the bytes
+    of a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
     would be looked for."""
     for path in written.files("state/0"):
         partition, _, name = path.partition("/")
@@ -103,7 +103,7 @@ def _bring_back(written: Folder, new: StagePlan, checkpoint: Folder, version: in
             checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{name}")  # what a zip refers to: SSTs, logs
         elif not ending.endswith(".crc"):  # a checksum file names the file it is of
             for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
-                checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{version}.{kind}")
+                checkpoint.copy_from(written, f"state/0/{path}", f"{target}/{made}.{kind}")
 
 
 def _by_rules(state: DataFrame, stage: MigratedStage) -> DataFrame:

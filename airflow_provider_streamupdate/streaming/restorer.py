@@ -20,7 +20,7 @@ from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import RestorePlan, bring_files, plan_restore
+from ..state.restore import RestorePlan, bring_files, plan_restore, write_commits
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -126,6 +126,7 @@ def restore_app(
                 checkpoint,
                 find_function(migrations or {}, query.name, stage),
             )
+        write_commits(plan, saved.folders[query.name], checkpoint)
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
 
 
@@ -175,7 +176,7 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     _write_metadata(writer, query, checkpoint, snapshot.conf)
     bring_files(plan, saved.folders[query.name], checkpoint)
     for stage in plan.empty:
-        _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, snapshot.conf)
+        _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, snapshot.conf)
     return plan
 
 
@@ -202,13 +203,12 @@ def _empty_stores(
     spark: SparkSession,
     stage: StagePlan,
     checkpoint: Folder,
-    version: int,
+    name: str,
     partitions: int,
     conf: dict[str, str],
 ) -> None:
-    """Files of a store without rows, as its provider writes them, for every store and partition under the wanted
-    version. On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured).
-    """
+    """Files of a store without rows, as its provider writes them, for every store and partition as `name`. On the
+    default store the same bytes serve as delta and as snapshot (both end with the same mark; measured)."""
     # Operators with state schemas by column family (file format v3) have their provider use families.
     families = any(isinstance(schema.key, dict) and "encoder" in schema.key for schema in stage.schemas)
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
@@ -223,6 +223,6 @@ def _empty_stores(
         used = 1 if _single_partition(stage) else partitions
         for partition, store, ending in itertools.product(range(used), stage.stores, wanted):
             folder = f"{partition}" if store == "default" else f"{partition}/{store}"
-            checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{version}.{ending}")
+            checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{name}.{ending}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

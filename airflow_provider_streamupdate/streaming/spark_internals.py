@@ -396,10 +396,14 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
 
 def _store_session(spark: SparkSession, conf: dict[str, str]) -> Any:
     """A session of its own with the state store's part of a recorded configuration. Changelog checkpointing is off,
-    because a changelog alone cannot stand for another version."""
+    because a changelog alone cannot stand for another version; files get names without ids (format v1), since who
+    brings them where they belong gives them their names."""
     session = spark._jsparkSession.cloneSession()
-    changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-    for key, value in {**conf, changelog: "false"}.items():
+    own = {
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    }
+    for key, value in {**conf, **own}.items():
         if key.startswith(("spark.sql.streaming.stateStore.", "sql.streaming.")):
             session.conf().set(key, value)
     return session
