@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
-from ..state.errors import CorruptError, NotFoundError, describe
+from ..state.errors import ApplicationError, CorruptError, NotFoundError, describe
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
@@ -114,6 +114,8 @@ def restore_app(
         mark = f"deployments/{deployment}/restored/{query.name}.json"
         if not saved.holds(query.name) or app.folder.exists(mark):
             continue
+        if problem := _other_format(writers[query.name], saved.queries[query.name]):
+            raise ApplicationError(f"query {query.name}: {problem}")
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
         plan = _restore(saved, query, writers[query.name], checkpoint)
@@ -143,6 +145,9 @@ def check_restorable(
     for query in new.queries:
         if not saved.holds(query.name):
             continue
+        if problem := _other_format(writers[query.name], saved.queries[query.name]):
+            refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
+            continue
         checkpoint = Folder.open(str(scratch / query.name))
         _restore(saved, query, writers[query.name], checkpoint)
         batch = saved.queries[query.name].batch + 1
@@ -162,6 +167,18 @@ def check_restorable(
                 ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=f"Spark refuses it: {first}")
             )
     return attrs.evolve(report, items=(*report.items, *refusals))
+
+
+def _other_format(writer: DataStreamWriter, snapshot: QuerySnapshot) -> str | None:
+    """Why the query cannot continue: it would not find state files of another checkpoint format."""
+    spark = spark_internals.writer_frame(writer).sparkSession
+    now = spark_internals.next_state_format(spark, snapshot.state_format)
+    if now == snapshot.state_format:
+        return None
+    return (
+        f"its state is in checkpoint format v{snapshot.state_format}, and the session asks for v{now}: set "
+        f"spark.sql.streaming.stateStore.checkpointFormatVersion={snapshot.state_format}"
+    )
 
 
 def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> RestorePlan:

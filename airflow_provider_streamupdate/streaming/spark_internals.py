@@ -1,6 +1,7 @@
 """The one door to Spark's JVM internals. Nothing else in this package touches ``_jdf``, ``_jvm`` and the like.
 
-Verified against Spark 4.3 (class and field names with javap on the released jars); `check_version` refuses others.
+Class and field names are verified with javap on the released jars. What differs between minor versions is in
+`adapters`; `check_version` refuses those that have none.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -16,9 +18,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import EnvironmentProblem
 from ..state.plan import AggregateBuffer
+from .adapters import ADAPTERS
 from .code import code_digest
 
-SUPPORTED = ("4.3",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
@@ -42,11 +44,19 @@ def check_version(spark: SparkSession) -> str:
             "(apache-airflow-providers-apache-spark brings pyspark-client, which overwrites pyspark's files); "
             "use an environment for Spark that does not hold Airflow"
         )
-    if ".".join(version.split(".")[:2]) not in SUPPORTED:
-        raise EnvironmentProblem(
-            f"Spark {version} is not supported (supported: {', '.join(SUPPORTED)}); install pyspark {SUPPORTED[-1]}"
-        )
+    _adapter(spark)
     return version
+
+
+def _adapter(spark: SparkSession) -> ModuleType:
+    """What this minor version of Spark has otherwise than the others."""
+    minor = ".".join(spark.version.split(".")[:2])
+    if minor not in ADAPTERS:
+        raise EnvironmentProblem(
+            f"Spark {spark.version} is not supported (supported: {', '.join(ADAPTERS)}); "
+            f"install pyspark {max(ADAPTERS)}"
+        )
+    return ADAPTERS[minor]
 
 
 def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
@@ -94,6 +104,13 @@ def session_setting(spark: SparkSession, key: str) -> str:
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
 
 
+def next_state_format(spark: SparkSession, recorded: int) -> int:
+    """The checkpoint format a query will write that continues from a checkpoint in format `recorded`."""
+    if _adapter(spark).KEEPS_STATE_FORMAT:
+        return recorded
+    return int(session_setting(spark, "spark.sql.streaming.stateStore.checkpointFormatVersion"))
+
+
 def writer_frame(writer: DataStreamWriter) -> DataFrame:
     """The DataFrame a writer writes."""
     return writer._df
@@ -137,6 +154,7 @@ def dry_run(
     For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
     """
     spark = df.sparkSession
+    adapter = _adapter(spark)
     jvm = spark._jvm
     session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
     session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
@@ -163,12 +181,11 @@ def dry_run(
         jvm.scala.collection.mutable.HashMap(),
         jvm.scala.collection.mutable.HashMap(),
         _module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-        False,
-        False,
+        *adapter.PLAN_ARGUMENTS,
     )
     execution.executedPlan()
     if write:
-        execution.writeRecordedStateMetadata()
+        adapter.write_metadata(execution)
     return DryRun(
         optimized=_plan_json(spark, execution.optimizedPlan()), buffers=_aggregate_buffers(execution.executedPlan())
     )
