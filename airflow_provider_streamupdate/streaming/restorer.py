@@ -173,7 +173,7 @@ def _other_format(writer: DataStreamWriter, snapshot: QuerySnapshot) -> str | No
     """Why the query cannot continue: it would not find state files of another checkpoint format."""
     spark = spark_internals.writer_frame(writer).sparkSession
     now = spark_internals.next_state_format(spark, snapshot.state_format)
-    if now == snapshot.state_format:
+    if now == snapshot.state_format or not any(f.path.startswith("state/") for f in snapshot.files):
         return None
     return (
         f"its state is in checkpoint format v{snapshot.state_format}, and the session asks for v{now}: set "

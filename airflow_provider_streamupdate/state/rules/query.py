@@ -58,7 +58,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         verdict=CARRIED,
         change="a later minor version of Spark: 4.3 after 4.2 (a patch version is no change)",
         reason="the state was written by Spark {old}, which the new version's {new} can read",
-        source="measured: every kind of stage on every store and format goes on (tests/spark/test_golden.py)",
+        source="measured: every kind of stage goes on, on every store and in both formats (tests/spark/test_golden.py)",
         applies=lambda c: _engines(c, True),
     ),
     Rule[AppChange](
