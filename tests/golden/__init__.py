@@ -24,7 +24,7 @@ STORES = {
     "rocksdb-v2": (f"{_STATE}RocksDBStateStoreProvider", False, 2),
     "changelog-v2": (f"{_STATE}RocksDBStateStoreProvider", True, 2),
 }
-SPARKS = ("4.2",)
+SPARKS = ("4.2", "4.3")
 
 
 def pack(root: Path, target: Path) -> None:
@@ -34,6 +34,11 @@ def pack(root: Path, target: Path) -> None:
             relative = path.relative_to(root)
             if path.is_file() and not any(part.startswith(".") for part in relative.parts):
                 archive.add(path, str(relative))
+
+
+def kept(folder: Path = FOLDER) -> list[tuple[str, str]]:
+    """The Spark versions and stores there are archives of."""
+    return [(v, s) for v in SPARKS for s in STORES if (folder / f"spark-{v}-{s}.tar.xz").exists()]
 
 
 def unpack(spark: str, store: str, root: Path, folder: Path = FOLDER) -> AppRegistry:

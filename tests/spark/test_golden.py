@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.streaming.planner import plan_app
 from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
-from tests.golden import DEPLOYMENT, FOLDER, NAME, SPARKS, STORES, unpack
+from tests.golden import DEPLOYMENT, FOLDER, NAME, STORES, kept, unpack
 from tests.golden.__main__ import run
 from tests.golden.app import KEPT, Emitted, app, expected
 
@@ -28,14 +28,10 @@ FAST = {("4.2", "changelog-v2"): ("totals", "once"), ("4.2", "hdfs"): ("pairs",)
 
 def archives() -> list:
     found = []
-    for spark in SPARKS:
-        for store in STORES:
-            if not (ARCHIVES / f"spark-{spark}-{store}.tar.xz").exists():
-                continue
-            if some := FAST.get((spark, store)):
-                found.append(pytest.param(spark, store, some, id=f"{spark}-{store}"))
-            every = pytest.param(spark, store, (), id=f"{spark}-{store}-all", marks=pytest.mark.slow)
-            found.append(every)
+    for spark, store in kept(ARCHIVES):
+        if some := FAST.get((spark, store)):
+            found.append(pytest.param(spark, store, some, id=f"{spark}-{store}"))
+        found.append(pytest.param(spark, store, (), id=f"{spark}-{store}-all", marks=pytest.mark.slow))
     return found
 
 

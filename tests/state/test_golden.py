@@ -14,17 +14,16 @@ import pytest
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.storage import Folder
-from tests.golden import DEPLOYMENT, FOLDER, SPARKS, STORES, unpack
-
-ARCHIVES = [(spark, store) for spark in SPARKS for store in STORES]
+from tests.golden import DEPLOYMENT, FOLDER, STORES, kept, unpack
 
 
 def test_the_archives_are_small_and_all_there() -> None:
-    assert sorted(p.name for p in FOLDER.iterdir()) == sorted(f"spark-{v}-{s}.tar.xz" for v, s in ARCHIVES)
+    assert {("4.2", store) for store in STORES} <= set(kept())  # what an older Spark wrote is the hardest
+    assert len(list(FOLDER.iterdir())) == len(kept())
     assert sum(p.stat().st_size for p in FOLDER.iterdir()) < 1_500_000
 
 
-@pytest.mark.parametrize(("spark", "store"), ARCHIVES)
+@pytest.mark.parametrize(("spark", "store"), kept())
 def test_an_export_takes_what_spark_would_load(spark: str, store: str, tmp_path: Path) -> None:
     app = unpack(spark, store, tmp_path)
     plan = app.plan(DEPLOYMENT)
