@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow fuzz bench-state lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 golden fuzz bench-state bench-pause lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -12,8 +12,8 @@ ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
 help:  ## this list
-	@echo "Targets (ARGS=... is passed on by demo, test, test-slow and bench-state):"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, test-spark42 and the benchmarks):"
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
 	@scripts/setup.sh
@@ -27,11 +27,20 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
+test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
+	@scripts/setup.sh spark42 && scripts/spark42.sh $(ARGS)
+
+golden:  ## write the golden checkpoints anew, on each Spark
+	@scripts/setup.sh spark42 && scripts/golden.sh
+
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
 
 bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)
 	@$(ENV) .venv-spark/bin/python benchmarks/state.py $(ARGS)
+
+bench-pause: setup  ## how long an update's pause is, by strategy (ARGS=--help)
+	@$(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
 
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh
@@ -51,8 +60,8 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .setup.lock
+	@rm -rf .venv .venv-spark .venv-spark42 .setup.lock

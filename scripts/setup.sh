@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
+# scripts/setup.sh [spark42]
 # Builds the two Python environments and finds Java. Run it as often as you like: it does only what is missing.
 #
 #   .venv        Airflow, this package (editable), test and lint tools     requirements/airflow.txt
 #   .venv-spark  PySpark and what its workers need, nothing of ours        requirements/spark.txt
+#   .venv-spark42  the same with an older PySpark, when asked for   requirements/spark42.txt
 #
 # They stay apart because the Spark provider requires pyspark-client, which installs the same pyspark/ files as
 # pyspark at another version.
@@ -20,6 +22,8 @@ PYTHONS="3.11 3.12 3.13"
 JAVA_MIN=17
 AIRFLOW_ENV=$ROOT/.venv
 SPARK_ENV=$ROOT/.venv-spark
+SPARK42_ENV=$ROOT/.venv-spark42
+WITH_SPARK42=$([ "${1:-}" = spark42 ] && echo yes || true)
 LOCK_DIR=$ROOT/.setup.lock
 APT_UPDATED=
 
@@ -209,6 +213,7 @@ stamp_of() { # environment: what its stamp must say
     case $1 in
         "$AIRFLOW_ENV") echo "$(checksum requirements/airflow.txt setup.cfg pyproject.toml) $ROOT" ;;
         "$SPARK_ENV") echo "$(checksum requirements/spark.txt) $ROOT" ;;
+        "$SPARK42_ENV") echo "$(checksum requirements/spark42.txt) $ROOT" ;;
     esac
 }
 fresh() { # environment
@@ -258,18 +263,19 @@ setup_airflow_env() {
     stamp_of "$AIRFLOW_ENV" >"$AIRFLOW_ENV/.stamp"
     say "Airflow environment ready (.venv, $((SECONDS - started)) s)"
 }
-setup_spark_env() {
+setup_spark_env() { # environment, lock
     local started=$SECONDS home
-    home=$(cat "$SPARK_ENV/java_home" 2>/dev/null || true)
-    make_env "$SPARK_ENV"
+    home=$(cat "$1/java_home" 2>/dev/null || true)
+    make_env "$1"
     need_uv
-    install_lock "$SPARK_ENV" requirements/spark.txt
-    [ -z "$home" ] || printf '%s\n' "$home" >"$SPARK_ENV/java_home"
-    stamp_of "$SPARK_ENV" >"$SPARK_ENV/.stamp"
-    say "Spark environment ready (.venv-spark, $((SECONDS - started)) s)"
+    install_lock "$1" "$2"
+    [ -z "$home" ] || printf '%s\n' "$home" >"$1/java_home"
+    stamp_of "$1" >"$1/.stamp"
+    say "Spark environment ready (${1#"$ROOT"/}, $((SECONDS - started)) s)"
 }
+spark42_known() { [ -z "$WITH_SPARK42" ] || fresh "$SPARK42_ENV"; }
 
-up_to_date() { fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && java_known; }
+up_to_date() { fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && spark42_known && java_known; }
 
 up_to_date && exit 0
 
@@ -293,6 +299,7 @@ trap 'exit 143' TERM
 echo $$ >"$LOCK_DIR/pid"
 
 fresh "$AIRFLOW_ENV" || setup_airflow_env
-fresh "$SPARK_ENV" || setup_spark_env
+fresh "$SPARK_ENV" || setup_spark_env "$SPARK_ENV" requirements/spark.txt
+spark42_known || setup_spark_env "$SPARK42_ENV" requirements/spark42.txt
 java_known || need_java
 say "ready"

@@ -1,8 +1,9 @@
-"""Reading a Spark checkpoint (format v1) from its files, without Spark.
+"""Reading a Spark checkpoint (formats v1 and v2) from its files, without Spark.
 
 Sources: StreamExecution, OffsetSeqLog, CommitLog, RocksDBFileManager and HDFSBackedStateStoreProvider of Spark 4.3;
 design.md section 5. Batch N is committed when ``commits/N`` exists; its state is store version N + 1. What a restart
-needs: the last two offset entries, the last commit, the sources' own logs, and the files of that state version.
+needs: the last two offset entries, the last commit, the sources' own logs, and the files of that state version. In
+format v2 the commit says by id which files these are (commit_log.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import attrs
 
+from .commit_log import LINEAGE_BYTES, CommitEntry, read_lineage
 from .errors import CorruptError, NotFoundError
 from .serde import parse_json
 from .snapshot import QuerySnapshot, SnapshotFile
@@ -78,14 +80,12 @@ class Checkpoint:
 
     def next_watermark_ms(self, batch: int) -> int:
         """The watermark the batch after `batch` starts with."""
+        return self.commit(batch).next_watermark_ms
+
+    def commit(self, batch: int) -> CommitEntry:
+        """The commit log's entry of a batch; CorruptError when it is missing or of a version not known."""
         path = f"commits/{batch}"
-        version, *lines = self._need(path).decode().split("\n")
-        if version != "v1":
-            raise CorruptError(
-                f"{self.folder.path(path)} has version {version!r}; only checkpoint format v1 is understood "
-                "(set spark.sql.streaming.stateStore.checkpointFormatVersion=1)"
-            )
-        return int(json.loads(lines[0]).get("nextBatchWatermarkMs", 0)) if lines and lines[0] else 0
+        return CommitEntry.parse(self._need(path), self.folder.path(path))
 
     def operator_ids(self) -> list[int]:
         return self._numbers("state")
@@ -115,15 +115,20 @@ class Checkpoint:
         else:
             for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
                 paths += self._source_files(str(number), newest.sources[line])
-        for operator in self.operator_ids():
-            paths += self._operator_files(operator, batch + 1)
+        commit = self.commit(batch)
+        for operator in sorted({*self.operator_ids(), *(commit.state_ids or {})}):
+            ids = None
+            if commit.state_ids is not None:
+                ids = commit.stores(operator, self.folder.path(f"commits/{batch}"))
+            paths += self._operator_files(operator, batch + 1, ids)
         return QuerySnapshot(
             batch=batch,
             query_id=self.query_id(),
             files=tuple(SnapshotFile(path=p, size=self._size(p), object=p) for p in paths),
-            watermark_ms=max(entry.watermark_ms, self.next_watermark_ms(batch)),
+            watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
             in_flight=in_flight,
             conf=entry.conf,
+            state_format=1 if commit.state_ids is None else 2,
         )
 
     def _nothing(self, carry_in_flight: bool) -> QuerySnapshot:
@@ -165,28 +170,38 @@ class Checkpoint:
             raise CorruptError(f"{self.folder.path(folder)} has no entry {last}, which the offset log names")
         return [f"{folder}/{n}" for _, n in kept]
 
-    def _operator_files(self, operator: int, version: int) -> list[str]:
-        """The files of one operator's state at a store version, and Spark's own description of it."""
+    def _operator_files(self, operator: int, version: int, ids: list[dict[str, str]] | None) -> list[str]:
+        """The files of one operator's state at a store version, and Spark's own description of it. `ids`: of each
+        partition's stores, in format v2."""
         top = f"state/{operator}"
         paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in self.folder.files(f"{top}/{d}")]
-        for partition in self._numbers(top):
+        for partition in self._numbers(top) if ids is None else range(len(ids)):
             folder = f"{top}/{partition}"
             names = self.folder.names(folder)
             paths += [f"{folder}/_metadata/{f}" for f in self.folder.files(f"{folder}/_metadata")]
-            inner = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
+            # named stores, for example a join's four
+            stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
             if any(_is_state_file(n) for n in names):
-                paths += self._store_files(folder, names, version)
-            for store in inner:  # named stores, for example a join's four
-                paths += self._store_files(f"{folder}/{store}", self.folder.names(f"{folder}/{store}"), version)
+                stores.insert(0, "default")
+            if ids is not None:
+                stores = list(ids[partition])
+            for store in stores:
+                inner = folder if store == "default" else f"{folder}/{store}"
+                names = self.folder.names(inner)
+                paths += self._store_files(inner, names, version, ids[partition][store] if ids is not None else None)
         return paths
 
-    def _store_files(self, folder: str, names: list[str], version: int) -> list[str]:
+    def _store_files(self, folder: str, names: list[str], version: int, state_id: str | None) -> list[str]:
         have = set(names)
-        base, changes = _full_and_changes(have, version)
-        if base is None and (not changes or not changes[0].startswith("1.")):
+        if state_id is None:
+            base, changes = _full_and_changes(have, version)
+        else:
+            base, changes = self._full_and_changes_by_id(folder, have, version, state_id)
+        if base is None and (not changes or not re.match(r"1[._]", changes[0])):
+            named = f" and id {state_id}" if state_id else ""
             raise CorruptError(
-                f"the state at {self.folder.path(folder)} has no files for version {version}: they were removed "
-                "or are of a format that is not understood (checkpoint format v2 is not supported yet)"
+                f"the state at {self.folder.path(folder)} has no files for version {version}{named}: they were removed "
+                "or are of a format that is not understood"
             )
         files = ([base] if base else []) + changes
         paths = [f"{folder}/{f}" for f in files]
@@ -194,6 +209,28 @@ class Checkpoint:
         if base and base.endswith(".zip"):
             paths += [f"{folder}/{f}" for f in self._files_of_zip(f"{folder}/{base}")]
         return paths
+
+    def _full_and_changes_by_id(
+        self, folder: str, have: set[str], version: int, state_id: str
+    ) -> tuple[str | None, list[str]]:
+        """What `_full_and_changes` finds, in format v2 and as RocksDB.loadWithCheckpointId does: the zip with the id,
+        or the changelog with it, on top of what its lineage names."""
+        last = f"{version}_{state_id}"
+        if f"{last}.zip" in have:
+            return f"{last}.zip", []
+        if f"{last}.changelog" not in have:
+            return None, []
+        path = f"{folder}/{last}.changelog"
+        lineage = read_lineage(self._need(path, LINEAGE_BYTES), self.folder.path(path))
+        changes = [f"{last}.changelog"]
+        for at in range(version - 1, 0, -1):
+            name = f"{at}_{lineage.get(at)}"
+            if f"{name}.zip" in have:
+                return f"{name}.zip", changes[::-1]
+            if f"{name}.changelog" not in have:
+                return None, []
+            changes.append(f"{name}.changelog")
+        return None, changes[::-1]
 
     def _files_of_zip(self, path: str) -> list[str]:
         """What a RocksDB version refers to (its zip's ``metadata`` entry: SSTs and archived logs by unique name)."""
@@ -215,8 +252,8 @@ class Checkpoint:
         except FileNotFoundError:
             raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint refers to it") from None
 
-    def _need(self, path: str) -> bytes:
-        text = self.folder.read(path)
+    def _need(self, path: str, first: int | None = None) -> bytes:
+        text = self.folder.read(path, first)
         if text is None:
             raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")
         return text

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
+from .commit_log import CommitEntry
 from .compatibility import migrations
 from .errors import CorruptError
 from .migration import Migration
@@ -40,7 +41,10 @@ class RestorePlan:
     of the new plan's sources, in its order. empty: new stages, which need a store without rows at
     store version `version` in each of `partitions` partitions. migrated: stages whose state is rewritten, so that
     their files are not among the moves. stores: the settings of the new state stores (stores.py), which the entries of
-    the offset log get; conf: the configuration they then record."""
+    the offset log get; conf: the configuration they then record. commits: entries of the commit log that name state
+    files (checkpoint format v2), and operators: old operator id -> new of the stages whose files are among the moves.
+    made_state_name: the name, without its ending, of the state files made for empty and migrated stages; it has the id
+    `made_state_id` in v2."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -52,6 +56,10 @@ class RestorePlan:
     partitions: int
     stores: dict[str, str]
     conf: dict[str, str]
+    commits: tuple[SnapshotFile, ...] = ()
+    operators: dict[int, int] = attrs.field(factory=dict)
+    made_state_name: str = ""
+    made_state_id: str | None = None
 
 
 def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
@@ -89,6 +97,10 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
         partitions=partitions,
         stores=new.stores,
         conf=conf,
+        commits=tuple(f for f in snapshot.files if f.path.startswith("commits/") and snapshot.state_format == 2),
+        operators=target,
+        made_state_name=snapshot.made_state_name,
+        made_state_id=snapshot.made_state_id,
     )
 
 
@@ -117,7 +129,7 @@ def _moves(
             described = "_metadata/" in match[2] or match[2].startswith("_stateSchema/")
             if operator in target and not described:
                 yield file, f"state/{target[operator]}/{match[2]}"
-        elif not file.path.startswith("offsets/"):
+        elif not file.path.startswith(("offsets/", "commits/") if snapshot.state_format == 2 else "offsets/"):
             yield file, file.path
 
 
@@ -153,6 +165,22 @@ def record_stores(entry: str, stores: Mapping[str, str]) -> str:
         return entry
     changed = json.dumps({**recorded, "conf": {**conf, **stores}}, separators=(",", ":"))
     return "\n".join([version, changed, *lines])
+
+
+def write_commits(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
+    """Bring the entries of the commit log that name state files, with the new operator ids and, in the last one, the
+    files that were made for new and migrated stages. To be called when these are there."""
+    for file in plan.commits:
+        _check(source, file)
+        where = source.path(file.object)
+        entry = CommitEntry.parse(source.read(file.object) or b"", where)
+        ids = {plan.operators[old]: names for old, names in (entry.state_ids or {}).items() if old in plan.operators}
+        if plan.made_state_id and file.path == f"commits/{plan.version - 1}":
+            for stage in (*plan.empty, *(m.new for m in plan.migrated)):
+                top = f"state/{stage.operator_id}"
+                partitions = [name for name in checkpoint.names(top) if name.isdigit()]
+                ids[stage.operator_id] = ((plan.made_state_id,) * len(stage.stores),) * len(partitions)
+        checkpoint.write(file.path, entry.with_state_ids(ids))
 
 
 def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str, ...]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import attrs
 
 from .plan import AppPlan
@@ -31,6 +33,7 @@ class QuerySnapshot:
         same offsets and the same batch id (exactly-once sinks depend on it)
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
     state_rows: rows per stage when last reported (a baseline for verifying)
+    state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
     """
 
     batch: int
@@ -42,6 +45,20 @@ class QuerySnapshot:
     committed_at: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     lag: float | None = None
+    state_format: int = 1
+
+    @property
+    def made_state_id(self) -> str | None:
+        """The id of state files that a restore makes for its stages (None in format v1). One is enough: each store has
+        a folder of its own, and Spark never makes the same id twice."""
+        if self.state_format == 1:
+            return None
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.query_id}/{self.batch}"))
+
+    @property
+    def made_state_name(self) -> str:
+        """The name of such a file, without its ending."""
+        return "_".join(filter(None, (str(self.batch + 1), self.made_state_id)))
 
 
 @attrs.frozen(kw_only=True)

@@ -59,14 +59,14 @@ class Folder:
     def sub(self, relative: str) -> Folder:
         return Folder(self.fs, self.path(relative))
 
-    def read(self, relative: str) -> bytes | None:
-        """The bytes of a file, None when there is none."""
+    def read(self, relative: str, first: int | None = None) -> bytes | None:
+        """The bytes of a file, or its `first` ones; None when there is none."""
         with self._errors("read", relative):
             try:
                 if self.local:
                     with open(self.path(relative), "rb") as file:
-                        return file.read()
-                return bytes(self.fs.cat_file(self.path(relative)))
+                        return file.read(-1 if first is None else first)
+                return bytes(self.fs.cat_file(self.path(relative), end=first))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 

@@ -70,7 +70,7 @@ def migrate_stage(
                 scratch.sub("old").copy_from(checkpoint, made, wanted)
             moved = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, None if same else partitions)
             for store, folder in moved.items():
-                _bring_back(folder, store, stage.new, checkpoint, plan.version)
+                _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
             return
         state = (
             spark.read.format("statestore")
@@ -89,7 +89,7 @@ def migrate_stage(
         keys = len(rows.schema["key"].dataType.names)
         flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(columns)))
         spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, plan.conf)
-        _bring_back(scratch.sub("new/state/0"), "default", stage.new, checkpoint, plan.version)
+        _bring_back(scratch.sub("new/state/0"), "default", stage.new, checkpoint, plan.made_state_name)
     finally:
         checkpoint.remove(_SCRATCH)
 
@@ -113,9 +113,9 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     return len(partitions)
 
 
-def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder, version: int) -> None:
-    """Bring version 1 of a store just made to where the query looks for `version`. On the default store the bytes of
-    a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
+def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder, made: str) -> None:
+    """Bring version 1 of a store just made to where the query looks for it, as `made`. On the default store the bytes
+    of a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
     would be looked for."""
     for path in written.files():
         partition, _, name = path.partition("/")
@@ -124,7 +124,7 @@ def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder,
         if number == "1":
             if not ending.endswith(".crc"):  # a checksum file names the file it is of
                 for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
-                    checkpoint.copy_from(written, path, f"{target}/{version}.{kind}")
+                    checkpoint.copy_from(written, path, f"{target}/{made}.{kind}")
         elif partition.isdigit() and not name.startswith("_metadata/"):  # what a zip refers to: SSTs, logs
             checkpoint.copy_from(written, path, f"{target}/{name}")
 

@@ -17,13 +17,13 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
-from ..state.errors import CorruptError, NotFoundError, describe
+from ..state.errors import ApplicationError, CorruptError, NotFoundError, describe
 from ..state.fork import compare_fork
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import RestorePlan, bring_files, plan_restore
+from ..state.restore import RestorePlan, bring_files, plan_restore, write_commits
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -129,6 +129,8 @@ def restore_app(
         mark = f"deployments/{deployment}/restored/{query.name}.json"
         if not saved.holds(query.name) or app.folder.exists(mark):
             continue
+        if problem := _format_problem(writers[query.name], query, saved.queries[query.name]):
+            raise ApplicationError(f"query {query.name}: {problem}")
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
         plan = _restore(saved, query, writers[query.name], checkpoint)
@@ -142,6 +144,7 @@ def restore_app(
                 plan,
                 find_function(migrations or {}, query.name, stage),
             )
+        write_commits(plan, saved.folders[query.name], checkpoint)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
@@ -159,6 +162,9 @@ def check_restorable(
     refusals = []
     for query in new.queries:
         if not saved.holds(query.name):
+            continue
+        if problem := _format_problem(writers[query.name], query, saved.queries[query.name]):
+            refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
         checkpoint = Folder.open(str(scratch / query.name))
         plan = _restore(saved, query, writers[query.name], checkpoint)
@@ -181,6 +187,25 @@ def check_restorable(
     return attrs.evolve(report, items=(*report.items, *refusals))
 
 
+def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QuerySnapshot) -> str | None:
+    """Why the query cannot continue: it would not find state files of another checkpoint format, or its state, in
+    format v2, would have to move (the ids of rewritten stores are not known here)."""
+    if snapshot.state_format == 2 and {**snapshot.conf, **query.stores} != snapshot.conf:
+        asked = ", ".join(f"{k}={v}" for k, v in query.stores.items() if snapshot.conf.get(k) != v)
+        return (
+            f"its state is in checkpoint format v2, which cannot move to {asked}: leave these settings as they were "
+            "recorded"
+        )
+    spark = spark_internals.writer_frame(writer).sparkSession
+    now = spark_internals.next_state_format(spark, snapshot.state_format)
+    if now == snapshot.state_format or not any(f.path.startswith("state/") for f in snapshot.files):
+        return None
+    return (
+        f"its state is in checkpoint format v{snapshot.state_format}, and the session asks for v{now}: set "
+        f"spark.sql.streaming.stateStore.checkpointFormatVersion={snapshot.state_format}"
+    )
+
+
 def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> RestorePlan:
     """Everything but the state of migrated stages; what was done and is left to do."""
     snapshot = saved.queries[query.name]
@@ -193,7 +218,7 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     _write_metadata(writer, query, checkpoint, plan.conf)
     bring_files(plan, saved.folders[query.name], checkpoint)
     for stage in plan.empty:
-        _empty_stores(df.sparkSession, stage, checkpoint, plan.version, plan.partitions, plan.conf)
+        _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
     return plan
 
 
@@ -213,13 +238,12 @@ def _empty_stores(
     spark: SparkSession,
     stage: StagePlan,
     checkpoint: Folder,
-    version: int,
+    name: str,
     partitions: int,
     conf: dict[str, str],
 ) -> None:
-    """Files of a store without rows, as its provider writes them, for every store and partition under the wanted
-    version. On the default store the same bytes serve as delta and as snapshot (both end with the same mark; measured).
-    """
+    """Files of a store without rows, as its provider writes them, for every store and partition as `name`. On the
+    default store the same bytes serve as delta and as snapshot (both end with the same mark; measured)."""
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
     try:
         spark_internals.write_empty_store(spark, f"file://{scratch}", conf, column_families(stage))
@@ -232,6 +256,6 @@ def _empty_stores(
         used = 1 if single_partition(stage) else partitions
         for partition, store, ending in itertools.product(range(used), stage.stores, wanted):
             folder = f"{partition}" if store == "default" else f"{partition}/{store}"
-            checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{version}.{ending}")
+            checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{name}.{ending}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,6 +1,7 @@
 """The one door to Spark's JVM internals. Nothing else in this package touches ``_jdf``, ``_jvm`` and the like.
 
-Verified against Spark 4.3 (class and field names with javap on the released jars); `check_version` refuses others.
+Class and field names are verified with javap on the released jars. What differs between minor versions is in
+`adapters`; `check_version` refuses those that have none.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -19,9 +21,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import EnvironmentProblem
 from ..state.plan import AggregateBuffer
+from .adapters import ADAPTERS
 from .code import code_digest
 
-SUPPORTED = ("4.3",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 # Options that say which files of a source are read and what becomes of them, not what is in them.
 _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")
@@ -47,11 +49,19 @@ def check_version(spark: SparkSession) -> str:
             "(apache-airflow-providers-apache-spark brings pyspark-client, which overwrites pyspark's files); "
             "use an environment for Spark that does not hold Airflow"
         )
-    if ".".join(version.split(".")[:2]) not in SUPPORTED:
-        raise EnvironmentProblem(
-            f"Spark {version} is not supported (supported: {', '.join(SUPPORTED)}); install pyspark {SUPPORTED[-1]}"
-        )
+    _adapter(spark)
     return version
+
+
+def _adapter(spark: SparkSession) -> ModuleType:
+    """What this minor version of Spark has otherwise than the others."""
+    minor = ".".join(spark.version.split(".")[:2])
+    if minor not in ADAPTERS:
+        raise EnvironmentProblem(
+            f"Spark {spark.version} is not supported (supported: {', '.join(ADAPTERS)}); "
+            f"install pyspark {max(ADAPTERS)}"
+        )
+    return ADAPTERS[minor]
 
 
 def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
@@ -105,6 +115,13 @@ def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
     return {key: str(conf.getConfString(key)) for key in keys if conf.contains(key)}
 
 
+def next_state_format(spark: SparkSession, recorded: int) -> int:
+    """The checkpoint format a query will write that continues from a checkpoint in format `recorded`."""
+    if _adapter(spark).KEEPS_STATE_FORMAT:
+        return recorded
+    return int(session_setting(spark, "spark.sql.streaming.stateStore.checkpointFormatVersion"))
+
+
 def writer_frame(writer: DataStreamWriter) -> DataFrame:
     """The DataFrame a writer writes."""
     return writer._df
@@ -148,6 +165,7 @@ def dry_run(
     For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
     """
     spark = df.sparkSession
+    adapter = _adapter(spark)
     jvm = spark._jvm
     session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
     session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
@@ -174,12 +192,11 @@ def dry_run(
         jvm.scala.collection.mutable.HashMap(),
         jvm.scala.collection.mutable.HashMap(),
         _module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-        False,
-        False,
+        *adapter.PLAN_ARGUMENTS,
     )
     execution.executedPlan()
     if write:
-        execution.writeRecordedStateMetadata()
+        adapter.write_metadata(execution)
     return DryRun(
         optimized=_plan_json(spark, execution.optimizedPlan()), buffers=_aggregate_buffers(execution.executedPlan())
     )
@@ -463,10 +480,14 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
 
 def _store_session(spark: SparkSession, conf: dict[str, str]) -> Any:
     """A session of its own with the state store's part of a recorded configuration. Changelog checkpointing is off,
-    because a changelog alone cannot stand for another version."""
+    because a changelog alone cannot stand for another version; files get names without ids (format v1), since who
+    brings them where they belong gives them their names."""
     session = spark._jsparkSession.cloneSession()
-    changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-    for key, value in {**conf, changelog: "false"}.items():
+    own = {
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    }
+    for key, value in {**conf, **own}.items():
         if key.startswith(("spark.sql.streaming.stateStore.", "sql.streaming.")):
             session.conf().set(key, value)
     return session

@@ -38,7 +38,7 @@ def stage(name: str, df):
 class Bench:
     """One app under one root; `write` adds input files, `run` runs a version until it has read them all."""
 
-    def __init__(self, spark, folder: Path, provider: str = ROCKSDB, changelog: bool = False) -> None:
+    def __init__(self, spark, folder: Path, provider: str = ROCKSDB, changelog: bool = False, format: int = 1) -> None:
         self.spark = spark
         self.folder = folder
         self.files = 0
@@ -51,6 +51,7 @@ class Bench:
         self.sink: Callable | None = None
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
+        spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(format))
 
     def write(self, rows: Iterable[dict], to: str = "in") -> None:
         """One input file; its name and time order it after the ones before."""

@@ -21,6 +21,8 @@ STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
     pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
     pytest.param((HDFS, False), id="hdfs"),
+    pytest.param((ROCKSDB, False, 2), id="rocksdb-v2", marks=pytest.mark.slow),
+    pytest.param((ROCKSDB, True, 2), id="changelog-v2", marks=pytest.mark.slow),
 ]
 
 FIRST = [[row("a", 1), row("b", 2), row("a", 3)], [row("c", 4), row("a", 5, k2="y")]]

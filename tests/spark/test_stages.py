@@ -23,7 +23,13 @@ from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
-STORES = {"rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True), "hdfs": (HDFS, False)}
+STORES = {
+    "rocksdb": (ROCKSDB, False),
+    "changelog": (ROCKSDB, True),
+    "hdfs": (HDFS, False),
+    "rocksdb-v2": (ROCKSDB, False, 2),  # checkpoint format v2
+    "changelog-v2": (ROCKSDB, True, 2),
+}
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 
@@ -126,7 +132,7 @@ def flat(*files: list[list[dict]]) -> list[dict]:
     return [r for part in files for rows in part for r in rows if r["k"] != "end"]
 
 
-@pytest.mark.parametrize("store", ["hdfs", slow("changelog")])
+@pytest.mark.parametrize("store", ["hdfs", slow("changelog"), slow("changelog-v2")])
 def test_session_windows_go_on(make, store: str) -> None:
     assert carried(make(store), sessions, SESSION_FIRST, SESSION_SECOND) == sessions_of(
         flat(SESSION_FIRST, SESSION_SECOND)
@@ -144,7 +150,7 @@ def repeats(bench: Bench):
     return stage("seen", late(bench).dropDuplicatesWithinWatermark(["k"])).select("k", "a")
 
 
-@pytest.mark.parametrize("store", [slow("hdfs"), "rocksdb"])
+@pytest.mark.parametrize("store", [slow("hdfs"), "rocksdb", slow("changelog-v2")])
 def test_a_deduplication_within_the_watermark_remembers_and_forgets(make, store: str) -> None:
     first = [[row("a", 1, minute=1)], [row("b", 2, minute=2)]]
     # a is still known at minute 5; it is forgotten in the batch whose watermark (30) has passed minute 1 + 10
@@ -159,7 +165,7 @@ def test_a_deduplication_within_the_watermark_starts_empty(make) -> None:
 # Limit and distinct
 
 
-@pytest.mark.parametrize("store", ["hdfs", slow("rocksdb")])
+@pytest.mark.parametrize("store", ["hdfs", slow("rocksdb"), slow("changelog-v2")])
 def test_a_limit_counts_on(make, store: str) -> None:
     def build(bench: Bench):
         return stage("first", bench.source().limit(3)).select("k", "a")
@@ -251,6 +257,9 @@ def without_end(found: Counter) -> Counter:
         ("full_outer", "rocksdb", 4),
         slow("left_semi", "changelog", 2),
         slow("right_outer", "changelog", 4),
+        slow("full_outer", "changelog-v2", 2),
+        slow("left_outer", "rocksdb-v2", 3),
+        slow("inner", "changelog-v2", 4),
     ],
 )
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
@@ -268,7 +277,9 @@ def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str,
     assert [s.operator_id for s in bench.registry.plan("d2").query("q").stages if s.name == "pairs"] == [1]
 
 
-@pytest.mark.parametrize(("store", "version"), [("hdfs", 2), slow("rocksdb", 4)])
+@pytest.mark.parametrize(
+    ("store", "version"), [("hdfs", 2), slow("rocksdb", 4), slow("changelog-v2", 2), slow("rocksdb-v2", 4)]
+)
 def test_a_join_starts_empty(make, store: str, version: int) -> None:
     """Version 1 has the two sources, but puts their rows one below the other."""
 
@@ -322,7 +333,7 @@ COUNT_FIRST = [[row("a", 1), row("b", 2)], [row("a", 3)]]
 COUNT_SECOND = [[row("a", 4), row("b", 5)], [row("c", 6)]]
 
 
-@pytest.mark.parametrize("store", [slow("hdfs"), "changelog"])
+@pytest.mark.parametrize("store", [slow("hdfs"), "changelog", slow("changelog-v2")])
 def test_apply_in_pandas_with_state_goes_on(make, store: str) -> None:
     assert carried(make(store), counting, COUNT_FIRST, COUNT_SECOND) == running(COUNT_FIRST + COUNT_SECOND)
 
@@ -388,6 +399,13 @@ def running_best(files: list[list[dict]]) -> Counter:
             seen[r["k"]].append(r["a"])
         found += Counter({(k, len(seen[k]), sum(seen[k]), max(seen[k])): 1 for k in {r["k"] for r in rows}})
     return found
+
+
+@pytest.mark.slow
+def test_transform_with_state_in_checkpoint_format_v2(make) -> None:
+    version = kept(KeptRows, "transformWithState")
+    found = carried_without_another_stage(make("changelog-v2"), version, COUNT_FIRST, COUNT_SECOND)
+    assert found == running_best(COUNT_FIRST + COUNT_SECOND)
 
 
 @pytest.mark.parametrize(("processor", "method"), KINDS)

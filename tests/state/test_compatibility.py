@@ -582,9 +582,18 @@ def test_another_app_is_refused() -> None:
     assert "the saved state belongs to app other" in refusal(report(app_plan(app="other"), app_plan()))
 
 
-def test_another_minor_version_of_spark_is_refused_a_patch_is_not() -> None:
-    assert "Spark 4.2.1" in refusal(report(app_plan(spark_version="4.2.1"), app_plan()))
-    assert report(app_plan(spark_version="4.3.1"), app_plan()).compatible
+@pytest.mark.parametrize("pair", [("4.3.0", "4.2.1"), ("4.1.1", "4.3.0"), ("4.3.0", "4.4.0"), ("3.5.6", "4.2.1")])
+def test_a_spark_that_is_not_known_to_read_the_state_is_refused(pair: tuple[str, str]) -> None:
+    old, new = (app_plan(spark_version=version) for version in pair)
+    assert f"written by Spark {pair[0]} and the new version runs on {pair[1]}" in refusal(report(old, new))
+
+
+def test_a_later_spark_that_is_known_to_read_the_state_goes_on_with_it() -> None:
+    found = report(app_plan(spark_version="4.2.1"), app_plan())
+    assert found.compatible and found.items[0].rules == ("app.engine-later",)
+    assert found.items[0].verdict == CARRIED
+    assert report(app_plan(spark_version="4.3.1"), app_plan()).compatible  # a patch is no change
+    assert "app" not in {i.thing for i in report(app_plan(spark_version="4.3.1"), app_plan()).items}
 
 
 def test_one_refusal_does_not_hide_the_other_verdicts() -> None:

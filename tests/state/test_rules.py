@@ -247,7 +247,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "fork.function": (sink("foreachBatch"), sink("foreachBatch")),
     "fork.cleaned": sources((A,), attrs.evolve(A, options={"cleansource": "delete"})),
     "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
-    "app.engine": (attrs.evolve(PLAN, spark_version="4.2.0"), PLAN),
+    "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
+    "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
     "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
     "query.gone": (attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more"))), PLAN),
 }

@@ -7,7 +7,7 @@ import re
 import attrs
 
 from ..plan import TIME_ZONE, AppPlan, QueryPlan
-from ..report import EMPTY, IGNORED, LOSS, REFUSED
+from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 
 
@@ -29,8 +29,19 @@ class QueryChange:
         return bool(self.old.stages and self.new.stages)
 
 
+# Minor versions of Spark: what the first has written the second can read.
+LATER = (("4.2", "4.3"),)
+
+
 def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
+
+
+def _engines(c: AppChange, readable: bool) -> Facts | None:
+    pair = (minor(c.old.spark_version), minor(c.new.spark_version))
+    if pair[0] == pair[1] or (pair in LATER) != readable:
+        return None
+    return {"old": c.old.spark_version, "new": c.new.spark_version}
 
 
 APP_RULES: tuple[Rule[AppChange], ...] = (
@@ -44,18 +55,27 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         applies=lambda c: differ(c.old.app, c.new.app),
     ),
     Rule[AppChange](
+        id="app.engine-later",
+        verdict=CARRIED,
+        change="a later minor version of Spark: 4.3 after 4.2 (a patch version is no change)",
+        reason="the state was written by Spark {old}, which the new version's {new} can read",
+        source="measured: every kind of stage goes on, on every store and in both formats (tests/spark/test_golden.py)",
+        tests=(
+            "spark/test_golden.py::test_a_checkpoint_goes_on",
+            "state/test_compatibility.py::test_a_later_spark_that_is_known_to_read_the_state_goes_on_with_it",
+        ),
+        applies=lambda c: _engines(c, True),
+    ),
+    Rule[AppChange](
         id="app.engine",
         verdict=REFUSED,
-        change="another minor version of Spark (a patch version is no change)",
-        reason="the state was written by Spark {old} and the new version runs on {new}; "
-        "run it on the same minor version",
-        source="state formats and the optimizer change between minor versions; others than 4.3 are not known here",
-        tests=("state/test_compatibility.py::test_another_minor_version_of_spark_is_refused_a_patch_is_not",),
-        applies=lambda c: (
-            differ(c.old.spark_version, c.new.spark_version)
-            if minor(c.old.spark_version) != minor(c.new.spark_version)
-            else None
-        ),
+        change="an earlier minor version of Spark, or one that was not measured",
+        reason="the state was written by Spark {old} and the new version runs on {new}, which is no later Spark that "
+        "is known to read it; run it on the same minor version",
+        source="no Spark promises to read what a later one wrote: logs and state schemas have versions of their own "
+        "(MetadataVersionUtil.validateVersion), and settings that are recorded are known to the later one only",
+        tests=("state/test_compatibility.py::test_a_spark_that_is_not_known_to_read_the_state_is_refused",),
+        applies=lambda c: _engines(c, False),
     ),
 )
 

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# scripts/golden.sh [STORE ...]: writes the golden checkpoints (tests/golden) of every Spark version anew.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$ROOT"
+. scripts/env.sh
+for env in .venv-spark42 .venv-spark; do
+    python=$ROOT/$env/bin/python
+    PYTHONPATH="$ROOT" PYSPARK_PYTHON="$python" PYSPARK_DRIVER_PYTHON="$python" \
+        "$python" -m tests.golden tests/data/golden "$@"
+done

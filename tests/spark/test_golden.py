@@ -1,0 +1,79 @@
+"""Checkpoints that Spark wrote earlier, also an older Spark, go on here: every batch emits what it should.
+
+STREAMUPDATE_GOLDEN names another folder of archives than tests/data/golden (make test-spark42 has just written it).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.deployment import DeploymentSpec
+from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
+from tests.golden import DEPLOYMENT, FOLDER, NAME, STORES, kept, unpack
+from tests.golden.__main__ import run
+from tests.golden.app import KEPT, Emitted, app, expected
+
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+ARCHIVES = Path(os.environ.get("STREAMUPDATE_GOLDEN", FOLDER))
+# Cheap ones; all are for make test-slow.
+FAST = {("4.2", "changelog-v2"): ("totals", "once"), ("4.2", "hdfs"): ("pairs",)}
+
+
+def archives() -> list:
+    found = []
+    for spark, store in kept(ARCHIVES):
+        if some := FAST.get((spark, store)):
+            found.append(pytest.param(spark, store, some, id=f"{spark}-{store}"))
+        found.append(pytest.param(spark, store, (), id=f"{spark}-{store}-all", marks=pytest.mark.slow))
+    return found
+
+
+@pytest.mark.parametrize(("spark_version", "store", "names"), archives())
+def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, names: tuple[str, ...]) -> None:
+    registry = unpack(spark_version, store, tmp_path, ARCHIVES)
+    old = registry.plan(DEPLOYMENT)
+    assert old is not None
+    export(registry, DEPLOYMENT, "s1", old, True, {})
+    saved = SavedState.find(registry, "snapshot:s1")
+    emitted: Emitted = {}
+    chosen = names or tuple(q.name for q in old.queries)
+    assert set(KEPT[store]) == {q.name for q in old.queries}
+    writers = app(chosen, emitted).build(spark, {})
+    plan = plan_app(spark, NAME, writers, recorded=saved.recorded())
+    gone = [f"{q.name}" for q in old.queries if q.name not in chosen]
+    report = saved.compare(plan, gone)
+    if spark_version > ".".join(spark.version.split(".")[:2]):
+        assert "is no later Spark" in report.problems[0]
+        return
+    assert report.compatible, report.problems
+    registry.create_deployment(
+        DeploymentSpec(
+            app=NAME,
+            deployment="d2",
+            application=Application(file="tests/golden/app.py"),
+            digest="",
+            submitted_at="2026-01-01T00:00:01+00:00",
+            from_snapshot="s1",
+        )
+    )
+    if spark.version.startswith("4.2."):  # it would go on in the session's checkpoint format, not the checkpoint's
+        format = STORES[store][2]
+        spark.conf.set(FORMAT, str(3 - format))
+        with pytest.raises(ApplicationError, match=f"in checkpoint format v{format}, and the session asks for v"):
+            restore_app(saved, plan, writers, registry, "d2")
+        assert not registry.checkpoint("d2", chosen[0]).names()
+        spark.conf.set(FORMAT, str(format))
+    restore_app(saved, plan, writers, registry, "d2")
+    for name in chosen:
+        batch = saved.queries[name].batch
+        run(spark, registry, "d2", name, writers, batch + 3, plan)
+        mine = {b: rows for (query, b), rows in emitted.items() if query == name}
+        assert min(mine) == batch + 1 and len(mine) >= 2
+        assert mine == {b: expected(name, b) for b in mine}
