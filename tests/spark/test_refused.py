@@ -16,7 +16,7 @@ from test_restore_by_name import Seen, seen
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.streaming import source, stage
+from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -181,26 +181,6 @@ def test_a_key_that_asks_for_the_time_is_refused(bench: Bench) -> None:
     old, new = (bench.plan(hourly(unit))[0] for unit in ("hour", "day"))
     for plan in (old, new):
         assert "keys could not be traced to the source (?trunctimestamp(" in compare(old, plan, "it").problems[0]
-
-
-def without_nulls(branches: int):
-    """Keys that cannot be null, and on another branch of a union keys that can."""
-
-    def build(bench: Bench):
-        one = source("one", bench.source(name="one")).select(F.coalesce("k", F.lit("")).alias("k"))
-        two = source("two", bench.source(name="two")).select("k")
-        return stage("totals", (one.union(two) if branches == 2 else one).groupBy("k").count())
-
-    return build
-
-
-def test_a_key_that_could_be_null_and_cannot_any_more_is_refused(bench: Bench) -> None:
-    bench.write([row("a", 1)], "one")
-    bench.write([{"a": 1}], "two")
-    snapshot = bench.run(without_nulls(2), "complete")
-    assert {r["k"]: r["count"] for r in bench.emitted[max(bench.emitted)]} == {"a": 1, None: 1}
-    report = bench.check(snapshot, without_nulls(1), "complete", agree=("q/two",))
-    assert {r for i in report.items if i.blocks for r in i.rules} == {"stage.nullability"}
 
 
 def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None:

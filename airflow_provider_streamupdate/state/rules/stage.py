@@ -554,7 +554,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another time mode of transformWithState (timers and times to live)",
         reason="time mode changed from {old} to {new}: timers in the state are of the old kind" + RESTART,
         source="TransformWithStateOperatorProperties.validateOperatorProperties refuses it, too",
-        tests=("spark/test_timeouts.py::test_what_spark_refuses_as_well_is_named",),
+        tests=("state/test_compatibility.py::test_state_functions",),
         applies=_of("transform-with-state")(_changed("time mode")),
     ),
     _StageRule(
@@ -563,7 +563,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another kind of a transformWithState variable (value, list, map), or time to live switched on or off",
         reason="state variables changed from {old} to {new}: give a changed variable another name",
         source="TransformWithStateOperatorProperties.validateOperatorProperties; a time to live is a column",
-        tests=("spark/test_timeouts.py::test_what_spark_refuses_as_well_is_named",),
+        tests=("spark/test_refused.py::test_a_change_of_meaning_is_refused",),
         applies=_variable_changed,
     ),
     _StageRule(
@@ -703,7 +703,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
         "values",
         source="generated code does not look at the null bits of columns that cannot be null",
-        tests=("spark/test_refused.py::test_a_key_that_could_be_null_and_cannot_any_more_is_refused",),
+        tests=("state/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",),
         applies=_nullable,
     ),
 )
