@@ -16,7 +16,7 @@ from test_restore_by_name import Seen, seen
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming import source, stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -181,6 +181,30 @@ def test_a_key_that_asks_for_the_time_is_refused(bench: Bench) -> None:
     old, new = (bench.plan(hourly(unit))[0] for unit in ("hour", "day"))
     for plan in (old, new):
         assert "keys could not be traced to the source (?trunctimestamp(" in compare(old, plan, "it").problems[0]
+
+
+def filled(*sources: str):
+    """Keys of the first source cannot be null; those of another one can."""
+
+    def build(bench: Bench):
+        one, *others = (source(name, bench.source(name=name)).select("k") for name in sources)
+        keys = one.select(F.coalesce("k", F.lit("")).alias("k"))
+        for other in others:
+            keys = keys.union(other)
+        return stage("totals", keys.groupBy("k").count())
+
+    return build
+
+
+@pytest.mark.slow
+def test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more(bench: Bench) -> None:
+    """In Spark 4.3's state schemas every column can be null."""
+    bench.write([row("a", 1)], "one")
+    bench.write([{"a": 1}], "two")
+    snapshot = bench.run(filled("one", "two"), "complete")
+    bench.write([row("b", 1)], "one")
+    bench.run(filled("one"), "complete", snapshot=snapshot, agree=("q/two",))
+    assert {r["k"]: r["count"] for r in bench.emitted[max(bench.emitted)]} == {"a": 1, None: 1, "b": 1}
 
 
 def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None:

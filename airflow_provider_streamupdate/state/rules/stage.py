@@ -704,8 +704,12 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a column of the state that could be null and now cannot",
         reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
         "values",
-        source="generated code does not look at the null bits of columns that cannot be null",
-        tests=("state/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",),
+        source="generated code does not look at the null bits of columns that cannot be null; measured: in the schemas "
+        "of Spark 4.3's aggregations every column can be",
+        tests=(
+            "state/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",
+            "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
+        ),
         applies=_nullable,
     ),
 )
