@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+from local_files import local_files
 from pyspark.sql import SparkSession
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -19,6 +20,7 @@ def spark_session():
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
+        .config(map=local_files())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

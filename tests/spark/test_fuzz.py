@@ -9,8 +9,9 @@ import pytest
 from tests.fuzz.pair import RIGHT, run_pair
 
 
-# A few kinds of change.
-@pytest.mark.parametrize("seed", [1004, 1007, 1010, 1019, 1024, 1027])
+# A source that joins a union below a window, another aggregate and a source less, an aggregate dropped, a key dropped,
+# another delay.
+@pytest.mark.parametrize("seed", [7000, 7001, 7004, 7006, 7007])
 def test_a_pair_goes_on_as_its_verdicts_say(spark, tmp_path: Path, seed: int) -> None:
     outcome = run_pair(spark, seed, tmp_path / "pair")
     assert outcome.kind == RIGHT, outcome
