@@ -96,7 +96,8 @@ def meaning(stage: Stage, given: Labels) -> tuple[Any, ...]:
     if isinstance(stage, Limit):
         return ("limit",)  # another number is an agreed loss
     if isinstance(stage, Counter):
-        return "counter", stage.way == "apply", given[stage.key]  # other code is an agreed loss, so is another variable
+        operator = stage.way if stage.way in ("apply", "pandas") else "rows"
+        return "counter", operator, given[stage.key]  # other code is an agreed loss, so is another variable
     if isinstance(stage, Alarm):
         return "alarm", given[stage.key]
     return "join", stage.kind, stage.within

@@ -82,7 +82,7 @@ class Ring(Count):
         self.more(len(rows))
         return iter(())
 
-    def handleExpiredTimer(self, key, timers, info) -> Iterator[Row]:
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
         yield Row(k=key[0], n=self.count.get()[0])
 
 
