@@ -17,7 +17,8 @@ from ..state.plan import AppPlan
 from ..state.storage import Folder
 from . import spark_internals
 
-DRAIN_POLL_SECONDS = 0.1
+DRAIN_POLL_SECONDS = 0.05
+MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended
 
 
 class RunningQueries:
@@ -64,10 +65,11 @@ class RunningQueries:
         stop, begins none (spark_internals.stop_after_batch).
         """
         for query in self._queries.values():
-            spark_internals.stop_after_batch(self._spark, query)
+            while not spark_internals.stop_after_batch(self._spark, query):
+                spark_internals.join_thread(query, MOMENT_SECONDS)
         for query in self._queries.values():
             while spark_internals.thread_alive(query):
-                if spark_internals.sleeping_between_batches(query):
+                if spark_internals.sleeping_between_batches(self._spark, query):
                     query.stop()
                 else:
                     spark_internals.join_thread(query, DRAIN_POLL_SECONDS)

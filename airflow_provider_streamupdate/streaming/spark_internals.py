@@ -27,6 +27,8 @@ from .code import code_digest
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 # Options that say which files of a source are read and what becomes of them, not what is in them.
 _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")
+# Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
+_SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
@@ -321,13 +323,41 @@ def write_empty_store(
         provider.close()
 
 
-def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> None:
-    """Ask a query to end at its next batch boundary, without interrupting the batch in flight.
+def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Try to end a query at its next batch boundary; False when it is at a point where that cannot be promised.
 
-    Sets StreamExecution.state to TERMINATED, as Spark's own Trigger.AvailableNow does when it has no more data: the
-    batch in flight runs to its commit, and MicroBatchExecution.executeOneBatch begins no other.
+    Sets StreamExecution.state to TERMINATED: a batch in flight runs to its commit, and MicroBatchExecution begins no
+    other. But a batch whose offsets are logged and which has not come to its sink interrupts itself when it sees that
+    (runBatch, after planning; measured: logged, not committed, its sink possibly entered). So the state is set only
+    while the thread sleeps or works in the sink. It needs awaitProgressLock to log offsets and to commit, so that it
+    cannot get from one to the other while that is held here.
     """
-    _execution(query).state().set(_module(spark, f"{_STREAMING}.runtime.TERMINATED"))
+    execution = _execution(query)
+    thread, lock, state = execution.queryExecutionThread(), execution.awaitProgressLock(), execution.state()
+    lock.lock()
+    try:
+        if not thread.isAlive():
+            return True
+        frames = _frames(spark, thread)
+        if not (_sleeps(frames) or _SINK in frames or _COMMIT in frames):
+            return False
+        before = state.getAndSet(_module(spark, f"{_STREAMING}.runtime.TERMINATED"))
+        if _sleeps(frames) and not _sleeps(_frames(spark, thread)):
+            state.set(before)  # it woke up meanwhile, and may have begun a batch before the state was set
+            return False
+        return True
+    finally:
+        lock.unlock()
+
+
+def _frames(spark: SparkSession, thread: Any) -> str:
+    """A thread's stack in one call."""
+    return str(_module(spark, "scala.runtime.ScalaRunTime").stringOf(thread.getStackTrace()))
+
+
+def _sleeps(frames: str) -> bool:
+    """Between triggers (Clock.waitTillTime), or after one that found no data (Thread.sleep in executeOneBatch)."""
+    return ".waitTillTime(" in frames or ("java.lang.Thread.sleep" in frames and ".runBatch(" not in frames)
 
 
 def thread_alive(query: StreamingQuery) -> bool:
@@ -341,11 +371,10 @@ def join_thread(query: StreamingQuery, seconds: float) -> None:
     _execution(query).queryExecutionThread().join(int(seconds * 1000))
 
 
-def sleeping_between_batches(query: StreamingQuery) -> bool:
-    """Whether the stream thread waits for its next trigger time (Clock.waitTillTime): no batch is in flight there,
-    and after `stop_after_batch` none begins, so that it may be interrupted."""
-    frames = _execution(query).queryExecutionThread().getStackTrace()
-    return any(frame.getMethodName() == "waitTillTime" for frame in frames)
+def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Whether the stream thread sleeps: no batch is in flight there, and after `stop_after_batch` none begins, so that
+    it may be interrupted."""
+    return _sleeps(_frames(spark, _execution(query).queryExecutionThread()))
 
 
 def _plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ each batch once."""
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -50,3 +51,37 @@ def test_every_batch_is_seen_once_over_many_drains(spark, tmp_path, trigger: str
         assert committed == Checkpoint(checkpoint).logged_batch()  # nothing was left half done
         assert seen == Counter(range(committed + 1))
     assert len(rows) == len(set(rows)) == len(seen)
+
+
+def test_no_batch_is_left_logged_without_a_commit(spark, tmp_path) -> None:
+    """Batches follow each other without a pause, and each drain comes just after a commit, while the next batch is
+    planned: Spark itself would give that one up when it sees the query ended (MicroBatchExecution.runBatch)."""
+    bench = Bench(spark, tmp_path)
+    seen: Counter[int] = Counter()
+    numbers = (
+        spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "2").option("startTimestamp", "0").load()
+    )
+    totals = stage("totals", numbers.groupBy((F.col("value") % 3).alias("k")).count())
+    folder = bench.registry.checkpoint("d", "q")
+    checkpoint = Checkpoint(folder)
+
+    def count(batch, batch_id: int) -> None:
+        seen[batch_id] += 1
+        batch.collect()
+
+    for drain in range(8):
+        writer = totals.writeStream.outputMode("update").foreachBatch(count)
+        queries = RunningQueries(spark, {"q": writer}, {"q": folder}, plan_app(spark, "bench", {"q": writer}))
+        queries.start()
+        wait_for_commit(checkpoint, 3 * (drain + 1))
+        queries.drain()
+        committed = checkpoint.committed_batch()
+        assert committed == checkpoint.logged_batch()
+        assert seen == Counter(range(committed + 1))
+
+
+def wait_for_commit(checkpoint: Checkpoint, batch: int) -> None:
+    deadline = time.monotonic() + 120
+    while (checkpoint.committed_batch() or 0) < batch:
+        assert time.monotonic() < deadline, f"batch {batch} was not committed"
+        time.sleep(0.005)
