@@ -70,7 +70,7 @@ class Legacy(Ground):
         self.process = subprocess.Popen([python, *map(str, places)], env=environment, start_new_session=True)
 
     def kill(self) -> None:
-        if self.process:
+        if self.process and self.process.poll() is None:
             os.killpg(self.process.pid, 9)
             self.process.wait()
 

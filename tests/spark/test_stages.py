@@ -260,10 +260,13 @@ def without_end(found: Counter) -> Counter:
         slow("full_outer", "changelog-v2", 2),
         slow("left_outer", "rocksdb-v2", 3),
         slow("inner", "changelog-v2", 4),
+        slow("inner", "rocksdb", 1),  # Spark itself refuses the other kinds (SPARK-26154)
     ],
 )
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
     bench = make(store)
+    if version == 4 and bench.spark.version < "4.3":
+        pytest.skip("Spark 4.2 does not write it: SymmetricHashJoinStateManager calls it under development")
     bench.spark.conf.set(JOIN_FORMAT, str(version))
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(join(kind), "append")
