@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .hooks.values import text_list
 from .operators.application import application_from
+from .state import lease
 from .state.application import Application
 from .state.deployment import RUNNING
 from .state.errors import InvalidInputError
@@ -83,6 +84,9 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
         )
     status = client.status(app)
     if status.update is not None:
+        held = lease.read(client.registry.app(app).folder)
+        if status.update.digest == digest and (held is None or not held.held):
+            return True, f"the update of app {app} to this release ({status.update.new}) was interrupted: going on"
         return False, f"an update of app {app} to {status.update.new} is under way: leaving it alone"
     if status.spec is not None and status.spec.digest == digest:
         return False, f"app {app} has the released version already (deployment {status.spec.deployment})"

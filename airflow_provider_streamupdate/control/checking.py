@@ -33,6 +33,8 @@ class CheckRequests(Requests):
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update."""
+        if deployment:
+            check_name("deployment", deployment)
         report = self.plan_and_check(application, app, snapshot, agree, renames).report
         assert report is not None  # a check was asked for
         if deployment:
@@ -74,6 +76,7 @@ class CheckRequests(Requests):
 
     def store_report(self, report: CompatibilityReport, deployment: str) -> str:
         """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""
+        check_name("deployment", deployment)
         folder = self.registry.app(report.app).folder
         folder.write(f"updates/{deployment}.report.json", to_json(report))
         folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())

@@ -11,7 +11,7 @@ import attrs
 
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import STANDBY, UpdateRecord
+from ..state.update import RESTART, STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
 from .checking import CheckRequests
@@ -88,11 +88,11 @@ class StreamUpdateClient(
     def log_tail(self, app: str, deployment: str, lines: int = 30) -> str:
         return self._drivers(self.registry.existing(app)).log_tail(deployment, lines)
 
-    def begin_update(self, app: str, deployment: str, digest: str = "") -> UpdateRecord:
+    def begin_update(self, app: str, deployment: str, digest: str = "", strategy: str = RESTART) -> UpdateRecord:
         """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
         LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError
         when there is nothing to update."""
-        return updating.begin(self, app, deployment, digest)
+        return updating.begin(self, app, deployment, digest, strategy)
 
     def end_update(self, app: str, deployment: str, outcome: str, reason: str | None = None) -> None:
         """Record how the update ended and give the lease back; nothing when it had ended already."""

@@ -24,7 +24,7 @@ from ..state.deployment import (
     Launch,
     Status,
 )
-from ..state.errors import DriverError, FencedError, StreamUpdateError
+from ..state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime
@@ -134,7 +134,13 @@ class Drivers:
                 raise DriverError(self.death(deployment, state))
             return True if state in states else None
 
-        wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
+        try:
+            wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
+        except WaitTimeoutError as error:
+            raise WaitTimeoutError(
+                f"{error}; its driver goes on starting: wait for it (status), give it longer (--timeout), or end it "
+                f"(cancel)\n{self._last_lines(deployment)}"
+            ) from error
 
     def death(self, deployment: str, state: str) -> str:
         """Why a driver ended, as far as it said, and its last log lines."""
@@ -143,9 +149,12 @@ class Drivers:
         if state in (LOST, FAILED) and not why:
             why = "its process ended without a word"
         return (
-            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}\n"
-            f"last lines of {self.log(deployment)}:\n{self.log_tail(deployment)}"
+            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}; correct "
+            f"that and submit again (streamupdate log shows more)\n{self._last_lines(deployment)}"
         )
+
+    def _last_lines(self, deployment: str) -> str:
+        return f"last lines of {self.log(deployment)}:\n{self.log_tail(deployment)}"
 
     def log(self, deployment: str) -> str | None:
         launch = self.app.launch(deployment)

@@ -15,7 +15,7 @@ from ..state.application import Application
 from ..state.plan import AppPlan
 from ..state.report import CompatibilityReport
 from ..state.serde import from_dict, parse_json
-from . import runtime
+from . import process, runtime
 from .launcher import Launcher, driver_environment
 
 TIMEOUT_SECONDS = 300.0
@@ -62,23 +62,14 @@ def plan_application(
         environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:
-                done = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    cwd=folder,
-                    timeout=TIMEOUT_SECONDS,
-                    check=False,
-                )
+                code = process.run(command, environment, Path(folder), output, TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
-                    f"planning {application.file} took more than {TIMEOUT_SECONDS:g} s; "
-                    f"its last log lines:\n{tail(log)}"
+                    f"planning {application.file} took more than {TIMEOUT_SECONDS:g} s, so it was ended; nothing was "
+                    f"started. Try again when the machine is less busy. Its last log lines:\n{tail(log)}"
                 ) from error
         if not out.exists():
-            raise _no_answer(application, done.returncode, log)
+            raise _no_answer(application, code, log)
         answer = parse_json(out.read_bytes(), str(out))
     if answer["error"]:
         kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
@@ -114,4 +105,7 @@ def _no_answer(application: Application, code: int, log: Path) -> errors.StreamU
             f"{application.file} ran to its end without making a plan: it defines no StreamingApp or does not call "
             'app.main() under `if __name__ == "__main__":`'
         )
-    return errors.DriverError(f"planning {application.file} ended with code {code}; its last log lines:\n{tail(log)}")
+    return errors.DriverError(
+        f"planning {application.file} ended with code {code}; nothing was started. Correct what its last log lines "
+        f"say and try again:\n{tail(log)}"
+    )

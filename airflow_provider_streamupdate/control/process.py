@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -45,6 +46,26 @@ def start(command: list[str], environment: Mapping[str, str], log: Path, epoch: 
         log=str(log),
         launched_at=clock.now(),
     )
+
+
+def run(command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float) -> int:
+    """Run a driver to its end in `folder`; its exit code. Its whole group ends with this call, also when that is
+    interrupted; subprocess.TimeoutExpired after `seconds`."""
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        return child.wait(seconds)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 def alive(launch: Launch) -> bool | None:

@@ -3,6 +3,7 @@ missing, so that the chain can be run again from the start after a crash anywher
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -320,6 +321,8 @@ def rollback(
     reason: str | None = None,
 ) -> Deployed | None:
     """See StreamUpdateClient.rollback."""
+    if deployment is not None:
+        check_name("deployment", deployment)
     registry = client.registry.existing(app)
     new = deployment or registry.current_id()
     record = registry.update(new) if new else None
@@ -416,7 +419,8 @@ def _committed_since(registry: AppRegistry, deployment: str) -> str:
 def _interrupted(client: StreamUpdateClient, digest: str, deployment: str | None) -> UpdateRecord | None:
     """The record of an update that did not come to its end and brings in the same application."""
     for app in client.apps():
-        for record in client.registry.app(app).updates():
-            if record.outcome is None and record.digest == digest and deployment in (None, record.new):
-                return record
+        with contextlib.suppress(CorruptError):  # told when that app is the one to update; else it is not of interest
+            for record in client.registry.app(app).updates():
+                if record.outcome is None and record.digest == digest and deployment in (None, record.new):
+                    return record
     return None

@@ -8,8 +8,10 @@ from typing import Any
 from ..control import updating
 from ..control.holding import holding
 from ..hooks.values import seconds, text_list, text_map
+from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.update import STANDBY
 from .application import ApplicationOperator
+from .steps import link_driver, stop_driver
 
 
 class StreamUpdateStandbyOperator(ApplicationOperator):
@@ -17,7 +19,7 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
     has restored what the old one has committed into a scratch folder, and has run batches without rows.
 
     Nothing of the old version is touched. Does nothing when the update's strategy is another, or when the new version
-    took over before. A retry finds the driver of an earlier try.
+    took over before. A retry finds the driver of an earlier try. A task killed on the way stops that driver.
 
     application ...: see ApplicationOperator; `app` is required
     deployment_id: the update's
@@ -35,6 +37,7 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
         "renames",
         "timeout",
     )
+    operator_extra_links = (SparkUiLink(), DriverLogLink())
     ui_color = "#d5ecd9"
 
     def __init__(
@@ -66,13 +69,20 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
                         "the strategy is %s: the new version is started when the old one has ended", record.strategy
                     )
                     return
-                updating.stand_by(
-                    self.client,
-                    record,
-                    self.described(),
-                    self.snapshot,
-                    text_list(self.agree, "agree"),
-                    timeout,
-                    self.log.info,
-                    text_map(self.renames, "renames"),
-                )
+                try:
+                    updating.stand_by(
+                        self.client,
+                        record,
+                        self.described(),
+                        self.snapshot,
+                        text_list(self.agree, "agree"),
+                        timeout,
+                        self.log.info,
+                        text_map(self.renames, "renames"),
+                    )
+                except BaseException as error:
+                    if not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
+                        stop_driver(self.client, registry.name, self.deployment_id, self.log)
+                    raise
+                finally:  # a driver that died has a log as well
+                    link_driver(context, self.client, registry.name, self.deployment_id)

@@ -1,10 +1,12 @@
-"""The steps of an update, noted in its record under the root."""
+"""What the steps of an update leave: a note in its record under the root, links to the driver they started."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..control import updating
+from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
+from ..state.errors import StreamUpdateError
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -17,3 +19,19 @@ def note_step(client: StreamUpdateClient, app: str, deployment: str | None, step
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
         updating.step(registry, record.new, step)
+
+
+def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:
+    """Links from the task to the driver's log and, once it has one, its Spark UI."""
+    push_link(context, DriverLogLink, file_link(client.driver_log(app, deployment)))
+    status = client.drivers(app).status(deployment)
+    push_link(context, SparkUiLink, status.spark_ui if status else None)
+
+
+def stop_driver(client: StreamUpdateClient, app: str, deployment: str, log: Any) -> None:
+    """End the driver of a killed task; what goes wrong is only logged, so that the kill is what is seen."""
+    log.warning("stopping the driver of %s deployment %s", app, deployment)
+    try:
+        client.stop_deployment(app, deployment)
+    except StreamUpdateError as error:
+        log.error("could not stop the driver: %s", error)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from ..hooks.values import optional_text, seconds, text_list, text_map
-from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
+from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
 from ..state.serde import to_dict
+from ..state.update import STANDBY
 from .application import ApplicationOperator, check_app
-from .steps import note_step
+from .steps import link_driver, note_step, stop_driver
 
 
 class StreamSubmitOperator(ApplicationOperator):
@@ -100,7 +102,9 @@ class StreamSubmitOperator(ApplicationOperator):
                 if not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
                     self._stop_started(owner)
                 raise
-            self._links(context, deployed.app, deployed.deployment)
+            finally:  # a driver that died has a log as well
+                for app, deployment in self._owned(owner):
+                    link_driver(context, self.client, app, deployment)
             self.log.info(
                 "%s deployment %s of app %s runs (epoch %d)",
                 "reattached:" if deployed.reattached else "submitted:",
@@ -120,22 +124,20 @@ class StreamSubmitOperator(ApplicationOperator):
             check_app(app, self.client.plan(application).app, application.file)
         return app
 
-    def _links(self, context: Any, app: str, deployment: str) -> None:
-        push_link(context, DriverLogLink, file_link(self.client.driver_log(app, deployment)))
-        status = self.client.status(app).status
-        push_link(context, SparkUiLink, status.spark_ui if status else None)
+    def _owned(self, owner: str) -> Iterator[tuple[str, str]]:
+        """App and deployment that this task has brought in, in this try or an earlier one."""
+        with suppress(StreamUpdateError):
+            for app in [self.app_name] if self.app_name else self.client.apps():
+                if (spec := self.client.find_owned(app, owner)) is not None:
+                    yield app, spec.deployment
 
     def _stop_started(self, owner: str) -> None:
-        """Stop the driver this task started, so that a killed task leaves no orphan."""
-        try:
-            for app in [self.app_name] if self.app_name else self.client.apps():
-                spec = self.client.find_owned(app, owner)
-                if spec is None:
-                    continue
-                self.log.warning("stopping the driver of %s deployment %s", app, spec.deployment)
-                self.client.stop_deployment(app, spec.deployment)
-        except StreamUpdateError as error:
-            self.log.error("could not stop the driver: %s", error)
+        """Stop the driver this task started, so that a killed task leaves no orphan. One that took over from the old
+        version was started by another task, and is what runs: `rollback` is the way back from it."""
+        for app, deployment in self._owned(owner):
+            record = self.client.registry.app(app).update(deployment)
+            if record is None or record.strategy != STANDBY:
+                stop_driver(self.client, app, deployment, self.log)
 
 
 def owner_of(ti: Any) -> str:

@@ -100,7 +100,9 @@ class AppRegistry:
         spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)
         if spec is None:
             known = ", ".join(self.deployment_ids()) or "none"
-            raise NotFoundError(f"app {self.name} has no deployment {deployment!r} (known: {known})")
+            raise NotFoundError(
+                f"app {self.name} has no deployment {deployment!r} (known: {known}); choose one of these"
+            )
         return spec
 
     def create_deployment(self, spec: DeploymentSpec) -> None:

@@ -59,7 +59,10 @@ class SnapshotStore:
         text = self.folder.read(path)
         if text is None:
             known = ", ".join(self.names()) or "none"
-            raise NotFoundError(f"app {self.app.name} has no snapshot {name!r} (known: {known})")
+            raise NotFoundError(
+                f"app {self.app.name} has no snapshot {name!r} (known: {known}); choose one of these, or take one "
+                "(save-snapshot)"
+            )
         snapshot = from_json(text, Snapshot, self.folder.path(path))
         if not _whole(text):
             raise CorruptError(

@@ -42,6 +42,11 @@ class Folder:
             raise InvalidInputError(
                 f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol or correct it"
             ) from error
+        except Exception as error:  # some connect at once, and every back end has its own exceptions
+            raise StorageError(
+                f"root {uri!r} cannot be reached: {type(error).__name__}: {error}; check its address, that its server "
+                "runs, and the storage options (credentials)"
+            ) from error
         return cls(fs, base.rstrip("/"))
 
     @property
@@ -135,13 +140,15 @@ class Folder:
 
     def size(self, relative: str) -> int:
         """Bytes; FileNotFoundError when there is no such file."""
-        return int(self.fs.size(self.path(relative)))
+        with self._errors("look for", relative):
+            return int(self.fs.size(self.path(relative)))
 
     def modified(self, relative: str) -> float:
         """Time of the last write, seconds since the epoch."""
-        if self.local:
-            return os.stat(self.path(relative)).st_mtime
-        return float(self.fs.modified(self.path(relative)).timestamp())
+        with self._errors("look for", relative):
+            if self.local:
+                return os.stat(self.path(relative)).st_mtime
+            return float(self.fs.modified(self.path(relative)).timestamp())
 
     def remove(self, relative: str) -> None:
         """Remove a file or a whole folder; nothing when there is none."""
@@ -170,7 +177,7 @@ class Folder:
     def sha256(self, relative: str) -> tuple[str, int]:
         """Checksum and size in bytes of a file; FileNotFoundError when there is none."""
         digest, size = hashlib.sha256(), 0
-        with self.fs.open(self.path(relative), "rb") as file:
+        with self._errors("read", relative), self.fs.open(self.path(relative), "rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
                 size += len(chunk)

@@ -109,7 +109,9 @@ class Agent:
 
     def _work(self, app: StreamingApp) -> None:
         if app.name != self.spec.app:
-            raise ApplicationError(f"the application file defines app {app.name}, not {self.spec.app}")
+            raise ApplicationError(
+                f"the application file defines app {app.name}, not {self.spec.app}; give the file of {self.spec.app}"
+            )
         spark = SparkSession.builder.appName(f"{self.spec.app} {self.spec.deployment}").getOrCreate()
         self._report(
             spark_ui=spark.sparkContext.uiWebUrl,

@@ -74,7 +74,8 @@ class StreamingApp:
                 raise
             except Exception as error:
                 raise ApplicationError(
-                    f"query {name} of app {self.name}: its function raised {type(error).__name__}: {error}"
+                    f"query {name} of app {self.name}: its function raised {type(error).__name__}: {error}; "
+                    "correct it, or the parameters it was given (--set); `streamupdate plan` tries it, starting nothing"
                 ) from error
             for query in spark.streams.active:
                 if query.id not in started:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from airflow_site import REPOSITORY, Site
 
-from airflow_provider_streamupdate.release import describe, read_release, release_needed
+from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
+from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.snapshot import Snapshot
@@ -135,6 +136,18 @@ def test_when_a_release_is_needed(site: Site) -> None:
     client.begin_update("alarm", "other")
     assert "is under way" in release_needed(client, v2)[1]
     client.end_update("alarm", "other", "refused")
+    release_s = application_of(v2).digest()
+    client.begin_update("alarm", "mine", release_s)
+    assert "is under way" in release_needed(client, v2)[1]
+    held = lease.read(client.registry.app("alarm").folder)
+    assert held is not None
+    lease.release(client.registry.app("alarm").folder, held)  # nobody has worked on it for so long that it ran out
+    assert release_needed(client, v2) == (
+        True,
+        "the update of app alarm to this release (mine) was interrupted: going on",
+    )
+    assert "is under way" in release_needed(client, v1)[1]
+    client.end_update("alarm", "mine", "refused")
     client.cancel("alarm")
     assert "is cancelled" in release_needed(client, v2)[1]
 
@@ -143,8 +156,6 @@ def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site)
     site.submit()
     client = site.client
     wanted = describe(release(site, site.application("v2", FAIL="start")))
-    from airflow_provider_streamupdate.release import application_of
-
     with pytest.raises(Exception, match="rolled back"):
         client.update(application_of(wanted), "v2", strategy="restart")
     needed, reason = release_needed(client, wanted)
@@ -225,6 +236,18 @@ def test_maintenance(site: Site) -> None:
     assert run.xcom("retention", map_index=0) == ["periodic-1", "periodic-2"]
     verified = run.xcom("verify", map_index=0)
     assert set(verified) == set(left["alarm"]) and verified[left["alarm"][0]] > 1
+
+
+def test_maintenance_of_other_apps_goes_on_when_one_is_damaged(site: Site) -> None:
+    for app in ("alarm", "door"):
+        site.submit(APP=app, deployment="v1")
+    launch = site.root / "door/deployments/v1/launch.json"
+    whole = launch.read_text()
+    launch.write_text("{")
+    run = site.run_dag("stream_maintenance")
+    launch.write_text(whole)
+    assert run.states["snapshot[0]"] == "success"
+    assert len(site.client.snapshots("alarm")) == 1
 
 
 def test_maintenance_without_apps(site: Site) -> None:

@@ -22,6 +22,7 @@ from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
 from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
+from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 
 Context = dict[str, Any]
@@ -68,7 +69,12 @@ def test_bad_names_are_refused_and_not_retried(site: Site, context: Context, bad
         StreamRollbackOperator(task_id="t5", app=bad),
         StreamPromoteOperator(task_id="t6", app=bad),
     ]
-    for operator in operators if bad else operators[1:]:  # no deployment id is no error
+    new = {"application": site.application("v2"), "app": "alarm"}
+    ids = [  # no deployment id is no error
+        StreamCompatibilityCheckOperator(task_id="t7", **new, deployment_id=bad),
+        StreamRollbackOperator(task_id="t8", app="alarm", deployment_id=bad),
+    ]
+    for operator in [*operators, *ids] if bad else operators[1:]:
         with pytest.raises(AirflowFailException, match="name"):
             operator.execute(context)
     assert site.client.snapshots("alarm") == []
@@ -140,20 +146,54 @@ def test_submit_refuses_an_application_changed_since_the_plan(site: Site, contex
 
 
 def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Context) -> None:
-    """on_kill is called as Airflow's task runner calls it: by a SIGTERM handler in the main thread."""
     operator = StreamSubmitOperator(
         task_id="t", app="alarm", application=site.application(FAIL="never"), deployment_id="v1"
     )
-    launch = site.root / "alarm" / "deployments" / "v1" / "status.json"
+    kill_once_launched(site, operator, context, "v1")
+    assert site.drivers_alive() == []
+    assert "driver-1.log" in context["ti"].pushed["driver_log"]
+
+
+def test_a_killed_standby_stops_the_driver_it_started(site: Site, context: Context) -> None:
+    site.submit()
+    application = site.application("v2", FAIL="never")
+    site.client.begin_update("alarm", "v2", strategy="standby")
+    operator = StreamUpdateStandbyOperator(
+        task_id="t", app="alarm", application=application, deployment_id="v2", snapshot="before-v2"
+    )
+    kill_once_launched(site, operator, context, "v2")
+    assert site.drivers_alive() == ["v1"]
+    assert "driver-2.log" in context["ti"].pushed["driver_log"]
+
+
+def test_a_killed_submit_leaves_a_version_that_took_over(site: Site, context: Context) -> None:
+    """It was started by another task, nothing else runs, and `rollback` is the way back from it."""
+    site.submit()
+    site.client.begin_update("alarm", "v2", strategy="standby")
+    mine = {"app": "alarm", "application": site.application("v2"), "deployment_id": "v2"}
+    StreamUpdateStandbyOperator(task_id="t", snapshot="before-v2", **mine).execute(context)
+    site.client.hand_over("alarm", "v1", "v2", "before-v2", timeout=20)
+    operator = StreamSubmitOperator(task_id="t", from_snapshot="before-v2", owner_token="update v2", **mine)
+    client = operator.client
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "submit", lambda *_, **__: operator.on_kill())
+        with pytest.raises(SystemExit):
+            operator.execute(context)
+    assert site.drivers_alive() == ["v2"]
+
+
+def kill_once_launched(site: Site, operator: Any, context: Context, deployment: str) -> None:
+    """on_kill is called as Airflow's task runner calls it: by a SIGTERM handler in the main thread."""
+    launched = site.root / "alarm" / "deployments" / deployment / "status.json"
     done = threading.Event()
 
-    def kill_once_launched() -> None:
-        while not launch.exists() and not done.is_set():
+    def kill() -> None:
+        while not launched.exists() and not done.is_set():
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
-    killer = threading.Thread(target=kill_once_launched)
+    killer = threading.Thread(target=kill)
     try:
         killer.start()
         with pytest.raises(SystemExit):
@@ -162,8 +202,7 @@ def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Contex
         done.set()
         killer.join()
         signal.signal(signal.SIGTERM, before)
-    assert launch.exists()
-    assert site.drivers_alive() == []
+    assert launched.exists()
 
 
 def test_on_kill_without_work_under_way_does_nothing(site: Site) -> None:

@@ -369,6 +369,15 @@ def test_a_second_update_is_refused_while_one_is_under_way(running: Site) -> Non
     assert running.alive() == ["v1"]
 
 
+def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:
+    other = running.folder / "root" / "other" / "updates"
+    other.mkdir(parents=True)
+    (other / "v2.json").write_text("{")
+    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 0, result.stderr
+    assert running.alive() == ["v2"]
+
+
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     running.run("update", running.application("v2"), "--deployment", "v2")
     result = running.run("rollback", "alarm")

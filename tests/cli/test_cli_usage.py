@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -279,6 +280,15 @@ def test_a_root_that_cannot_be_written_stops_submit(run: Run, spark: Path, tmp_p
 def test_an_unknown_protocol_is_2(run: Run) -> None:
     result = run("list", "--root", "nosuch://bucket")
     assert result.exit_code == 2 and "root 'nosuch://bucket' cannot be used" in result.stderr
+
+
+def test_a_root_on_a_server_that_cannot_be_reached_is_told(run: Run) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        result = run("list", "--root", f"ftp://127.0.0.1:{taken.getsockname()[1]}/root", "--json")
+    assert result.exit_code == 1
+    error = document(result)["error"]
+    assert error["type"] == "StorageError" and "cannot be reached: ConnectionRefusedError" in error["message"]
 
 
 # Values
