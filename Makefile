@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 golden fuzz bench-state bench-pause lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 crash golden fuzz bench-state bench-pause lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -12,7 +12,7 @@ ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
 help:  ## this list
-	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, test-spark42 and the benchmarks):"
+	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, crash, test-spark42 and the benchmarks):"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
@@ -26,6 +26,9 @@ test: setup  ## lint and the fast tests, in both environments
 
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
+
+crash: setup  ## an update and its drivers killed at each step, against an oracle
+	@scripts/test.sh crash $(ARGS)
 
 test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
 	@scripts/setup.sh spark42 && scripts/spark42.sh $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/test.sh fast|slow [pytest arguments]
+# scripts/test.sh fast|slow|crash [pytest arguments]
 # The tests under tests/ run in .venv; those under tests/spark hold a Spark session in their own process and run in
 # .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
 # pytest's, and it fails when one part does.
@@ -11,9 +11,9 @@ cd "$ROOT"
 kind=${1:-fast}
 [ $# -eq 0 ] || shift
 case $kind in
-    fast) select="not slow" ;;
-    slow) select="slow" ;;
-    *) echo "usage: scripts/test.sh fast|slow [pytest arguments]" >&2; exit 2 ;;
+    fast) select="not slow and not crash" ;;
+    slow | crash) select=$kind ;;
+    *) echo "usage: scripts/test.sh fast|slow|crash [pytest arguments]" >&2; exit 2 ;;
 esac
 
 # never the user's own Airflow
@@ -24,7 +24,7 @@ mkdir -p "$AIRFLOW_HOME"
 
 failed=
 plain=$([ "$kind" = fast ] && [ $# -eq 0 ] && echo yes || true)
-note() { # part, pytest's exit code; 5 is "no tests": right when ARGS or "slow" select none in a part, else a mistake
+note() { # part, pytest's exit code; 5 is "no tests": right when ARGS or the kind select none in a part, else a mistake
     [ "$2" -eq 0 ] || { [ "$2" -eq 5 ] && [ -z "$plain" ]; } || failed="$failed $1"
 }
 

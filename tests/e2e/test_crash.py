@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 # When to strike: what the process had just said when SIGKILL came.
 STEPS = [
