@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.checkpoint import Checkpoint, OffsetEntry
-from ..state.errors import CorruptError, describe
+from ..state.errors import CorruptError, StreamUpdateError, describe
 from ..state.plan import RESTORABLE_KINDS, AppPlan, QueryPlan, SourcePlan, StagePlan, StateSchema
 from ..state.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import NO_OFFSET
@@ -220,6 +220,8 @@ def _spark_problem(query: QueryPlan, writer: DataStreamWriter, clone: Path, expo
             batch=exported.batch + 1,
             conf=exported.conf,
         )
+    except StreamUpdateError:
+        raise
     except Exception as error:
         return describe(error)
     return None

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
-from ..state.errors import ApplicationError, CorruptError, NotFoundError, describe
+from ..state.errors import ApplicationError, CorruptError, NotFoundError, StreamUpdateError, describe
 from ..state.fork import compare_fork
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
@@ -179,6 +179,8 @@ def check_restorable(
                 batch=batch,
                 conf=plan.conf,
             )
+        except StreamUpdateError:
+            raise
         except Exception as error:
             first = describe(error)
             refusals.append(

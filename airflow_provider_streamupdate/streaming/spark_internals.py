@@ -29,6 +29,8 @@ _STREAMING = "org.apache.spark.sql.execution.streaming"
 _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
+# What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
+WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
@@ -165,7 +167,28 @@ def dry_run(
     `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
     are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
     For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
+
+    To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
+    not to be set). A busy machine takes longer, which says nothing about the query: it is tried again, with a new
+    execution, because one keeps its failure. EnvironmentProblem when that does not help.
     """
+    late: Exception | None = None
+    for _ in range(WORKER_STARTS):
+        try:
+            return _dry_run(df, output_mode, checkpoint, batch, conf, write)
+        except Exception as error:
+            if WORKER_LATE not in str(error):
+                raise
+            late = error
+    raise EnvironmentProblem(
+        f"Spark could not start a Python worker within its 10 s, {WORKER_STARTS} times: the machine is too busy to "
+        "tell whether the query can be planned; try again when it is less so"
+    ) from late
+
+
+def _dry_run(
+    df: DataFrame, output_mode: str, checkpoint: str, batch: int, conf: dict[str, str] | None, write: bool
+) -> DryRun:
     spark = df.sparkSession
     adapter = _adapter(spark)
     jvm = spark._jvm

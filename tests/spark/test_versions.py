@@ -8,6 +8,7 @@ import pyspark
 import pytest
 
 from airflow_provider_streamupdate.state.errors import EnvironmentProblem
+from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.adapters import ADAPTERS
 from airflow_provider_streamupdate.streaming.spark_internals import check_version
 
@@ -29,3 +30,23 @@ def test_a_patch_of_a_known_version_is_fine(monkeypatch) -> None:
     for minor in ADAPTERS:
         monkeypatch.setattr(pyspark, "__version__", f"{minor}.7")
         assert check_version(SimpleNamespace(version=f"{minor}.7")) == f"{minor}.7"
+
+
+def test_a_python_worker_that_is_late_says_nothing_about_the_query(monkeypatch) -> None:
+    """Not to be had at will: Spark's error is put in place of it."""
+    tries = []
+
+    def late(times: int):
+        def work(*_: object) -> str:
+            tries.append(1)
+            if len(tries) <= times:
+                raise RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back.")
+            return "planned"
+
+        tries.clear()
+        monkeypatch.setattr(spark_internals, "_dry_run", work)
+        return spark_internals.dry_run(None, "append", "file:///nowhere", 0)
+
+    assert (late(2), len(tries)) == ("planned", 3)
+    with pytest.raises(EnvironmentProblem, match="the machine is too busy"):
+        late(3)
