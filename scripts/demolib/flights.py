@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-ROWS = 336_776
-
 
 def flights_file() -> Path:
     """The csv (perhaps zipped) inside the installed package, which is not imported: that would import pandas.

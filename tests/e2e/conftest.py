@@ -36,6 +36,7 @@ class Ground:
     """A root, a folder events arrive in, and motion-alarm to run on it."""
 
     app = "motion-alarm"
+    feed_seconds = 0.3  # between two files
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,7 +104,7 @@ class Ground:
         """Go on writing in the background until `settle`."""
 
         def work() -> None:
-            while not self._stop.wait(0.3):
+            while not self._stop.wait(self.feed_seconds):
                 self.write()
 
         self._stop.clear()
