@@ -31,7 +31,11 @@ def archives() -> list:
     for spark, store in kept(ARCHIVES):
         if some := FAST.get((spark, store)):
             found.append(pytest.param(spark, store, some, id=f"{spark}-{store}"))
-        found.append(pytest.param(spark, store, (), id=f"{spark}-{store}-all", marks=pytest.mark.slow))
+        found.append(
+            pytest.param(
+                spark, store, (), id=f"{spark}-{store}-all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]
+            )
+        )
     return found
 
 
