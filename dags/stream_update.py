@@ -67,6 +67,14 @@ PARAMS = {
         description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
         "that time). restart: the old one ends, then the new one is started.",
     ),
+    "rehearse": Param(
+        0,
+        type="integer",
+        minimum=0,
+        title="Rehearse",
+        description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
+        "one is touched. 0: no rehearsal.",
+    ),
     "drain_timeout": Param(
         "PT5M",
         type="string",
@@ -87,6 +95,7 @@ dag = build_update_dag(
     agree="{{ params.agree | tojson }}",
     renames="{{ params.renames | tojson }}",
     strategy="{{ params.strategy }}",
+    rehearse="{{ params.rehearse }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

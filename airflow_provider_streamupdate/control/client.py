@@ -17,6 +17,7 @@ from .adopting import Adopted, AdoptRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .rehearsing import RehearseRequests
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
@@ -41,7 +42,14 @@ class AppStatus:
 
 
 class StreamUpdateClient(
-    SnapshotRequests, CheckRequests, SubmitRequests, HandoverRequests, StopRequests, HealthRequests, AdoptRequests
+    SnapshotRequests,
+    CheckRequests,
+    RehearseRequests,
+    SubmitRequests,
+    HandoverRequests,
+    StopRequests,
+    HealthRequests,
+    AdoptRequests,
 ):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
@@ -120,6 +128,7 @@ class StreamUpdateClient(
         progress: Progress = quiet,
         renames: Mapping[str, str] | None = None,
         strategy: str = STANDBY,
+        rehearse: int = 0,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues.

@@ -20,10 +20,12 @@ from ..state.errors import (
     InvalidInputError,
     NotFoundError,
     NotRunningError,
+    RehearsalError,
     StreamUpdateError,
 )
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
+from ..state.rehearsal import RehearsalReport
 from ..state.shared import check_shared
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -31,6 +33,7 @@ from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STR
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import Planned
+from .rehearsing import check_batches
 from .submitting import Deployed
 from .waiting import Progress, wait_for
 
@@ -49,11 +52,14 @@ def update(
     progress: Progress,
     renames: Mapping[str, str] | None = None,
     strategy: str = STANDBY,
+    rehearse: int = 0,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
     check_strategy(strategy)
+    if rehearse:
+        check_batches(rehearse)
     digest = application.digest()
     interrupted = _interrupted(client, digest, deployment)
     planned: Planned | None = None
@@ -80,6 +86,8 @@ def update(
                         planned.report,
                     )
             step(registry, deployment, "checked")
+            if rehearse and registry.current_id() == record.old:
+                rehearsed(client, app, application, deployment, snapshot, rehearse, agree, renames, progress)
             name = snapshot or stop_snapshot(deployment)
             if record.strategy == STANDBY:
                 stand_by(client, record, application, name, agree, timeout, progress, renames)
@@ -188,6 +196,37 @@ def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
         record = registry.update(deployment)
         if record is not None:
             registry.set_update(attrs.evolve(record, snapshot=name, snapshot_checked_at=clock.now()))
+
+
+def rehearsed(
+    client: StreamUpdateClient,
+    app: str,
+    application: Application,
+    deployment: str,
+    snapshot: str | None,
+    batches: int,
+    agree: tuple[str, ...],
+    renames: Mapping[str, str] | None,
+    progress: Progress,
+) -> RehearsalReport | None:
+    """Rehearse the new version, as a step of its update; None when an earlier try did. RehearsalError when it fails."""
+    registry = client.registry.existing(app)
+    record = registry.update(deployment)
+    if record is not None and "rehearsed" in record.step_times:
+        return None
+    report = client.rehearse(
+        application, app, snapshot, batches, agree, deployment=deployment, renames=renames, progress=progress
+    )
+    if not report.passed:
+        raise RehearsalError(
+            f"the new version of {app} failed its rehearsal on snapshot {report.snapshot}; "
+            f"{registry.current_id()} goes on running:\n  " + "\n  ".join(report.problems),
+            report,
+        )
+    for line in report.notes():
+        progress(line)
+    step(registry, deployment, "rehearsed")
+    return report
 
 
 def stand_by(

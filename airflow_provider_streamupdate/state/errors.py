@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .rehearsal import RehearsalReport
     from .report import CompatibilityReport
 
 
@@ -80,5 +81,13 @@ class IncompatibleError(StreamUpdateError):
     """The new version cannot continue from the saved state; carries the report."""
 
     def __init__(self, message: str, report: CompatibilityReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class RehearsalError(StreamUpdateError):
+    """The new version failed its rehearsal; carries the report."""
+
+    def __init__(self, message: str, report: RehearsalReport) -> None:
         super().__init__(message)
         self.report = report

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby.
-STEPS = ("planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted")
+# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby, and a rehearsal is
+# a step only where it was asked for.
+STEPS = ("planned", "checked", "rehearsed", "standby", "snapshotted", "submitted", "verified", "promoted")
 RESTART, STANDBY = "restart", "standby"  # strategies
 STRATEGIES = (RESTART, STANDBY)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes

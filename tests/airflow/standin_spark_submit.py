@@ -10,6 +10,7 @@ The "application" is a Python file of constants:
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
+    REHEARSAL = None      what a query raises in its rehearsal
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
@@ -26,17 +27,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_streamupdate.state import clock, commands
+from airflow_provider_streamupdate.state import clock, commands, scratch
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
+from airflow_provider_streamupdate.state.errors import NotFoundError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
+from airflow_provider_streamupdate.state.snapshot import Snapshot
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.successor import Successor
 
@@ -69,6 +73,8 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     answer: dict[str, Any] = {"plan": None, "report": None, "error": None}
     if application.get("FAIL") == "plan":
         answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
+    elif (problem := missing_snapshot(options, application)) is not None:
+        answer["error"] = {"type": type(problem).__name__, "message": str(problem)}
     else:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
@@ -84,7 +90,9 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 file = PlanFile.read(name)
                 old, source = file.plan, file.source
             elif kind == "snapshot":
-                old, source = SnapshotStore(registry).get(name).plan, f"snapshot {name}"
+                store = SnapshotStore(registry)
+                snapshot = store.get(name) if name else store.newest()
+                old, source = snapshot.plan, f"snapshot {snapshot.name}"
             else:
                 current = registry.current()
                 saved = registry.plan(current.deployment) if current else None
@@ -92,9 +100,50 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
             check = compare_fork if options.fork else partial(compare, renames=renames)
-            answer["report"] = to_dict(check(old, made, source, options.agree))
+            report = check(old, made, source, options.agree)
+            answer["report"] = to_dict(report)
+            if options.rehearse and report.compatible:
+                folder = scratch.take(registry, options.scratch)
+                assert folder.exists("used-by.json")
+                answer["rehearsal"] = to_dict(rehearsal(options, application, snapshot))
     Path(options.out).write_text(json.dumps(answer))
     return 1 if answer["error"] else 0
+
+
+def missing_snapshot(options: argparse.Namespace, application: dict[str, Any]) -> NotFoundError | None:
+    """What is wrong when the newest snapshot is asked for and there is none."""
+    if options.against != "snapshot:":
+        return None
+    try:
+        SnapshotStore(Registry(options.root).existing(application["APP"])).newest()
+    except NotFoundError as error:
+        return error
+    return None
+
+
+def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot: Snapshot) -> Rehearsal:
+    """Two rows a batch; of version v2 one of them comes out. The scratch folder is left, as by a killed driver."""
+    saved = snapshot.queries[QUERY]
+    batches = tuple(
+        RehearsedBatch(
+            batch=saved.batch + 1 + n,
+            seconds=0.5,
+            rows_in=2,
+            rows_out=1 if application["VERSION"] == "v2" else 2,
+            state_rows={s.name: 10 + n for s in plan_of(application).queries[0].stages},
+        )
+        for n in range(options.rehearse)
+    )
+    error = application.get("REHEARSAL")
+    query = RehearsedQuery(
+        name=QUERY, batches=() if error else batches, ended="error" if error else "batches", error=error
+    )
+    return Rehearsal(
+        snapshot=snapshot.name,
+        deployment=snapshot.deployment,
+        queries=(query,),
+        state_rows={QUERY: dict(saved.state_rows)},
+    )
 
 
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
@@ -263,6 +312,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--agree", action="append", default=[])
     parser.add_argument("--fork", action="store_true")
     parser.add_argument("--from-app")
+    parser.add_argument("--rehearse", type=int)
+    parser.add_argument("--scratch")
     parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])

@@ -265,6 +265,26 @@ def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, d
     assert current is not None and current.epoch == 2  # one start of the new version
 
 
+@pytest.mark.parametrize("error", [None, "ValueError: no"])
+def test_a_rehearsal_before_the_old_version_is_touched(site: Site, error: str | None) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "monday")
+    application = site.application("v2", REHEARSAL=error)
+    run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
+    report = run.xcom("update.rehearse", "report")
+    record = site.client.registry.app("alarm").update("v2")
+    if error is None:
+        assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
+        assert report["passed"] and len(report["old"]["queries"][0]["batches"]) == 2
+        assert "rehearsed" in record.step_times
+    else:
+        assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+        assert report["problems"] == ["query events: ValueError: no"]
+        assert record.outcome == "refused" and site.drivers_alive() == ["v1"]
+        assert "failed its rehearsal on snapshot monday" in run.xcom("update.outcome", "error")
+    assert lease_is_free(site)
+
+
 def test_the_manual_dag_with_its_form(site: Site) -> None:
     site.submit(STAGES={"rooms": ["room"], "hours": ["hour"]})
     run = site.run_dag(
@@ -277,7 +297,7 @@ def test_the_manual_dag_with_its_form(site: Site) -> None:
         agree=["events/hours"],
         drain_timeout="PT20S",
     )
-    assert (run.state, run.states) == ("success", PROMOTED)
+    assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
     spec = site.client.status("alarm").spec
     assert spec is not None
     assert spec.application.params == {"grace": "10"}
