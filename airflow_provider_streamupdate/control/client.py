@@ -135,7 +135,19 @@ class StreamUpdateClient(
 
         strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
         ready beside the old one, which then hands over; it takes two drivers' resources for that time)
+        rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
+        there, the update is refused
         """
         return updating.update(
-            self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames, strategy
+            self,
+            application,
+            deployment,
+            tuple(agree),
+            snapshot,
+            drain_timeout,
+            timeout,
+            progress,
+            renames,
+            strategy,
+            rehearse,
         )
