@@ -64,7 +64,9 @@ def stream_update(
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
     strategy: ``standby`` (the new version gets ready beside the old one, which then hands over to it; two drivers for
-        that time) or ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`)
+        that time), ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`) or
+        ``in_flight`` (only reloadable parameters differ: the running driver goes on with them, and standby and snapshot
+        do nothing)
     rehearse: how many batches of the new version to rehearse before the old one is touched, on `from_snapshot` or the
         app's newest snapshot; None: there is no such task; 0: it does nothing
     drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
@@ -143,10 +145,11 @@ def stream_update(
         )
         verify = StreamHealthSensor(
             task_id="verify",
-            baseline_snapshot=begun["snapshot"],
+            deployment_id=begun["runs"],
+            baseline_snapshot=begun["baseline"],
             timeout=verify_timeout,
             poke_interval=2.0,
-            **update,
+            **common,
         )
         promote = StreamPromoteOperator(task_id="promote", **update)
         approve = [_approve(app, check)] if approval else []

@@ -65,7 +65,8 @@ PARAMS = {
         enum=list(STRATEGIES),
         title="Strategy",
         description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
-        "that time). restart: the old one ends, then the new one is started.",
+        "that time). restart: the old one ends, then the new one is started. in_flight: only reloadable parameters "
+        "differ, and the running driver goes on with them.",
     ),
     "rehearse": Param(
         0,

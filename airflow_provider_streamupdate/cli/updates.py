@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import STANDBY, STRATEGIES
+from ..state.update import IN_FLIGHT, STANDBY, STRATEGIES
 from .application import application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -184,7 +184,8 @@ def rehearse(
     default=STANDBY,
     show_default=True,
     help="standby: the new version gets ready beside the old one, which then hands over (two drivers for that time); "
-    "restart: the old one ends, then the new one is started. With --snapshot always restart.",
+    "restart: the old one ends, then the new one is started; with --snapshot always. "
+    "in_flight: only reloadable parameters differ, and the running driver goes on with them.",
 )
 @click.option(
     "--rehearse",
@@ -233,8 +234,11 @@ def update(
         )
     if settings.as_json:
         print_json(record)
+    if record.strategy == IN_FLIGHT:
+        return note(settings, f"{record.app} runs as deployment {record.runs} with the parameters given")
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
     note(settings, f"{record.app} runs as deployment {record.new}, in place of {record.old}{paused}")
+    return None
 
 
 @click.command(short_help="Go back to the deployment before.")

@@ -14,6 +14,7 @@ from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
+from .changing import ChangeRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
@@ -47,6 +48,7 @@ class StreamUpdateClient(
     RehearseRequests,
     SubmitRequests,
     HandoverRequests,
+    ChangeRequests,
     StopRequests,
     HealthRequests,
     AdoptRequests,
@@ -129,14 +131,18 @@ class StreamUpdateClient(
         renames: Mapping[str, str] | None = None,
         strategy: str = STANDBY,
         rehearse: int = 0,
+        asked_by: str | None = None,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues.
 
         strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
-        ready beside the old one, which then hands over; it takes two drivers' resources for that time)
+        ready beside the old one, which then hands over; it takes two drivers' resources for that time), or
+        ``in_flight`` (the running driver goes on with other values of reloadable parameters, and nothing else may
+        differ; there is no new deployment)
         rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
         there, the update is refused
+        asked_by: for the record of a change in flight; None: this process's user and host
         """
         return updating.update(
             self,
@@ -150,4 +156,5 @@ class StreamUpdateClient(
             renames,
             strategy,
             rehearse,
+            asked_by,
         )

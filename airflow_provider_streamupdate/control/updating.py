@@ -3,6 +3,8 @@ missing, so that the chain can be run again from the start after a crash anywher
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -23,13 +25,14 @@ from ..state.errors import (
     RehearsalError,
     StreamUpdateError,
 )
+from ..state.in_flight import ChangeRequest
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
 from ..state.rehearsal import RehearsalReport
 from ..state.shared import check_shared
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
-from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
+from ..state.update import IN_FLIGHT, PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import Planned
@@ -53,11 +56,12 @@ def update(
     renames: Mapping[str, str] | None = None,
     strategy: str = STANDBY,
     rehearse: int = 0,
+    asked_by: str | None = None,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
-    check_strategy(strategy)
+    check_strategy(strategy, snapshot)
     if rehearse:
         check_batches(rehearse)
     digest = application.digest()
@@ -71,6 +75,8 @@ def update(
         app = planned.plan.app
     registry = client.registry.existing(app)
     deployment = new_deployment(registry, digest, deployment)
+    if planned is not None and strategy == IN_FLIGHT:
+        client.check_change(application, planned.plan)
     with holding(registry, deployment):
         record = begin(client, app, deployment, digest, RESTART if snapshot else strategy)
         try:
@@ -88,24 +94,27 @@ def update(
             step(registry, deployment, "checked")
             if rehearse and registry.current_id() == record.old:
                 rehearsed(client, app, application, deployment, snapshot, rehearse, agree, renames, progress)
-            name = snapshot or stop_snapshot(deployment)
-            if record.strategy == STANDBY:
-                stand_by(client, record, application, name, agree, timeout, progress, renames)
-            stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
-            step(registry, deployment, "snapshotted", snapshot=name)
-            client.submit(
-                application,
-                deployment,
-                name,
-                agree,
-                owner=f"update {deployment}",
-                timeout=timeout,
-                progress=progress,
-                app=app,
-                renames=renames,
-            )
+            name = None if record.strategy == IN_FLIGHT else snapshot or stop_snapshot(deployment)
+            if name is None:
+                change(client, record, application, agree, drain_timeout + timeout, progress, asked_by)
+            else:
+                if record.strategy == STANDBY:
+                    stand_by(client, record, application, name, agree, timeout, progress, renames)
+                stop_old(client, registry, record, name, snapshot is None, drain_timeout, progress)
+                step(registry, deployment, "snapshotted", snapshot=name)
+                client.submit(
+                    application,
+                    deployment,
+                    name,
+                    agree,
+                    owner=f"update {deployment}",
+                    timeout=timeout,
+                    progress=progress,
+                    app=app,
+                    renames=renames,
+                )
             step(registry, deployment, "submitted")
-            client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)
+            client.wait_healthy(app, record.runs, baseline_snapshot=name, timeout=timeout, progress=progress)
             step(registry, deployment, "verified")
             ended = promote(client, app, deployment)
             assert ended is not None  # the record was written above
@@ -113,7 +122,8 @@ def update(
             progress(f"the update failed: {error}")
             gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
             if gone_back is None:
-                progress(f"{record.old} was not touched and goes on running")
+                told = "goes on running" if record.strategy == IN_FLIGHT else "was not touched and goes on running"
+                progress(f"{record.old} {told}")
             if gone_back is None or isinstance(error, IncompatibleError):
                 raise
             raise StreamUpdateError(
@@ -121,12 +131,35 @@ def update(
                 f"{gone_back.deployment} runs again: {error}"
             ) from error
     paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
-    progress(f"{app} runs as {deployment}{paused}")
+    progress(f"{app} runs as {record.runs}{paused}")
     return ended
 
 
-def check_strategy(strategy: str) -> str:
-    """InvalidInputError for one that is not known."""
+def change(
+    client: StreamUpdateClient,
+    record: UpdateRecord,
+    application: Application,
+    agree: tuple[str, ...],
+    timeout: float,
+    progress: Progress,
+    asked_by: str | None = None,
+) -> None:
+    """Have the running deployment go on with the application's parameters. With strategy in_flight this stands in the
+    place of standby, stop and submit."""
+    request = ChangeRequest(
+        id=record.new,
+        params=application.params,
+        digest=application.digest(),
+        asked_by=asked_by or f"{getpass.getuser()}@{socket.gethostname()}",
+        agree=agree,
+    )
+    client.change(record.app, request, timeout, progress)
+
+
+def check_strategy(strategy: str, snapshot: str | None = None) -> str:
+    """InvalidInputError for one that is not known, or that cannot start from a given snapshot."""
+    if strategy == IN_FLIGHT and snapshot:
+        raise InvalidInputError("strategy in_flight goes on where the app is; leave the snapshot out")
     if strategy not in STRATEGIES:
         raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     return strategy
@@ -319,15 +352,15 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
     """See StreamUpdateClient.promote."""
     registry = client.registry.existing(app)
     with holding(registry, deployment):
-        current = registry.current()
-        if current is None or current.deployment != deployment:
+        current, record = registry.current(), registry.update(deployment)
+        runs = record.runs if record else deployment
+        if current is None or current.deployment != runs:
             raise NotRunningError(
-                f"deployment {deployment} of {app} is not current ({current.deployment if current else 'none'} is); "
+                f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
                 "only the current deployment can be promoted"
             )
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
-        record = registry.update(deployment)
         if record is not None and record.outcome is None:
             step(registry, deployment, "promoted")
             noted = registry.update(deployment)
@@ -385,6 +418,10 @@ def _go_back(
 ) -> Deployed | None:
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     before = registry.current()
+    undone = False
+    if record is not None and record.strategy == IN_FLIGHT:
+        _settled(registry, drivers, old, timeout)
+        undone = client.undo_change(app, old, new, timeout)
     if new in registry.deployment_ids():
         if before is not None and before.deployment == new:
             committed = _committed_since(registry, new)
@@ -394,7 +431,9 @@ def _go_back(
     current = registry.current()
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
-    if current.deployment == old and state == RUNNING:
+    if current.deployment == old and state == RUNNING and undone:
+        deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
+    elif current.deployment == old and state == RUNNING:
         launch = registry.launch(new)
         if launch is None or launch.epoch > current.epoch:  # it was never stopped
             outcome = record.outcome if record and record.outcome else REFUSED

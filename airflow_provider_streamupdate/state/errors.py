@@ -77,6 +77,10 @@ class FencedError(StreamUpdateError):
     """This driver's epoch is over: another deployment (or a later start) holds the app."""
 
 
+class RefusedError(StreamUpdateError):
+    """What was asked for cannot be done in this way, for a reason that is known before anything is touched."""
+
+
 class IncompatibleError(StreamUpdateError):
     """The new version cannot continue from the saved state; carries the report."""
 

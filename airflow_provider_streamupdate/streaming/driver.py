@@ -70,7 +70,7 @@ def _plan(
     writers = app.build(spark, parse_settings(options.set))
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
-        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
+        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable)
 
     if options.adopt:
         return *_adoptable(parse_settings(options.adopt), planned, writers), None

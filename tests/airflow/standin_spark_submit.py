@@ -10,6 +10,8 @@ The "application" is a Python file of constants:
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
+    RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
+    DIES = None | "before" | "after": a change in flight is recorded
     REHEARSAL = None      what a query raises in its rehearsal
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
@@ -27,13 +29,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from airflow_provider_streamupdate.state import clock, commands, scratch
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
-from airflow_provider_streamupdate.state.errors import NotFoundError
+from airflow_provider_streamupdate.state.errors import NotFoundError, RefusedError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.fork import compare_fork
+from airflow_provider_streamupdate.state.in_flight import ChangeRequest, check_parameters
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
@@ -66,7 +71,12 @@ def plan_of(application: dict[str, Any]) -> AppPlan:
         sources=(SourcePlan(name="source-1", named=False, format="rate"),),
         stages=stages,
     )
-    return AppPlan(app=application["APP"], spark_version="4.3.0", queries=(query,))
+    return AppPlan(
+        app=application["APP"],
+        spark_version="4.3.0",
+        queries=(query,),
+        reloadable=tuple(application.get("RELOADABLE", ())),
+    )
 
 
 def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
@@ -240,6 +250,26 @@ class Driver:
             time.sleep(0.05)
         return None
 
+    def change(self, request: ChangeRequest) -> str | None:
+        """Why it is not made; None when it is."""
+        params = self.app.spec(self.deployment).application.params
+        if params == request.params:
+            return None
+        try:
+            check_parameters(params, request.params, self.application.get("RELOADABLE", ()))
+        except RefusedError as error:
+            return str(error)
+        if self.application.get("DIES") == "before":
+            os._exit(9)
+        made = self.app.add_change(self.deployment, request)
+        if self.application.get("DIES") == "after":
+            os._exit(9)
+        if "bad" in request.params.values():
+            back = attrs.evolve(request, params=made.before, digest=made.digest_before)
+            self.app.add_change(self.deployment, back, undoes="ValueError: bad")
+            return "with these parameters alarm failed, and goes on with the old ones: ValueError: bad"
+        return None
+
     def commit(self) -> None:
         if not self.checkpoint.exists("metadata"):
             self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
@@ -254,8 +284,6 @@ class Driver:
         self.first_commit = self.first_commit or self.last_commit
 
     def report(self, state: str, **fields: Any) -> None:
-        import attrs
-
         query = QueryStatus(
             batch=self.batch,
             last_commit_at=self.last_commit,
@@ -294,6 +322,9 @@ class Driver:
         if command.kind == commands.SNAPSHOT:
             assert command.snapshot
             export(self.app, self.deployment, command.snapshot, self.plan, command.cancel, self.state.queries)
+        if command.change:
+            box.answer(command.name, error=self.change(command.change))
+            return False
         self.box.answer(command.name)
         if ends:
             self.report("cancelled", reason=command.kind)
