@@ -324,11 +324,10 @@ class Agent:
         queries.drain()
         since = queries.committed()
         self._check_fence()
-        change = self.app.add_change(
-            self.spec.deployment, request
-        )  # from here on it counts, for a restarted driver too
-        self.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
+        # From here on it counts, for a driver that is started later, too.
+        change = self.app.add_change(self.spec.deployment, request)
         try:
+            self.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
             self._go_on(queries, new)
             while not queries.settled(since) and self._signal is None:
                 self._wake.wait(POLL_SECONDS)
@@ -338,9 +337,9 @@ class Agent:
             self._check_fence()
             undo = attrs.evolve(request, params=change.before, digest=change.digest_before)
             self.app.add_change(self.spec.deployment, undo, undoes=describe(error))
-            self.events.add("change undone", id=request.id, reason=describe(error))
             self._rebuilding.put_back()
             self._go_on(queries, old)
+            self.events.add("change undone", id=request.id, reason=describe(error))
             raise DriverError(
                 f"with these parameters {self.spec.app} failed, and goes on with the old ones: {describe(error)}"
             ) from error

@@ -81,8 +81,8 @@ def test_no_batch_is_left_logged_without_a_commit(spark, tmp_path) -> None:
 
 
 def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(spark, tmp_path) -> None:
-    """A thread that sleeps 10 ms at a time may wake up as a drain looks at it: the attempt is taken back, and the thread
-    may have ended on seeing it. That left a query without a thread that looked active, and was not started again
+    """A thread that sleeps 10 ms at a time may wake up as a drain looks at it: the attempt is taken back, and the
+    thread may have ended on seeing it. That left a query without a thread that looked active, and was not started again
     (measured, in a change in flight); here that state is made."""
     bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
