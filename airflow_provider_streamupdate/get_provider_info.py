@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             "operators.plan",
             "operators.check",
+            "operators.rehearse",
             "operators.submit",
             "operators.snapshot",
             "operators.cancel",

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, TaskGroup, chain
 from .hooks.settings import DEFAULT_CONN_ID
 from .operators.check import StreamCompatibilityCheckOperator
 from .operators.promote import StreamPromoteOperator
+from .operators.rehearse import StreamRehearseOperator
 from .operators.standby import StreamUpdateStandbyOperator
 from .operators.submit import StreamSubmitOperator
 from .operators.update import (
@@ -37,6 +38,7 @@ def stream_update(
     agree: Any = (),
     renames: Any = None,
     strategy: Any = STANDBY,
+    rehearse: Any = None,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
     verify_timeout: float | timedelta = 600.0,
@@ -45,8 +47,8 @@ def stream_update(
     group_id: str = "update",
     default_args: Mapping[str, Any] | None = None,
 ) -> TaskGroup:
-    """plan -> check -> (approve) -> stand by -> snapshot with cancel -> submit from snapshot -> verify -> promote;
-    rollback.
+    """plan -> check -> (rehearse) -> (approve) -> stand by -> snapshot with cancel -> submit from snapshot -> verify ->
+    promote; rollback.
 
     Use it inside a DAG; it returns the group. When a step fails after the old version was stopped, `rollback`
     brings the old version back; when it was not stopped, `rollback` changes nothing. `outcome`, the last
@@ -62,7 +64,11 @@ def stream_update(
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
     strategy: ``standby`` (the new version gets ready beside the old one, which then hands over to it; two drivers for
-        that time) or ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`)
+        that time), ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`) or
+        ``in_flight`` (only reloadable parameters differ: the running driver goes on with them, and standby and snapshot
+        do nothing)
+    rehearse: how many batches of the new version to rehearse before the old one is touched, on `from_snapshot` or the
+        app's newest snapshot; None: there is no such task; 0: it does nothing
     drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_timeout: seconds until the new version must be healthy
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
@@ -99,6 +105,19 @@ def stream_update(
             **described,
             **update,
         )
+        rehearsal = []
+        if rehearse is not None:
+            task = StreamRehearseOperator(
+                task_id="rehearse",
+                digest=begun["digest"],
+                from_snapshot=from_snapshot,
+                batches=rehearse,
+                agree=agree,
+                renames=renames,
+                **described,
+                **update,
+            )
+            rehearsal.append(task)
         standby = StreamUpdateStandbyOperator(
             task_id="standby",
             digest=begun["digest"],
@@ -126,15 +145,17 @@ def stream_update(
         )
         verify = StreamHealthSensor(
             task_id="verify",
-            baseline_snapshot=begun["snapshot"],
+            deployment_id=begun["runs"],
+            baseline_snapshot=begun["baseline"],
             timeout=verify_timeout,
             poke_interval=2.0,
-            **update,
+            **common,
         )
         promote = StreamPromoteOperator(task_id="promote", **update)
         approve = [_approve(app, check)] if approval else []
-        chain(plan, check, *approve, standby, snapshot, submit, verify, promote)
-        steps = {t.task_id: t.label for t in (plan, check, *approve, standby, snapshot, submit, verify, promote)}
+        order = (plan, check, *rehearsal, *approve, standby, snapshot, submit, verify, promote)
+        chain(*order)
+        steps = {task.task_id: task.label for task in order}
         # The id as a template, not as a task's output: these two run last, whatever became of the plan.
         last = {**common, "deployment_id": str(begun["deployment"]), "steps": steps}
         rollback = StreamUpdateRollbackOperator(

@@ -65,7 +65,16 @@ PARAMS = {
         enum=list(STRATEGIES),
         title="Strategy",
         description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
-        "that time). restart: the old one ends, then the new one is started.",
+        "that time). restart: the old one ends, then the new one is started. in_flight: only reloadable parameters "
+        "differ, and the running driver goes on with them.",
+    ),
+    "rehearse": Param(
+        0,
+        type="integer",
+        minimum=0,
+        title="Rehearse",
+        description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
+        "one is touched. 0: no rehearsal.",
     ),
     "drain_timeout": Param(
         "PT5M",
@@ -87,6 +96,7 @@ dag = build_update_dag(
     agree="{{ params.agree | tojson }}",
     renames="{{ params.renames | tojson }}",
     strategy="{{ params.strategy }}",
+    rehearse="{{ params.rehearse }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

@@ -12,6 +12,7 @@ for _command in (
     updates.rollback,
     updates.plan,
     updates.check,
+    updates.rehearse,
     status.list_apps,
     status.status,
     status.log,

@@ -60,9 +60,9 @@ def _end(error: click.ClickException, argv: Sequence[str]) -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Exit codes of all commands:
-  0    done ({COMMAND} check: compatible)
-  1    the request failed ({COMMAND} check: not compatible)
-  2    wrong usage or unreadable input ({COMMAND} check: anything but a verdict)
+  0    done ({COMMAND} check: compatible; {COMMAND} rehearse: it went well)
+  1    the request failed ({COMMAND} check: not compatible; {COMMAND} rehearse: it failed)
+  2    wrong usage or unreadable input ({COMMAND} check, {COMMAND} rehearse: anything but a verdict)
   130  interrupted
 
 \b

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from ..state.rehearsal import RehearsalReport
     from ..state.report import CompatibilityReport
 
 _SECRET = re.compile(
@@ -24,6 +25,7 @@ _COLOURS = {
     "promoted": "green",
     "compatible": "green",
     "carried": "green",
+    "went well": "green",
     "failed": "red",
     "lost": "red",
     "refused": "red",
@@ -131,8 +133,13 @@ def redacted(values: Mapping[str, str]) -> dict[str, str]:
     return {key: "(hidden)" if _SECRET.search(key) else value for key, value in values.items()}
 
 
-def report_document(report: CompatibilityReport) -> dict[str, Any]:
-    """A report as JSON: all verdicts, the outcome and what stands in the way."""
+def report_document(report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
+    """A report as JSON: all verdicts or figures, the outcome and what stands in the way."""
+    from ..state.rehearsal import RehearsalReport
     from ..state.serde import to_dict
 
+    if isinstance(report, RehearsalReport):
+        compared = report_document(report.compatibility)
+        told = {"passed": report.passed, "outcome": report.outcome, "problems": report.problems}
+        return {**to_dict(report), "compatibility": compared, **told}
     return {**to_dict(report), "compatible": report.compatible, "problems": report.problems}

@@ -162,6 +162,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
     current = found.current.deployment if found.current else None
     document["driver_log"] = client.driver_log(found.app, current) if current else None
+    document["changes"] = list(_changes(client, found.app, current)) if current else []
     document["plan"] = to_dict(made)
     document["deployments"] = list(_deployments(client, found.app))
     return document
@@ -180,6 +181,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["took over from"] = spec.parent
         facts |= _application(spec.application)
         facts["digest"] = spec.digest[:12]
+        facts["changed in flight"] = "\n".join(_changes(client, found.app, current.deployment))
     if status:
         facts["heartbeat"] = f"{ago(status.heartbeat_at)}, process {status.pid} on {status.host}"
         facts["started"] = moment(status.started_at)
@@ -193,6 +195,15 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         since = moment(found.update.started_at)
         facts["update"] = f"to {found.update.new} is under way since {since}: {found.update.step}{snapshot}"
     return facts
+
+
+def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[str]:
+    """What was changed in flight, when and by whom, a line each."""
+    for change in client.registry.app(app).changes(deployment):
+        before, after = redacted(change.before), redacted(change.request.params)
+        values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
+        why = f" (taken back: {change.undoes})" if change.undoes else ""
+        yield f"{moment(change.at)} by {change.request.asked_by}: {values}{why}"
 
 
 def _application(application: Application) -> dict[str, str]:

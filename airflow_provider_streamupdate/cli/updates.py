@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import STANDBY, STRATEGIES
+from ..state.update import IN_FLIGHT, STANDBY, STRATEGIES
 from .application import application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -19,6 +19,7 @@ from .values import Duration
 if TYPE_CHECKING:
     from ..state.application import Application
     from ..state.plan import AppPlan, StagePlan
+    from ..state.rehearsal import RehearsalReport
     from ..state.report import CompatibilityReport
 
 
@@ -104,6 +105,71 @@ def check(
     ctx.exit(0 if report.compatible else FAILED)
 
 
+@click.command(short_help="Run a new version's first batches on a clone of a snapshot, writing nothing.")
+@application_argument
+@click.option("--snapshot", metavar="NAME", help="Rehearse on this snapshot (else on the app's newest).")
+@click.option("--batches", type=click.IntRange(min=1), default=5, show_default=True, help="Of each query, at most.")
+@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@rename_option
+@click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each version's rehearsal.")
+@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
+@shared
+@click.pass_context
+def rehearse(
+    ctx: click.Context,
+    application: Application,
+    snapshot: str | None,
+    batches: int,
+    agree: tuple[str, ...],
+    renames: dict[str, str],
+    timeout: float,
+    markdown: bool,
+) -> None:
+    """Rehearse the new version in APP_FILE: its first batches from a snapshot, on the input that follows it.
+
+    Its sources are read, at most what is there now; its sinks are muted, foreachBatch functions are not called. The
+    version that the snapshot is of plays the same batches, to compare rows, state and times. The running app is not
+    touched.
+
+    Exit code: 0 it went well, 1 it failed (not compatible, or it died), 2 wrong usage or unreadable input.
+
+    \b
+    Examples:
+      streamupdate rehearse flight_windows/v2.py --set input=/data/in --set output=/data/out
+      streamupdate rehearse flight_windows/v2.py --set input=/data/in --snapshot nightly --batches 3
+    """
+    from ..state.errors import DriverError, StreamUpdateError, WaitTimeoutError
+
+    settings = ctx.ensure_object(Settings)
+    if markdown and settings.as_json:
+        raise click.UsageError("--markdown and --json exclude each other")
+    try:
+        client = settings.client()
+        if snapshot is not None:
+            need_snapshot(client, snapshot)
+        with progress("rehearsing", "nothing was changed") as told:
+            report = client.rehearse(
+                application,
+                snapshot=snapshot,
+                batches=batches,
+                agree=agree,
+                renames=renames,
+                timeout=timeout,
+                progress=told,
+            )
+    except (DriverError, WaitTimeoutError):
+        raise  # the new version died, or was too slow
+    except StreamUpdateError as error:
+        raise Failure.of(error, USAGE) from error
+    if settings.as_json:
+        print_json(report_document(report))
+    elif markdown:
+        click.echo(report.to_markdown(), nl=False)
+    else:
+        _print_rehearsal(report)
+    ctx.exit(0 if report.passed else FAILED)
+
+
 @click.command(short_help="Replace a running app by its next version, with its state.")
 @application_argument
 @click.option("--deployment", metavar="ID", help="Id of the new deployment, never used before (else from its digest).")
@@ -118,7 +184,14 @@ def check(
     default=STANDBY,
     show_default=True,
     help="standby: the new version gets ready beside the old one, which then hands over (two drivers for that time); "
-    "restart: the old one ends, then the new one is started. With --snapshot always restart.",
+    "restart: the old one ends, then the new one is started; with --snapshot always. "
+    "in_flight: only reloadable parameters differ, and the running driver goes on with them.",
+)
+@click.option(
+    "--rehearse",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Rehearse K batches before the old version is touched (else no rehearsal), on --snapshot or the newest one.",
 )
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
@@ -132,6 +205,7 @@ def update(
     agree: tuple[str, ...],
     renames: dict[str, str],
     strategy: str,
+    rehearse: int | None,
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -156,12 +230,15 @@ def update(
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
         record = client.update(
-            application, deployment, agree, snapshot, drain_timeout, timeout, report, renames, strategy
+            application, deployment, agree, snapshot, drain_timeout, timeout, report, renames, strategy, rehearse or 0
         )
     if settings.as_json:
         print_json(record)
+    if record.strategy == IN_FLIGHT:
+        return note(settings, f"{record.app} runs as deployment {record.runs} with the parameters given")
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
     note(settings, f"{record.app} runs as deployment {record.new}, in place of {record.old}{paused}")
+    return None
 
 
 @click.command(short_help="Go back to the deployment before.")
@@ -220,6 +297,23 @@ def _print_report(report: CompatibilityReport) -> None:
         click.echo("\nIn the way:")
         for problem in report.problems:
             click.echo(f"  {problem}")
+
+
+def _print_rehearsal(report: RehearsalReport) -> None:
+    if report.new is None:
+        return _print_report(report.compatibility)
+    newest = " (the newest)" if report.newest else ""
+    print_facts({"app": report.app, "snapshot": f"{report.snapshot}{newest}", "verdict": report.outcome})
+    click.echo()
+    columns = tuple(c.upper() for c in report.BATCH_COLUMNS)
+    print_table(columns, report.batch_rows(), right=columns[1:])
+    click.echo()
+    columns = tuple(c.upper() for c in report.STATE_COLUMNS)
+    print_table(columns, report.stage_rows(), right=columns[1:])
+    click.echo()
+    for line in (*report.problems, *report.notes()):
+        click.echo(line)
+    return None
 
 
 def _print_plan(made: AppPlan) -> None:

@@ -14,9 +14,11 @@ from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import RESTART, STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
+from .changing import ChangeRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .rehearsing import RehearseRequests
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
@@ -41,7 +43,15 @@ class AppStatus:
 
 
 class StreamUpdateClient(
-    SnapshotRequests, CheckRequests, SubmitRequests, HandoverRequests, StopRequests, HealthRequests, AdoptRequests
+    SnapshotRequests,
+    CheckRequests,
+    RehearseRequests,
+    SubmitRequests,
+    HandoverRequests,
+    ChangeRequests,
+    StopRequests,
+    HealthRequests,
+    AdoptRequests,
 ):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
@@ -120,13 +130,31 @@ class StreamUpdateClient(
         progress: Progress = quiet,
         renames: Mapping[str, str] | None = None,
         strategy: str = STANDBY,
+        rehearse: int = 0,
+        asked_by: str | None = None,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues.
 
         strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
-        ready beside the old one, which then hands over; it takes two drivers' resources for that time)
+        ready beside the old one, which then hands over; it takes two drivers' resources for that time), or
+        ``in_flight`` (the running driver goes on with other values of reloadable parameters, and nothing else may
+        differ; there is no new deployment)
+        rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
+        there, the update is refused
+        asked_by: for the record of a change in flight; None: this process's user and host
         """
         return updating.update(
-            self, application, deployment, tuple(agree), snapshot, drain_timeout, timeout, progress, renames, strategy
+            self,
+            application,
+            deployment,
+            tuple(agree),
+            snapshot,
+            drain_timeout,
+            timeout,
+            progress,
+            renames,
+            strategy,
+            rehearse,
+            asked_by,
         )

@@ -95,7 +95,7 @@ class Drivers:
     def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
         folder = local_folder(self.app.deployment_folder(spec.deployment))
-        application = _located(spec.application, folder)
+        application = self.application(spec)
         args = [
             "run",
             "--root",
@@ -120,6 +120,10 @@ class Drivers:
         )
         self.app.set_launch(spec.deployment, launch)
         return launch
+
+    def application(self, spec: DeploymentSpec) -> Application:
+        """A deployment's application with its files on this machine."""
+        return _located(spec.application, local_folder(self.app.deployment_folder(spec.deployment)))
 
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Until the driver runs its queries; DriverError with its last log lines when it dies instead."""

@@ -13,6 +13,7 @@ import attrs
 from ..state import errors
 from ..state.application import Application
 from ..state.plan import AppPlan
+from ..state.rehearsal import Rehearsal
 from ..state.report import CompatibilityReport
 from ..state.serde import from_dict, parse_json
 from . import process, runtime
@@ -23,10 +24,12 @@ TIMEOUT_SECONDS = 300.0
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """The plan of an application, and its compatibility report when it was checked against saved state."""
+    """The plan of an application, its compatibility report when it was checked against saved state, and what it did
+    when it was to rehearse."""
 
     plan: AppPlan
     report: CompatibilityReport | None
+    rehearsal: Rehearsal | None = None
 
 
 def plan_application(
@@ -41,9 +44,15 @@ def plan_application(
     adopt: Mapping[str, str] | None = None,
     fork: bool = False,
     from_app: str | None = None,
+    rehearse: tuple[int, str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
-    DriverError with its last log lines when it left no answer. `adopt`: check these checkpoints (URIs by query)."""
+    DriverError with its last log lines when it left no answer, WaitTimeoutError after `timeout` seconds.
+
+    adopt: check these checkpoints (URIs by query)
+    rehearse: run so many batches, in the scratch folder of that name
+    """
     application.check()
     launcher.check()
     application = _absolute(application)  # the driver runs in a folder of its own
@@ -57,16 +66,18 @@ def plan_application(
             args += ["--fork"] if fork else []
             args += [f"--from-app={from_app}"] if from_app else []
         args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
+        args += [f"--rehearse={rehearse[0]}", f"--scratch={rehearse[1]}"] if rehearse else []
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         command = launcher.command(quiet, args, str(runtime.build()))
         environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:
-                code = process.run(command, environment, Path(folder), output, TIMEOUT_SECONDS)
+                code = process.run(command, environment, Path(folder), output, timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
-                    f"planning {application.file} took more than {TIMEOUT_SECONDS:g} s, so it was ended; nothing was "
-                    f"started. Try again when the machine is less busy. Its last log lines:\n{tail(log)}"
+                    f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s, so "
+                    "it was ended; nothing was started. Try again when the machine is less busy. Its last log lines:\n"
+                    f"{tail(log)}"
                 ) from error
         if not out.exists():
             raise _no_answer(application, code, log)
@@ -74,10 +85,11 @@ def plan_application(
     if answer["error"]:
         kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
         raise kind(answer["error"]["message"])
-    report = answer["report"]
+    report, rehearsal = answer["report"], answer.get("rehearsal")
     return Planned(
         plan=from_dict(answer["plan"], AppPlan, "the driver's plan"),
         report=from_dict(report, CompatibilityReport, "the driver's report") if report else None,
+        rehearsal=from_dict(rehearsal, Rehearsal, "the driver's rehearsal") if rehearsal else None,
     )
 
 

@@ -4,6 +4,8 @@ missing, so that the chain can be run again from the start after a crash anywher
 from __future__ import annotations
 
 import contextlib
+import getpass
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,17 +23,21 @@ from ..state.errors import (
     InvalidInputError,
     NotFoundError,
     NotRunningError,
+    RehearsalError,
     StreamUpdateError,
 )
+from ..state.in_flight import ChangeRequest
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
+from ..state.rehearsal import RehearsalReport
 from ..state.shared import check_shared
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
-from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
+from ..state.update import IN_FLIGHT, PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import Planned
+from .rehearsing import check_batches
 from .submitting import Deployed
 from .waiting import Progress, wait_for
 
@@ -50,11 +56,15 @@ def update(
     progress: Progress,
     renames: Mapping[str, str] | None = None,
     strategy: str = STANDBY,
+    rehearse: int = 0,
+    asked_by: str | None = None,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
-    check_strategy(strategy)
+    check_strategy(strategy, snapshot)
+    if rehearse:
+        check_batches(rehearse)
     digest = application.digest()
     interrupted = _interrupted(client, digest, deployment)
     planned: Planned | None = None
@@ -66,6 +76,8 @@ def update(
         app = planned.plan.app
     registry = client.registry.existing(app)
     deployment = new_deployment(registry, digest, deployment)
+    if planned is not None and strategy == IN_FLIGHT:
+        client.check_change(application, planned.plan)
     with holding(registry, deployment):
         record = begin(client, app, deployment, digest, RESTART if snapshot else strategy)
         try:
@@ -81,24 +93,29 @@ def update(
                         planned.report,
                     )
             step(registry, deployment, "checked")
-            name = snapshot or stop_snapshot(deployment)
-            if record.strategy == STANDBY:
-                stand_by(client, record, application, name, agree, timeout, progress, renames)
-            stop_old(client, registry, record, name, fresh=snapshot is None, timeout=drain_timeout, progress=progress)
-            step(registry, deployment, "snapshotted", snapshot=name)
-            client.submit(
-                application,
-                deployment,
-                name,
-                agree,
-                owner=f"update {deployment}",
-                timeout=timeout,
-                progress=progress,
-                app=app,
-                renames=renames,
-            )
+            if rehearse and registry.current_id() == record.old:
+                rehearsed(client, app, application, deployment, snapshot, rehearse, agree, renames, progress)
+            name = None if record.strategy == IN_FLIGHT else snapshot or stop_snapshot(deployment)
+            if name is None:
+                change(client, record, application, agree, drain_timeout + timeout, progress, asked_by)
+            else:
+                if record.strategy == STANDBY:
+                    stand_by(client, record, application, name, agree, timeout, progress, renames)
+                stop_old(client, registry, record, name, snapshot is None, drain_timeout, progress)
+                step(registry, deployment, "snapshotted", snapshot=name)
+                client.submit(
+                    application,
+                    deployment,
+                    name,
+                    agree,
+                    owner=f"update {deployment}",
+                    timeout=timeout,
+                    progress=progress,
+                    app=app,
+                    renames=renames,
+                )
             step(registry, deployment, "submitted")
-            client.wait_healthy(app, deployment, baseline_snapshot=name, timeout=timeout, progress=progress)
+            client.wait_healthy(app, record.runs, baseline_snapshot=name, timeout=timeout, progress=progress)
             step(registry, deployment, "verified")
             ended = promote(client, app, deployment)
             assert ended is not None  # the record was written above
@@ -106,7 +123,8 @@ def update(
             progress(f"the update failed: {error}")
             gone_back = rollback(client, app, deployment, timeout, progress, reason=str(error))
             if gone_back is None:
-                progress(f"{record.old} was not touched and goes on running")
+                told = "goes on running" if record.strategy == IN_FLIGHT else "was not touched and goes on running"
+                progress(f"{record.old} {told}")
             if gone_back is None or isinstance(error, IncompatibleError):
                 raise
             raise StreamUpdateError(
@@ -114,12 +132,35 @@ def update(
                 f"{gone_back.deployment} runs again: {error}"
             ) from error
     paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
-    progress(f"{app} runs as {deployment}{paused}")
+    progress(f"{app} runs as {record.runs}{paused}")
     return ended
 
 
-def check_strategy(strategy: str) -> str:
-    """InvalidInputError for one that is not known."""
+def change(
+    client: StreamUpdateClient,
+    record: UpdateRecord,
+    application: Application,
+    agree: tuple[str, ...],
+    timeout: float,
+    progress: Progress,
+    asked_by: str | None = None,
+) -> None:
+    """Have the running deployment go on with the application's parameters. With strategy in_flight this stands in the
+    place of standby, stop and submit."""
+    request = ChangeRequest(
+        id=record.new,
+        params=application.params,
+        digest=application.digest(),
+        asked_by=asked_by or f"{getpass.getuser()}@{socket.gethostname()}",
+        agree=agree,
+    )
+    client.change(record.app, request, timeout, progress)
+
+
+def check_strategy(strategy: str, snapshot: str | None = None) -> str:
+    """InvalidInputError for one that is not known, or that cannot start from a given snapshot."""
+    if strategy == IN_FLIGHT and snapshot:
+        raise InvalidInputError("strategy in_flight goes on where the app is; leave the snapshot out")
     if strategy not in STRATEGIES:
         raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     return strategy
@@ -189,6 +230,37 @@ def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
         record = registry.update(deployment)
         if record is not None:
             registry.set_update(attrs.evolve(record, snapshot=name, snapshot_checked_at=clock.now()))
+
+
+def rehearsed(
+    client: StreamUpdateClient,
+    app: str,
+    application: Application,
+    deployment: str,
+    snapshot: str | None,
+    batches: int,
+    agree: tuple[str, ...],
+    renames: Mapping[str, str] | None,
+    progress: Progress,
+) -> RehearsalReport | None:
+    """Rehearse the new version, as a step of its update; None when an earlier try did. RehearsalError when it fails."""
+    registry = client.registry.existing(app)
+    record = registry.update(deployment)
+    if record is not None and "rehearsed" in record.step_times:
+        return None
+    report = client.rehearse(
+        application, app, snapshot, batches, agree, deployment=deployment, renames=renames, progress=progress
+    )
+    if not report.passed:
+        raise RehearsalError(
+            f"the new version of {app} failed its rehearsal on snapshot {report.snapshot}; "
+            f"{registry.current_id()} goes on running:\n  " + "\n  ".join(report.problems),
+            report,
+        )
+    for line in report.notes():
+        progress(line)
+    step(registry, deployment, "rehearsed")
+    return report
 
 
 def stand_by(
@@ -281,15 +353,15 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
     """See StreamUpdateClient.promote."""
     registry = client.registry.existing(app)
     with holding(registry, deployment):
-        current = registry.current()
-        if current is None or current.deployment != deployment:
+        current, record = registry.current(), registry.update(deployment)
+        runs = record.runs if record else deployment
+        if current is None or current.deployment != runs:
             raise NotRunningError(
-                f"deployment {deployment} of {app} is not current ({current.deployment if current else 'none'} is); "
+                f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
                 "only the current deployment can be promoted"
             )
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
-        record = registry.update(deployment)
         if record is not None and record.outcome is None:
             step(registry, deployment, "promoted")
             noted = registry.update(deployment)
@@ -349,6 +421,10 @@ def _go_back(
 ) -> Deployed | None:
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     before = registry.current()
+    undone = False
+    if record is not None and record.strategy == IN_FLIGHT:
+        _settled(registry, drivers, old, timeout)
+        undone = client.undo_change(app, old, new, timeout)
     if new in registry.deployment_ids():
         if before is not None and before.deployment == new:
             committed = _committed_since(registry, new)
@@ -358,7 +434,9 @@ def _go_back(
     current = registry.current()
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
-    if current.deployment == old and state == RUNNING:
+    if current.deployment == old and state == RUNNING and undone:
+        deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
+    elif current.deployment == old and state == RUNNING:
         launch = registry.launch(new)
         if launch is None or launch.epoch > current.epoch:  # it was never stopped
             outcome = record.outcome if record and record.outcome else REFUSED

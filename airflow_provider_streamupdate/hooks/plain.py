@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..state.rehearsal import RehearsalReport
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
 from ..state.snapshot import Snapshot
@@ -28,6 +29,17 @@ def report_dict(report: CompatibilityReport) -> dict[str, Any]:
     return {
         **to_dict(report),
         "compatible": report.compatible,
+        "outcome": report.outcome,
+        "problems": report.problems,
+    }
+
+
+def rehearsal_dict(report: RehearsalReport) -> dict[str, Any]:
+    """The report, with its outcome spelled out."""
+    return {
+        **to_dict(report),
+        "compatibility": report_dict(report.compatibility),
+        "passed": report.passed,
         "outcome": report.outcome,
         "problems": report.problems,
     }

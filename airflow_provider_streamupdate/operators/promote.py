@@ -38,6 +38,7 @@ class StreamPromoteOperator(StreamUpdateOperator):
             check_name("app", self.app)
             deployment = optional_text(self.deployment_id) or self._current()
             record = self.client.promote(self.app, deployment)
+            deployment = record.runs if record else deployment
             spec = next(s for s in self.client.deployments(self.app) if s.deployment == deployment)
         self._emit(context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})
         if record is None:

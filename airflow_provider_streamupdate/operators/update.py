@@ -12,7 +12,7 @@ from ..hooks.errors import ERROR_KEY
 from ..hooks.values import optional_text, seconds
 from ..state.names import check_name
 from ..state.serde import to_dict
-from ..state.update import PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY
+from ..state.update import IN_FLIGHT, PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY
 from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator
 from .rollback import StreamRollbackOperator
@@ -24,12 +24,14 @@ class StreamUpdateBeginOperator(ApplicationOperator):
     What follows from the input alone is refused here, before anything is written. An update of the same
     application that did not come to its end (a crash, a killed run) is continued. Returns, an XCom each:
     ``app``, ``deployment`` (the new id), ``digest``, ``old`` (the deployment that runs now), ``snapshot``
-    (what the new one starts from: the name the old one's last snapshot gets, or `from_snapshot`).
+    (what the new one starts from: the name the old one's last snapshot gets, or `from_snapshot`), ``runs`` (the
+    deployment that runs afterwards) and ``baseline`` (the snapshot it is to be as healthy as). A change in flight
+    brings in no deployment and starts from no snapshot: ``deployment`` is its own id then.
 
     application ...: see ApplicationOperator; `app` is required
     deployment_id: id of the new deployment; None: made from the application's digest
     from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
-    strategy: ``standby`` or ``restart`` (always with `from_snapshot`), see update_dag.stream_update
+    strategy: ``standby``, ``restart`` (always with `from_snapshot`) or ``in_flight``, see update_dag.stream_update
     """
 
     template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy")
@@ -53,7 +55,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
         with self.step(context):
             app = check_name("app", self.app_name)
             given = optional_text(self.from_snapshot)
-            strategy = RESTART if given else updating.check_strategy(optional_text(self.strategy) or STANDBY)
+            strategy = updating.check_strategy(optional_text(self.strategy) or STANDBY, given)
+            strategy = RESTART if given else strategy
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
@@ -65,6 +68,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             check_app(app, plan.app, application.file)
             for warning in plan.warnings:
                 self.log.warning("%s", warning)
+            if strategy == IN_FLIGHT:
+                self.client.check_change(application, plan)
             record = updating.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
             return {
@@ -73,6 +78,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 "digest": digest,
                 "old": record.old,
                 "snapshot": given or updating.stop_snapshot(deployment),
+                "runs": record.runs,
+                "baseline": None if record.strategy == IN_FLIGHT else given or updating.stop_snapshot(deployment),
             }
 
 
@@ -104,6 +111,9 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
             registry = self.client.registry.existing(self.app)
             with holding(registry, self.deployment_id):
                 record = updating.begin(self.client, self.app, self.deployment_id)
+                if record.strategy == IN_FLIGHT:
+                    self.log.info("the strategy is in_flight: the driver goes on")
+                    return self.snapshot
                 updating.stop_old(
                     self.client,
                     registry,

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -55,7 +56,11 @@ class Application:
 
     def digest(self) -> str:
         """SHA-256 over code, files, conf and parameters (not where the files lie): equal digests run alike."""
-        content = {
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+
+    def content(self) -> dict[str, Any]:
+        """What the digest is made of, by part."""
+        return {
             "code": _file_digest(self.file),
             "py_files": [[Path(f).name, _file_digest(f)] for f in self.py_files],
             "files": [[Path(f).name, _file_digest(f)] for f in self.files],
@@ -64,7 +69,6 @@ class Application:
             "env_vars": self.env_vars,
             "master": self.master,
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def default_deployment_id(app: str, digest: str, existing: set[str]) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import attrs
 
 from . import clock
+from .in_flight import ChangeRequest
 from .serde import from_json, to_json
 from .storage import Folder
 
 SNAPSHOT, DRAIN, CANCEL, SUSPEND, RESUME = "snapshot", "drain", "cancel", "suspend", "resume"
+CHANGE = "change"
 
 
 @attrs.frozen(kw_only=True)
 class Command:
     """kind: one of the words above. snapshot: its name; cancel: end the app with it; successor: the deployment whose
-    driver stands by to go on from there."""
+    driver stands by to go on from there. change: the parameters to go on with."""
 
     name: str
     kind: str
@@ -26,6 +28,7 @@ class Command:
     snapshot: str | None = None
     cancel: bool = False
     successor: str | None = None
+    change: ChangeRequest | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -42,10 +45,18 @@ class CommandBox:
     def __init__(self, deployment: Folder, epoch: int) -> None:
         self.folder = deployment.sub(f"commands/{epoch}")
 
-    def issue(self, kind: str, snapshot: str | None = None, cancel: bool = False, successor: str | None = None) -> str:
+    def issue(
+        self,
+        kind: str,
+        snapshot: str | None = None,
+        cancel: bool = False,
+        successor: str | None = None,
+        change: ChangeRequest | None = None,
+    ) -> str:
         """Ask for something; returns the command's name. A failed attempt may be repeated (a new name), a pending or
         fulfilled one is not issued twice."""
-        base = f"{kind}-{snapshot}" if snapshot else kind
+        what = change.id if change else snapshot
+        base = f"{kind}-{what}" if what else kind
         number = 1
         while True:
             name = f"{base}.{number}"
@@ -56,11 +67,12 @@ class CommandBox:
                 snapshot=snapshot,
                 cancel=cancel,
                 successor=successor,
+                change=change,
             )
             if self.folder.create(f"{name}.json", to_json(command)):
                 return name
             result = self.result(name)
-            if result is None or (result.error is None and kind == SNAPSHOT):
+            if result is None or (result.error is None and kind in (SNAPSHOT, CHANGE)):
                 return name
             number += 1
 

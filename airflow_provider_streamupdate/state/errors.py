@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .rehearsal import RehearsalReport
     from .report import CompatibilityReport
 
 
@@ -76,9 +77,21 @@ class FencedError(StreamUpdateError):
     """This driver's epoch is over: another deployment (or a later start) holds the app."""
 
 
+class RefusedError(StreamUpdateError):
+    """What was asked for cannot be done in this way, for a reason that is known before anything is touched."""
+
+
 class IncompatibleError(StreamUpdateError):
     """The new version cannot continue from the saved state; carries the report."""
 
     def __init__(self, message: str, report: CompatibilityReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class RehearsalError(StreamUpdateError):
+    """The new version failed its rehearsal; carries the report."""
+
+    def __init__(self, message: str, report: RehearsalReport) -> None:
         super().__init__(message)
         self.report = report

@@ -148,12 +148,13 @@ class QueryPlan:
 
 @attrs.frozen(kw_only=True)
 class AppPlan:
-    """The plan of an app version."""
+    """The plan of an app version. reloadable: the parameters that may change in flight."""
 
     app: str
     spark_version: str
     queries: tuple[QueryPlan, ...]
     warnings: tuple[str, ...] = ()
+    reloadable: tuple[str, ...] = ()
     version: int = 1
 
     def query(self, name: str) -> QueryPlan | None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import attrs
+
+from . import clock
 from .deployment import Current, DeploymentSpec, Launch, Status
-from .errors import AlreadyExistsError, NotFoundError
+from .errors import AlreadyExistsError, FencedError, NotFoundError
+from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name
 from .plan import AppPlan
 from .serde import from_json, to_json
@@ -90,14 +94,13 @@ class AppRegistry:
 
     def deployments(self) -> list[DeploymentSpec]:
         """Oldest first."""
-        specs = (
-            self._read(f"deployments/{name}/spec.json", DeploymentSpec) for name in self.folder.names("deployments")
-        )
+        specs = (self._spec(name) for name in self.folder.names("deployments"))
         return sorted((s for s in specs if s), key=lambda s: s.submitted_at)
 
     def spec(self, deployment: str) -> DeploymentSpec:
+        """What was submitted, with the parameters that were changed in flight since."""
         check_name("deployment", deployment)
-        spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)
+        spec = self._spec(deployment)
         if spec is None:
             known = ", ".join(self.deployment_ids()) or "none"
             raise NotFoundError(
@@ -109,6 +112,29 @@ class AppRegistry:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""
         if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec)):
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
+
+    def changes(self, deployment: str) -> list[ParameterChange]:
+        """What was changed in flight, in its order."""
+        folder = f"deployments/{deployment}/changes"
+        numbers = sorted(int(n[:-5]) for n in self.folder.names(folder) if n.endswith(".json"))
+        found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in numbers)
+        return [change for change in found if change]
+
+    def add_change(self, deployment: str, request: ChangeRequest, undoes: str | None = None) -> ParameterChange:
+        """Make the request's parameters the deployment's: an exclusive creation. FencedError when another change came
+        first."""
+        spec = self.spec(deployment)
+        change = ParameterChange(
+            number=len(self.changes(deployment)) + 1,
+            request=request,
+            before=spec.application.params,
+            digest_before=spec.digest,
+            at=clock.now(),
+            undoes=undoes,
+        )
+        if not self.folder.create(f"deployments/{deployment}/changes/{change.number}.json", to_json(change)):
+            raise FencedError(f"the parameters of deployment {deployment} of {self.name} were changed a moment ago")
+        return change
 
     def deployment_folder(self, deployment: str) -> Folder:
         return self.folder.sub(f"deployments/{deployment}")
@@ -139,6 +165,13 @@ class AppRegistry:
         """Oldest first."""
         names = [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
         return sorted((r for n in names if (r := self.update(n))), key=lambda r: r.started_at)
+
+    def _spec(self, deployment: str) -> DeploymentSpec | None:
+        spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)
+        if spec is None or not (changes := self.changes(deployment)):
+            return spec
+        now = changes[-1].request
+        return attrs.evolve(spec, application=attrs.evolve(spec.application, params=now.params), digest=now.digest)
 
     def _read(self, path: str, kind: type[T]) -> T | None:
         text = self.folder.read(path)

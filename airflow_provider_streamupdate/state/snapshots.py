@@ -53,6 +53,12 @@ class SnapshotStore:
         """Snapshots whose manifest cannot be read: nobody knows which bytes are theirs."""
         return self._read()[1]
 
+    def newest(self) -> Snapshot:
+        """NotFoundError when there is none."""
+        if not (found := self.all()):
+            raise NotFoundError(f"app {self.app.name} has no snapshot; take one first (save-snapshot)")
+        return found[-1]
+
     def get(self, name: str) -> Snapshot:
         """The snapshot; NotFoundError when there is none, CorruptError when its manifest was altered."""
         path = _manifest(check_name("snapshot", name))

@@ -55,12 +55,13 @@ class Successor:
 def _death(status: Status) -> str | None:
     if status.final:
         return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
-    if status.host == socket.gethostname() and status.pid is not None and not _lives(status.pid):
+    if status.host == socket.gethostname() and status.pid is not None and not lives(status.pid):
         return f"its process {status.pid} ended without a word"
     return "it gives no sign of life" if status.silent else None
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether a process of this machine lives."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

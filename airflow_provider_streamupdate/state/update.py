@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby.
-STEPS = ("planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted")
-RESTART, STANDBY = "restart", "standby"  # strategies
-STRATEGIES = (RESTART, STANDBY)
+# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby, and a rehearsal is
+# a step only where it was asked for.
+STEPS = ("planned", "checked", "rehearsed", "standby", "snapshotted", "submitted", "verified", "promoted")
+RESTART, STANDBY, IN_FLIGHT = "restart", "standby", "in_flight"  # strategies
+STRATEGIES = (RESTART, STANDBY, IN_FLIGHT)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
 
 
@@ -31,3 +32,9 @@ class UpdateRecord:
     outcome: str | None = None
     reason: str | None = None
     pause_seconds: float | None = None
+
+    @property
+    def runs(self) -> str:
+        """The deployment that runs when the update has come to its end. A change in flight brings in none: `new` is
+        its own id only."""
+        return self.old if self.strategy == IN_FLIGHT and self.old else self.new

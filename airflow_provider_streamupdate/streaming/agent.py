@@ -37,15 +37,25 @@ from ..state.deployment import (
     Current,
     Status,
 )
-from ..state.errors import ApplicationError, DriverError, FencedError, IncompatibleError, StreamUpdateError, describe
+from ..state.errors import (
+    ApplicationError,
+    DriverError,
+    FencedError,
+    IncompatibleError,
+    NotRunningError,
+    StreamUpdateError,
+    describe,
+)
 from ..state.events import Events
 from ..state.export import export
+from ..state.in_flight import ChangeRequest
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_json
 from ..state.snapshots import SnapshotStore
 from ..state.successor import Successor
+from .in_flight import Built, Rebuilding
 from .planner import plan_app
 from .queries import RunningQueries
 from .restorer import SavedState, check_restorable, recorded_settings, restore_app
@@ -80,6 +90,7 @@ class Agent:
         self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._final: tuple[str, str | None] | None = None  # state and reason to end with
         self._successor: Successor | None = None  # who may commit now, by this driver's own doing
+        self._rebuilding: Rebuilding | None = None
         self._status = Status(
             state=STARTING,
             epoch=epoch,
@@ -137,9 +148,10 @@ class Agent:
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
         )
         queries.start()
+        self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
         self._report(state=RUNNING, reason=None)
         try:
-            self._serve(queries, plan)
+            self._serve(queries)
         finally:
             queries.stop()
             with contextlib.suppress(Exception):
@@ -149,7 +161,7 @@ class Agent:
         self, app: StreamingApp, spark: SparkSession, writers: dict[str, DataStreamWriter], saved: SavedState | None
     ) -> AppPlan:
         recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
-        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
+        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable)
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
@@ -219,7 +231,7 @@ class Agent:
             )
         return report
 
-    def _serve(self, queries: RunningQueries, plan: AppPlan) -> None:
+    def _serve(self, queries: RunningQueries) -> None:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
         with ThreadPoolExecutor(1) as worker:
             task: Future[None] | None = None
@@ -237,16 +249,16 @@ class Agent:
                     task = None
                 if task is None:
                     if command := next(iter(self.box.pending()), None):
-                        task = worker.submit(self._obey, command, queries, plan)
+                        task = worker.submit(self._obey, command, queries)
                     elif self._status.state == RUNNING and queries.ended():
                         return
                 self._wake.wait(POLL_SECONDS)
 
-    def _obey(self, command: Command, queries: RunningQueries, plan: AppPlan) -> None:
+    def _obey(self, command: Command, queries: RunningQueries) -> None:
         self.events.add("command", name=command.name, kind=command.kind)
         box = self.box  # of the epoch the command belongs to: after a take-back this driver has another
         try:
-            final = self._carry_out(command, queries, plan)
+            final = self._carry_out(command, queries)
         except FencedError:
             raise  # nothing may run here any more
         except Exception as error:
@@ -265,18 +277,18 @@ class Agent:
         else:
             box.answer(command.name)
 
-    def _carry_out(self, command: Command, queries: RunningQueries, plan: AppPlan) -> tuple[str, str | None] | None:
+    def _carry_out(self, command: Command, queries: RunningQueries) -> tuple[str, str | None] | None:
         if command.kind == words.SNAPSHOT:
             name = str(command.snapshot)
             if command.successor:
                 self._hand_over(Successor(self.app, command.successor, self.epoch + 1), queries)
                 with contextlib.suppress(StreamUpdateError):  # whoever finds it missing exports what is here
-                    export(self.app, self.spec.deployment, name, plan, True, queries.progress())
+                    export(self.app, self.spec.deployment, name, queries.plan, True, queries.progress())
                 return CANCELLED, f"handed over to {command.successor}"
             if command.cancel:
                 self._report(state=DRAINING)
                 queries.drain()
-            export(self.app, self.spec.deployment, name, plan, command.cancel, queries.progress())
+            export(self.app, self.spec.deployment, name, queries.plan, command.cancel, queries.progress())
             self.events.add("snapshot", name=name, cancel=command.cancel)
             return (CANCELLED, f"snapshot {name} taken with cancel") if command.cancel else None
         if command.kind == words.DRAIN:
@@ -295,7 +307,51 @@ class Agent:
             queries.start()
             self._report(state=RUNNING, reason=None)
             return None
+        if command.kind == words.CHANGE:
+            assert command.change is not None
+            self._change(command.change, queries)
+            return None
         raise StreamUpdateError(f"this driver does not know the command {command.kind!r}; it runs another version")
+
+    def _change(self, request: ChangeRequest, queries: RunningQueries) -> None:
+        """Go on with other parameters in the same session. RefusedError before anything is stopped; when a query fails
+        before it has committed a batch with them, the old ones are back, and that error is raised."""
+        if self._status.state != RUNNING or self._rebuilding is None:
+            raise NotRunningError(f"app {self.spec.app} is {self._status.state}; it must be running to be changed")
+        if self.app.spec(self.spec.deployment).application.params == request.params:
+            return  # done by an earlier try
+        old = queries.writers, queries.plan
+        new = self._rebuilding.build(request)
+        self._report(state=DRAINING)
+        queries.drain()
+        since = queries.committed()
+        self._check_fence()
+        # From here on it counts, for a driver that is started later, too.
+        change = self.app.add_change(self.spec.deployment, request)
+        try:
+            self.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
+            self._go_on(queries, new)
+            while not queries.settled(since) and self._signal is None:
+                self._wake.wait(POLL_SECONDS)
+        except Exception as error:
+            self._report(state=DRAINING)
+            queries.stop()
+            self._check_fence()
+            undo = attrs.evolve(request, params=change.before, digest=change.digest_before)
+            self.app.add_change(self.spec.deployment, undo, undoes=describe(error))
+            self._rebuilding.put_back()
+            self._go_on(queries, old)
+            self.events.add("change undone", id=request.id, reason=describe(error))
+            raise DriverError(
+                f"with these parameters {self.spec.app} failed, and goes on with the old ones: {describe(error)}"
+            ) from error
+
+    def _go_on(self, queries: RunningQueries, built: Built) -> None:
+        writers, plan = built
+        queries.replace(writers, plan)
+        self.folder.write("plan.json", to_json(plan))
+        queries.start()
+        self._report(state=RUNNING, reason=None)
 
     def _hand_over(self, successor: Successor, queries: RunningQueries) -> None:
         """Let `successor` go on from here, and wait until it has committed: until then this driver can take back.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,11 +23,16 @@ class StreamingApp:
 
     name: the app's name in the registry
     require_names: refuse unnamed stateful operators instead of warning about them
+    reloadable: the parameters that may change while the app runs (strategy ``in_flight``): its query functions are
+        called again with the new values, in the same session
     """
 
-    def __init__(self, name: str, require_names: bool = False) -> None:
+    def __init__(self, name: str, require_names: bool = False, reloadable: Iterable[str] = ()) -> None:
         self.name = check_name("app", name)
         self.require_names = require_names
+        if isinstance(reloadable, str):
+            raise ApplicationError(f"app {name}: reloadable={reloadable!r} must be a set of names: {{{reloadable!r}}}")
+        self.reloadable = tuple(sorted(set(reloadable)))
         self._queries: dict[str, QueryFunction] = {}
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
@@ -133,6 +138,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
     plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current or plan:FILE")
+    plan.add_argument("--rehearse", type=int, metavar="K", help="run K batches from it, against snapshot:[NAME]")
+    plan.add_argument("--scratch", help="with --rehearse: the name of the folder it is done in")
     plan.add_argument("--fork", action="store_true", help="check it as a fork")
     plan.add_argument("--from-app", help="with --fork: the app the snapshot is of")
     plan.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="a stage's or source's new name")

@@ -10,22 +10,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state import storage_options
+from ..state import scratch, storage_options
 from ..state.adoption import assign, find_checkpoint
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
 from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.plan import AppPlan
 from ..state.plan_file import PlanFile
-from ..state.registry import Registry
+from ..state.registry import AppRegistry, Registry
+from ..state.rehearsal import Rehearsal, check_harmless
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
+from ..state.snapshots import SnapshotStore
 from .adoption import check_adoptable
 from .agent import Agent
 from .planner import plan_app
+from .rehearsal import rehearse, saved_rows
 from .restorer import SavedState, check_restorable
 
 if TYPE_CHECKING:
@@ -40,14 +44,15 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:
-    """Write ``{"plan", "report", "error"}`` to --out. With --against, compare; against saved state, restore into a
-    scratch folder as well, and let Spark check the result. Nothing of the running app is touched. The exit code is 0
-    unless something raised."""
-    result: dict[str, Any] = {"plan": None, "report": None, "error": None}
+    """Write ``{"plan", "report", "rehearsal", "error"}`` to --out. With --against, compare; against saved state,
+    restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it. Nothing
+    of the running app is touched. The exit code is 0 unless something raised."""
+    result: dict[str, Any] = {"plan": None, "report": None, "rehearsal": None, "error": None}
     try:
-        made, report = _plan(app, options)
+        made, report, rehearsal = _plan(app, options)
         result["plan"] = to_dict(made)
         result["report"] = to_dict(report) if report else None
+        result["rehearsal"] = to_dict(rehearsal) if rehearsal else None
     except Exception as error:
         kind = type(error) if isinstance(error, StreamUpdateError) else ApplicationError
         result["error"] = {"type": kind.__name__, "message": describe(error)}
@@ -56,34 +61,68 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
     return 1 if result["error"] else 0
 
 
-def _plan(app: StreamingApp, options: argparse.Namespace) -> tuple[AppPlan, CompatibilityReport | None]:
+def _plan(
+    app: StreamingApp, options: argparse.Namespace
+) -> tuple[AppPlan, CompatibilityReport | None, Rehearsal | None]:
     from .app import parse_settings
 
     spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
     writers = app.build(spark, parse_settings(options.set))
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
-        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations)
+        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable)
 
     if options.adopt:
-        return _adoptable(parse_settings(options.adopt), planned, writers)
+        return *_adoptable(parse_settings(options.adopt), planned, writers), None
     if not options.against:
-        return planned(), None
+        return planned(), None, None
     kind, _, path = options.against.partition(":")
     renames = parse_settings(options.rename)
     if kind == "plan":
         file = PlanFile.read(path)
         made = planned(file.recorded)
-        return made, compare(file.plan, made, file.source, options.agree, renames)
+        return made, compare(file.plan, made, file.source, options.agree, renames), None
     registry = Registry(options.root, storage_options.from_environment()).existing(options.from_app or app.name)
+    if options.rehearse:
+        return _rehearsed(app, options, registry, planned, writers, renames)
     saved = SavedState.find(registry, options.against).under(renames)
     saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)
     if report.compatible:
-        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch:
-            report = check_restorable(saved, report, made, writers, Path(scratch))
-    return made, report
+        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as restored:
+            report = check_restorable(saved, report, made, writers, Path(restored))
+    return made, report, None
+
+
+def _rehearsed(
+    app: StreamingApp,
+    options: argparse.Namespace,
+    registry: AppRegistry,
+    planned: Callable[[dict[str, dict[str, str]]], AppPlan],
+    writers: Mapping[str, DataStreamWriter],
+    renames: Mapping[str, str],
+) -> tuple[AppPlan, CompatibilityReport, Rehearsal | None]:
+    """The plan, its report with what cannot be rehearsed, and the rehearsal when nothing stands in the way."""
+    name = options.against.partition(":")[2] or SnapshotStore(registry).newest().name
+    snapshot = SnapshotStore(registry).get(name)
+    saved = SavedState.find(registry, f"snapshot:{name}").under(renames)
+    made = planned(saved.recorded())
+    report = saved.compare(made, options.agree)
+    report = attrs.evolve(report, items=(*report.items, *check_harmless(made)))
+    if not report.compatible:
+        return made, report, None
+    folder = scratch.take(registry, options.scratch)
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as restored:
+            report = check_restorable(saved, report, made, writers, Path(restored))
+        if not report.compatible:
+            return made, report, None
+        queries = rehearse(saved, made, writers, app.migrations, options.rehearse, folder)
+    finally:
+        scratch.remove(registry, options.scratch)
+    rows = saved_rows(snapshot, saved)
+    return made, report, Rehearsal(snapshot=name, deployment=snapshot.deployment, queries=queries, state_rows=rows)
 
 
 def _adoptable(
@@ -101,5 +140,5 @@ def _adoptable(
         assert batch is not None  # find_checkpoint looked
         recorded[query] = checkpoint.offsets(batch).conf
     made = planned(recorded)
-    with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch:
-        return made, check_adoptable(made, writers, folders, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as restored:
+        return made, check_adoptable(made, writers, folders, Path(restored))

@@ -34,6 +34,7 @@ def plan_app(
     require_names: bool = False,
     recorded: Mapping[str, Mapping[str, str]] | None = None,
     migrations: Iterable[tuple[str, str]] = (),
+    reloadable: Iterable[str] = (),
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
     a plan is not understood; Spark's own errors where it refuses the query.
@@ -42,6 +43,7 @@ def plan_app(
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
         Only the state stores become what the session was told, when it was told: a restore rewrites them.
     migrations: the stages and states the app has functions for
+    reloadable: the parameters the app declares to be
     """
     version = spark_internals.check_version(spark)
     settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
@@ -60,7 +62,9 @@ def plan_app(
     ]
     if warnings and require_names:
         raise ApplicationError(f"app {app} requires names: {'; '.join(warnings)}")
-    return AppPlan(app=app, spark_version=version, queries=queries, warnings=tuple(warnings))
+    return AppPlan(
+        app=app, spark_version=version, queries=queries, warnings=tuple(warnings), reloadable=tuple(reloadable)
+    )
 
 
 def _plan_query(

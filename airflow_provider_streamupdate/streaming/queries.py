@@ -51,6 +51,32 @@ class RunningQueries:
             location = checkpoint.folder.uri
             self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
 
+    @property
+    def writers(self) -> Mapping[str, DataStreamWriter]:
+        return self._writers
+
+    @property
+    def plan(self) -> AppPlan:
+        return self._plan
+
+    def replace(self, writers: Mapping[str, DataStreamWriter], plan: AppPlan) -> None:
+        """Have the next start use other writers of the same queries. They are drained or stopped."""
+        self._writers, self._plan = writers, plan
+
+    def committed(self) -> dict[str, int]:
+        """The last committed batch of each query, -1 before the first."""
+        found = {name: checkpoint.committed_batch() for name, checkpoint in self._checkpoints.items()}
+        return {name: -1 if batch is None else batch for name, batch in found.items()}
+
+    def settled(self, since: Mapping[str, int]) -> bool:
+        """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
+        Raises the error of one that failed."""
+        committed, progress = self.committed(), self.progress()
+        for query in self._queries.values():
+            if not query.isActive and (error := query.exception()):
+                raise error
+        return all(committed[n] > since[n] or s.idle or not s.active for n, s in progress.items())
+
     def ended(self) -> bool:
         """Whether all queries ended by themselves; raises the error of one that failed."""
         for query in self._queries.values():

@@ -129,25 +129,31 @@ def restore_app(
         mark = f"deployments/{deployment}/restored/{query.name}.json"
         if not saved.holds(query.name) or app.folder.exists(mark):
             continue
-        if problem := _format_problem(writers[query.name], query, saved.queries[query.name]):
-            raise ApplicationError(f"query {query.name}: {problem}")
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
-        plan = _restore(saved, query, writers[query.name], checkpoint)
-        for stage in plan.migrated:
-            migrate_stage(
-                spark_internals.writer_frame(writers[query.name]).sparkSession,
-                stage,
-                saved.queries[query.name],
-                saved.folders[query.name],
-                checkpoint,
-                plan,
-                find_function(migrations or {}, query.name, stage),
-            )
-        write_commits(plan, saved.folders[query.name], checkpoint)
+        restore_query(saved, query, writers[query.name], checkpoint, migrations)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
+
+
+def restore_query(
+    saved: SavedState,
+    query: QueryPlan,
+    writer: DataStreamWriter,
+    checkpoint: Folder,
+    migrations: MigrationFunctions | None = None,
+) -> None:
+    """Build one query's checkpoint in an empty folder."""
+    snapshot, source = saved.queries[query.name], saved.folders[query.name]
+    if problem := _format_problem(writer, query, snapshot):
+        raise ApplicationError(f"query {query.name}: {problem}")
+    plan = _restore(saved, query, writer, checkpoint)
+    spark = spark_internals.writer_frame(writer).sparkSession
+    for stage in plan.migrated:
+        function = find_function(migrations or {}, query.name, stage)
+        migrate_stage(spark, stage, snapshot, source, checkpoint, plan, function)
+    write_commits(plan, source, checkpoint)
 
 
 def check_restorable(

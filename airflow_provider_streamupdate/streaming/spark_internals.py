@@ -360,6 +360,8 @@ def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
     lock.lock()
     try:
         if not thread.isAlive():
+            # It may have ended on seeing the state of an attempt that was taken back below, after its own last word.
+            state.set(_module(spark, f"{_STREAMING}.runtime.TERMINATED"))
             return True
         frames = _frames(spark, thread)
         if not (_sleeps(frames) or _SINK in frames or _COMMIT in frames):

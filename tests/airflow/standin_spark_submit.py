@@ -10,6 +10,9 @@ The "application" is a Python file of constants:
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
     DRAIN_SECONDS = 0.0   how long the last batch takes
+    RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
+    DIES = None | "before" | "after": a change in flight is recorded
+    REHEARSAL = None      what a query raises in its rehearsal
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
@@ -26,17 +29,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_streamupdate.state import clock, commands
+import attrs
+
+from airflow_provider_streamupdate.state import clock, commands, scratch
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
+from airflow_provider_streamupdate.state.errors import NotFoundError, RefusedError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.fork import compare_fork
+from airflow_provider_streamupdate.state.in_flight import ChangeRequest, check_parameters
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.state.serde import to_dict, to_json
+from airflow_provider_streamupdate.state.snapshot import Snapshot
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.successor import Successor
 
@@ -62,13 +71,20 @@ def plan_of(application: dict[str, Any]) -> AppPlan:
         sources=(SourcePlan(name="source-1", named=False, format="rate"),),
         stages=stages,
     )
-    return AppPlan(app=application["APP"], spark_version="4.3.0", queries=(query,))
+    return AppPlan(
+        app=application["APP"],
+        spark_version="4.3.0",
+        queries=(query,),
+        reloadable=tuple(application.get("RELOADABLE", ())),
+    )
 
 
 def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     answer: dict[str, Any] = {"plan": None, "report": None, "error": None}
     if application.get("FAIL") == "plan":
         answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
+    elif (problem := missing_snapshot(options, application)) is not None:
+        answer["error"] = {"type": type(problem).__name__, "message": str(problem)}
     else:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
@@ -84,7 +100,9 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 file = PlanFile.read(name)
                 old, source = file.plan, file.source
             elif kind == "snapshot":
-                old, source = SnapshotStore(registry).get(name).plan, f"snapshot {name}"
+                store = SnapshotStore(registry)
+                snapshot = store.get(name) if name else store.newest()
+                old, source = snapshot.plan, f"snapshot {snapshot.name}"
             else:
                 current = registry.current()
                 saved = registry.plan(current.deployment) if current else None
@@ -92,9 +110,50 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
             check = compare_fork if options.fork else partial(compare, renames=renames)
-            answer["report"] = to_dict(check(old, made, source, options.agree))
+            report = check(old, made, source, options.agree)
+            answer["report"] = to_dict(report)
+            if options.rehearse and report.compatible:
+                folder = scratch.take(registry, options.scratch)
+                assert folder.exists("used-by.json")
+                answer["rehearsal"] = to_dict(rehearsal(options, application, snapshot))
     Path(options.out).write_text(json.dumps(answer))
     return 1 if answer["error"] else 0
+
+
+def missing_snapshot(options: argparse.Namespace, application: dict[str, Any]) -> NotFoundError | None:
+    """What is wrong when the newest snapshot is asked for and there is none."""
+    if options.against != "snapshot:":
+        return None
+    try:
+        SnapshotStore(Registry(options.root).existing(application["APP"])).newest()
+    except NotFoundError as error:
+        return error
+    return None
+
+
+def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot: Snapshot) -> Rehearsal:
+    """Two rows a batch; of version v2 one of them comes out. The scratch folder is left, as by a killed driver."""
+    saved = snapshot.queries[QUERY]
+    batches = tuple(
+        RehearsedBatch(
+            batch=saved.batch + 1 + n,
+            seconds=0.5,
+            rows_in=2,
+            rows_out=1 if application["VERSION"] == "v2" else 2,
+            state_rows={s.name: 10 + n for s in plan_of(application).queries[0].stages},
+        )
+        for n in range(options.rehearse)
+    )
+    error = application.get("REHEARSAL")
+    query = RehearsedQuery(
+        name=QUERY, batches=() if error else batches, ended="error" if error else "batches", error=error
+    )
+    return Rehearsal(
+        snapshot=snapshot.name,
+        deployment=snapshot.deployment,
+        queries=(query,),
+        state_rows={QUERY: dict(saved.state_rows)},
+    )
 
 
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
@@ -191,6 +250,26 @@ class Driver:
             time.sleep(0.05)
         return None
 
+    def change(self, request: ChangeRequest) -> str | None:
+        """Why it is not made; None when it is."""
+        params = self.app.spec(self.deployment).application.params
+        if params == request.params:
+            return None
+        try:
+            check_parameters(params, request.params, self.application.get("RELOADABLE", ()))
+        except RefusedError as error:
+            return str(error)
+        if self.application.get("DIES") == "before":
+            os._exit(9)
+        made = self.app.add_change(self.deployment, request)
+        if self.application.get("DIES") == "after":
+            os._exit(9)
+        if "bad" in request.params.values():
+            back = attrs.evolve(request, params=made.before, digest=made.digest_before)
+            self.app.add_change(self.deployment, back, undoes="ValueError: bad")
+            return "with these parameters alarm failed, and goes on with the old ones: ValueError: bad"
+        return None
+
     def commit(self) -> None:
         if not self.checkpoint.exists("metadata"):
             self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
@@ -205,8 +284,6 @@ class Driver:
         self.first_commit = self.first_commit or self.last_commit
 
     def report(self, state: str, **fields: Any) -> None:
-        import attrs
-
         query = QueryStatus(
             batch=self.batch,
             last_commit_at=self.last_commit,
@@ -245,6 +322,9 @@ class Driver:
         if command.kind == commands.SNAPSHOT:
             assert command.snapshot
             export(self.app, self.deployment, command.snapshot, self.plan, command.cancel, self.state.queries)
+        if command.change:
+            box.answer(command.name, error=self.change(command.change))
+            return False
         self.box.answer(command.name)
         if ends:
             self.report("cancelled", reason=command.kind)
@@ -263,6 +343,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--agree", action="append", default=[])
     parser.add_argument("--fork", action="store_true")
     parser.add_argument("--from-app")
+    parser.add_argument("--rehearse", type=int)
+    parser.add_argument("--scratch")
     parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
     options = parser.parse_args(argv[number + 1 :])

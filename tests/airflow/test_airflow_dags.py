@@ -55,13 +55,26 @@ def test_no_task_is_templated_on_what_it_does_not_have(bag: Any) -> None:
 
 def test_the_shape_of_an_update(bag: Any) -> None:
     tasks = {t.task_id.removeprefix("update."): t for t in bag.dags["stream_update"].tasks}
-    assert set(tasks) == {*STEPS, "rollback", "outcome"}
-    for before, after in pairwise(STEPS):
+    order = (*STEPS[:2], "rehearse", *STEPS[2:])
+    assert set(tasks) == {*order, "rollback", "outcome"}
+    for before, after in pairwise(order):
         assert f"update.{after}" in tasks[before].downstream_task_ids
     assert tasks["rollback"].trigger_rule == "one_failed"
     assert tasks["rollback"].upstream_task_ids == {f"update.{s}" for s in STEPS[2:]}
     assert tasks["outcome"].trigger_rule == "all_done"
     assert [t.task_id for t in bag.dags["stream_update"].leaves] == ["update.outcome"]
+
+
+def test_there_is_no_rehearsal_unless_asked_for() -> None:
+    from airflow.sdk import DAG
+
+    from airflow_provider_streamupdate.update_dag import stream_update
+
+    with DAG("d", schedule=None) as dag:
+        stream_update(app="alarm", application="/a.py", group_id="up")
+        stream_update(app="alarm", application="/a.py", rehearse=3, group_id="down")
+    assert "up.rehearse" not in dag.task_ids
+    assert dag.get_task("down.standby").upstream_task_ids >= {"down.rehearse"}
 
 
 def test_an_approval_stands_before_the_stop() -> None:
@@ -81,7 +94,7 @@ def test_an_approval_stands_before_the_stop() -> None:
 def test_the_form_of_the_manual_dag(bag: Any) -> None:
     params = bag.dags["stream_update"].params
     fields = {"app", "application", "deployment_id", "parameters", "spark_conf", "py_files", "from_snapshot"}
-    assert set(params) == fields | {"agree", "renames", "strategy", "drain_timeout"}
+    assert set(params) == fields | {"agree", "renames", "strategy", "rehearse", "drain_timeout"}
     assert params.get_param("agree").schema["type"] == ["null", "array"]
     assert params.get_param("parameters").schema["type"] == ["null", "object"]
 

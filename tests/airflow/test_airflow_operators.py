@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
 from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
+from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOperator
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
@@ -79,6 +80,17 @@ def test_bad_names_are_refused_and_not_retried(site: Site, context: Context, bad
             operator.execute(context)
     assert site.client.snapshots("alarm") == []
     assert site.drivers_alive() == ["v1"]
+
+
+def test_a_rehearsal_of_no_batches_does_nothing_and_of_no_number_is_refused(site: Site, context: Context) -> None:
+    def operator(batches: Any) -> StreamRehearseOperator:
+        return StreamRehearseOperator(task_id="t", app="alarm", application=site.application(), batches=batches)
+
+    for none in (0, "0", "", None, "None"):
+        assert operator(none).execute(context) is None
+    for bad, reason in (("many", "must be a whole number"), (-1, "ask for at least one"), (2, "no app 'alarm'")):
+        with pytest.raises(AirflowFailException, match=reason):
+            operator(bad).execute(context)
 
 
 def test_submit_starts_a_driver_that_outlives_the_task(site: Site, context: Context) -> None:

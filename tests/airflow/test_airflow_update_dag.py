@@ -265,6 +265,73 @@ def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, d
     assert current is not None and current.epoch == 2  # one start of the new version
 
 
+@pytest.mark.parametrize("error", [None, "ValueError: no"])
+def test_a_rehearsal_before_the_old_version_is_touched(site: Site, error: str | None) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "monday")
+    application = site.application("v2", REHEARSAL=error)
+    run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
+    report = run.xcom("update.rehearse", "report")
+    record = site.client.registry.app("alarm").update("v2")
+    if error is None:
+        assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
+        assert report["passed"] and len(report["old"]["queries"][0]["batches"]) == 2
+        assert "rehearsed" in record.step_times
+    else:
+        assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+        assert report["problems"] == ["query events: ValueError: no"]
+        assert record.outcome == "refused" and site.drivers_alive() == ["v1"]
+        assert "failed its rehearsal on snapshot monday" in run.xcom("update.outcome", "error")
+    assert lease_is_free(site)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"), [("7", "success"), ("bad", "submit failed: v1 of alarm was not changed: with these")]
+)
+def test_a_change_in_flight(site: Site, threshold: str, expected: str) -> None:
+    from airflow_provider_streamupdate.state.application import Application
+
+    path = site.application(RELOADABLE=["threshold"])
+    site.client.submit(Application(file=path, params={"threshold": "5"}), deployment="v1", app="alarm")
+    before = site.client.status("alarm")
+    run = site.run_dag(
+        "stream_update", app="alarm", application=path, parameters={"threshold": threshold}, strategy="in_flight"
+    )
+    after = site.client.status("alarm")
+    assert (after.current.deployment, after.launch) == ("v1", before.launch) and site.drivers_alive() == ["v1"]
+    assert site.client.snapshots("alarm") == [] and len(site.client.deployments("alarm")) == 1
+    registry = site.client.registry.app("alarm")
+    [record] = registry.updates()
+    if expected == "success":
+        assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
+        assert after.spec.application.params == {"threshold": "7"}
+        [change] = registry.changes("v1")
+        assert change.request.asked_by.startswith("airflow:stream_update/")
+        assert (record.outcome, record.strategy, record.old) == ("promoted", "in_flight", "v1")
+    else:
+        assert run.state == "failed" and expected in run.xcom("update.outcome", "error")
+        assert after.spec.application.params == {"threshold": "5"} and record.outcome == "refused"
+    assert lease_is_free(site)
+
+
+def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(
+    site: Site, context: dict[str, Any]
+) -> None:
+    site.submit(RELOADABLE=["threshold"])
+    for arguments, reason in (
+        ({"app_params": {"threshold": "7", "path": "/x"}}, "parameter path cannot change in flight"),
+        ({"conf": {"spark.x": "1"}}, "also the Spark configuration"),
+        ({"from_snapshot": "s"}, "leave the snapshot out"),
+    ):
+        application = site.application(RELOADABLE=["threshold"])
+        operator = StreamUpdateBeginOperator(
+            task_id="plan", app="alarm", application=application, strategy="in_flight", **arguments
+        )
+        with pytest.raises(AirflowException, match=reason):
+            operator.execute(context)
+    assert site.client.registry.app("alarm").updates() == []
+
+
 def test_the_manual_dag_with_its_form(site: Site) -> None:
     site.submit(STAGES={"rooms": ["room"], "hours": ["hour"]})
     run = site.run_dag(
@@ -277,7 +344,7 @@ def test_the_manual_dag_with_its_form(site: Site) -> None:
         agree=["events/hours"],
         drain_timeout="PT20S",
     )
-    assert (run.state, run.states) == ("success", PROMOTED)
+    assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
     spec = site.client.status("alarm").spec
     assert spec is not None
     assert spec.application.params == {"grace": "10"}

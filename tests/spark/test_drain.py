@@ -12,7 +12,7 @@ from bench import Bench, row
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming import spark_internals, stage
 from airflow_provider_streamupdate.streaming.planner import plan_app
 from airflow_provider_streamupdate.streaming.queries import RunningQueries
 
@@ -87,8 +87,31 @@ def test_no_batch_is_left_logged_without_a_commit(spark, tmp_path, drains: int) 
     assert sorted(map(int, sink.read_text().split())) == list(range(2 * len(seen)))
 
 
+def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(spark, tmp_path) -> None:
+    """A thread that sleeps 10 ms at a time may wake up as a drain looks at it: the attempt is taken back, and the
+    thread may have ended on seeing it. That left a query without a thread that looked active, and was not started again
+    (measured, in a change in flight); here that state is made."""
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1)])
+    folder = bench.registry.checkpoint("d", "q")
+    writer = stage("once", bench.source().dropDuplicates(["k"])).writeStream.outputMode("append").format("noop")
+    queries = RunningQueries(spark, {"q": writer}, {"q": folder}, plan_app(spark, "bench", {"q": writer}))
+    queries.start()
+    wait_for_commit(Checkpoint(folder), 0)
+    query = queries._queries["q"]
+    active = spark_internals._execution(query).state().get()
+    queries.drain()
+    spark_internals._execution(query).state().set(active)
+    assert query.isActive
+    queries.drain()
+    assert not query.isActive
+    queries.start()
+    assert queries._queries["q"].runId != query.runId
+    queries.drain()
+
+
 def wait_for_commit(checkpoint: Checkpoint, batch: int) -> None:
     deadline = time.monotonic() + 120
-    while (checkpoint.committed_batch() or 0) < batch:
+    while (committed := checkpoint.committed_batch()) is None or committed < batch:
         assert time.monotonic() < deadline, f"batch {batch} was not committed"
         time.sleep(0.005)

@@ -1,0 +1,70 @@
+"""Changing reloadable parameters in the driver: the queries are built anew in the same session and looked at, before
+they take the place of the running ones."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ..state.in_flight import ChangeRequest, check_parameters, check_plans
+from ..state.plan import AppPlan
+from ..state.registry import AppRegistry
+from .planner import plan_app
+from .restorer import SavedState, check_restorable
+
+if TYPE_CHECKING:
+    from .app import StreamingApp
+
+Built = tuple[Mapping[str, DataStreamWriter], AppPlan]
+
+
+class Rebuilding:
+    """Builds the queries of a running deployment with other parameters."""
+
+    def __init__(self, app: StreamingApp, spark: SparkSession, registry: AppRegistry, deployment: str) -> None:
+        self._app = app
+        self._spark = spark
+        self._registry = registry
+        self._deployment = deployment
+        self._settings: dict[str, str] = {}
+
+    def build(self, request: ChangeRequest) -> Built:
+        """The queries with the request's parameters, and their plan. RefusedError, with the session as it was, when
+        what the deployment has committed does not do for them as it lies there."""
+        spec = self._registry.spec(self._deployment)
+        check_parameters(spec.application.params, request.params, self._app.reloadable)
+        self._settings = dict(self._spark.conf.getAll)
+        try:
+            return self._build(request)
+        except BaseException:
+            self.put_back()
+            raise
+
+    def put_back(self) -> None:
+        """Give the session the configuration it had before the last build: query functions may set some, which a start
+        of the old queries would find."""
+        now = dict(self._spark.conf.getAll)
+        for key in now.keys() - self._settings.keys():
+            self._spark.conf.unset(key)
+        for key, value in self._settings.items():
+            if now.get(key) != value:
+                self._spark.conf.set(key, value)
+
+    def _build(self, request: ChangeRequest) -> Built:
+        app = self._app
+        writers = app.build(self._spark, request.params)
+        saved = SavedState.find(self._registry, f"deployment:{self._deployment}")
+        plan = plan_app(
+            self._spark, app.name, writers, app.require_names, saved.recorded(), app.migrations, app.reloadable
+        )
+        report = saved.compare(plan, request.agree)
+        check_plans(saved.plan, plan, report)
+        with tempfile.TemporaryDirectory(prefix="streamupdate-change-") as scratch:
+            report = check_restorable(saved, report, plan, writers, Path(scratch))
+        check_plans(saved.plan, plan, report)
+        return writers, plan

@@ -1,0 +1,151 @@
+"""`update --strategy in_flight`, with a stand-in for Spark (tests/airflow/standin_spark_submit.py); tests/spark has a
+real driver's."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.state import lease
+
+from .conftest import Site, document
+
+SUBMITTED = ("--set", "threshold=5", "--set", "path=/in", "--conf", "spark.x=1", "--master", "local[2]")
+
+
+def submitted(site: Site, **constants: object) -> Site:
+    """App alarm runs as deployment v1."""
+    application = site.application(RELOADABLE=["threshold", "trigger"], **constants)
+    assert site.run("submit", application, "--deployment", "v1", *SUBMITTED).exit_code == 0
+    return site
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    return submitted(site)
+
+
+def change(site: Site, *args: str, **constants: object):
+    application = site.application(RELOADABLE=["threshold", "trigger"], **constants)
+    return site.run("update", application, "--strategy", "in_flight", *args, "--json")
+
+
+def changed(*settings: str) -> tuple[str, ...]:
+    """All that was submitted, with other values."""
+    return (*SUBMITTED, *(word for pair in settings for word in ("--set", pair)))
+
+
+def params(site: Site) -> dict[str, str]:
+    spec = site.client.status("alarm").spec
+    assert spec is not None
+    return spec.application.params
+
+
+def test_reloadable_parameters_change_without_a_new_deployment(running: Site) -> None:
+    before = running.client.status("alarm")
+    record = document(change(running, *changed("threshold=7", "trigger=1 minute")))
+    assert (record["outcome"], record["strategy"], record["old"]) == ("promoted", "in_flight", "v1")
+    after = running.client.status("alarm")
+    assert (after.current.deployment, after.current.epoch, after.launch) == ("v1", 1, before.launch)
+    assert params(running) == {"threshold": "7", "path": "/in", "trigger": "1 minute"}
+    registry = running.client.registry.app("alarm")
+    assert registry.deployment_ids() == ["v1"] and running.client.snapshots("alarm") == []
+    [made] = registry.changes("v1")
+    assert made.changed == {"threshold": ("5", "7"), "trigger": (None, "1 minute")}
+    assert made.request.id == record["new"] and "@" in made.request.asked_by
+    shown = running.run("status", "alarm").stdout
+    assert "changed in flight" in shown and "threshold: 5 -> 7, trigger: None -> 1 minute" in shown
+    held = lease.read(registry.folder)
+    assert held is not None and not held.held
+
+
+def test_the_same_again_changes_nothing_and_the_way_back_is_a_change_of_its_own(running: Site) -> None:
+    registry = running.client.registry.app("alarm")
+    for values, changes in (("7", 1), ("7", 1), ("5", 2), ("7", 3)):
+        assert change(running, *changed(f"threshold={values}")).exit_code == 0
+        assert len(registry.changes("v1")) == changes and params(running)["threshold"] == values
+    assert running.alive() == ["v1"]
+
+
+def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site) -> None:
+    assert change(running, *changed("threshold=7")).exit_code == 0
+    running.run("update", running.application("v2"), "--deployment", "v2")
+    assert running.run("rollback", "alarm").exit_code == 0
+    assert running.alive() == ["v1"] and params(running)["threshold"] == "7"
+    # The digest is that of the application with these parameters, so that a release of it is known to run.
+    digest = running.client.status("alarm").spec.digest
+    assert change(running, *changed("threshold=7")).exit_code == 0
+    assert running.client.registry.app("alarm").changes("v1")[-1].request.digest == digest
+
+
+@pytest.mark.parametrize(
+    ("args", "constants", "reason"),
+    [
+        (changed("path=/other"), {}, "parameter path cannot change in flight: the app declares threshold, trigger"),
+        (changed("threshold=7", "new=1"), {}, "parameter new cannot change in flight"),
+        (("--set", "threshold=7"), {}, "but also the Spark configuration, the Spark master: give these again"),
+        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "but also the Spark configuration"),
+        ((*changed("threshold=7"), "--env", "A=1"), {}, "but also the environment"),
+        (changed("threshold=7"), {"version": "v2"}, "but also the code"),
+    ],
+)
+def test_what_else_differs_is_refused_before_anything_is_written(
+    running: Site, args: tuple[str, ...], constants: dict[str, str], reason: str
+) -> None:
+    result = change(running, *args, **constants)
+    assert result.exit_code == 1
+    error = document(result)["error"]
+    assert error["type"] == "RefusedError" and reason in error["message"]
+    registry = running.client.registry.app("alarm")
+    assert registry.changes("v1") == [] and registry.updates() == []
+    assert running.alive() == ["v1"]
+
+
+def test_a_snapshot_is_no_start_of_a_change_in_flight(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "s1")
+    result = change(running, *changed("threshold=7"), "--snapshot", "s1")
+    assert result.exit_code == 2 and "leave the snapshot out" in document(result)["error"]["message"]
+
+
+def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> None:
+    result = change(running, *changed("threshold=bad"))
+    assert result.exit_code == 1
+    assert "goes on with the old ones: ValueError: bad" in document(result)["error"]["message"]
+    assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
+    made, back = running.client.registry.app("alarm").changes("v1")
+    assert made.undoes is None and back.undoes == "ValueError: bad"
+    assert change(running, *changed("threshold=7")).exit_code == 0
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_a_driver_that_dies_is_started_again_with_the_old_parameters(site: Site, dies: str) -> None:
+    submitted(site, DIES=dies)
+    result = change(site, *changed("threshold=7"), DIES=dies)
+    assert result.exit_code == 1 and "was rolled back; v1 runs again" in document(result)["error"]["message"]
+    assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
+    assert len(site.client.registry.app("alarm").changes("v1")) == (2 if dies == "after" else 0)
+    current = site.client.status("alarm").current
+    assert current is not None and current.epoch == 2
+
+
+def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_args: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    registry = running.client.registry.app("alarm")
+    for step, changes in (("change", 0), ("promote", 1)):
+        with monkeypatch.context() as crashing:
+            crashing.setattr(updating, step, crash)
+            assert change(running, *changed("threshold=7")).exit_code == 130
+        assert len(registry.changes("v1")) == changes
+    assert change(running, *changed("threshold=7")).exit_code == 0
+    [record] = registry.updates()
+    assert record.outcome == "promoted" and len(registry.changes("v1")) == 1
+
+
+def test_a_change_that_went_wrong_later_is_rolled_back_by_its_id(running: Site) -> None:
+    record = document(change(running, *changed("threshold=7")))
+    result = running.run("rollback", "alarm", "--deployment", record["new"])
+    assert result.exit_code == 0, result.stderr
+    assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
+    assert running.client.status("alarm").current.epoch == 1

@@ -1,0 +1,133 @@
+"""The command `rehearse` and `update --rehearse`, with a stand-in for Spark (tests/airflow/standin_spark_submit.py);
+what a rehearsal does with Spark is in tests/spark/test_rehearse.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.control.rehearsing import RehearseRequests
+from airflow_provider_streamupdate.state import lease
+
+from .conftest import Site, document, table
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1, and has two snapshots."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    for name in ("s1", "s2"):
+        assert site.run("save-snapshot", "alarm", name).exit_code == 0
+    return site
+
+
+def files(site: Site) -> set[Path]:
+    """What lies under the root, but for the logs the running app goes on writing."""
+    found = {path for path in (site.folder / "root").rglob("*") if path.is_file()}
+    return {path for path in found if not path.is_relative_to(site.folder / "root" / "alarm" / "deployments")}
+
+
+def test_a_rehearsal_is_shown_beside_the_old_versions(running: Site) -> None:
+    before, current = files(running), running.client.status("alarm").current
+    result = running.run("rehearse", running.application("v2"), "--batches", "2")
+    assert result.exit_code == 0, result.stderr
+    first = running.client.snapshot("alarm", "s2").queries["events"].batch + 1
+    rows = table(result)
+    assert ["snapshot", "s2", "(the", "newest)"] in rows and ["verdict", "went", "well"] in rows
+    for number in (0, 1):
+        kept = str(10 + number)
+        assert ["events", str(first + number), "2", "2", "1", "2", kept, kept, "0.5", "0.5"] in rows
+    assert ["events/rooms", "10", "11", "11"] in rows
+    assert "query events ended after 2 batches" in result.stdout
+    assert files(running) == before, "the scratch folders are removed, though the drivers left them"
+    assert running.client.status("alarm").current == current and running.alive() == ["v1"]
+    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
+
+
+def test_a_rehearsal_on_a_given_snapshot_as_json_and_markdown(running: Site) -> None:
+    found = document(running.run("rehearse", running.application("v2"), "--snapshot", "s1", "--batches", "1", "--json"))
+    assert (found["snapshot"], found["newest"], found["wanted"], found["passed"]) == ("s1", False, 1, True)
+    assert found["outcome"] == "went well" and found["compatibility"]["compatible"] is True
+    [new], [old] = found["new"]["queries"], found["old"]["queries"]
+    assert (new["batches"][0]["rows_out"], old["batches"][0]["rows_out"]) == (1, 2)
+    markdown = running.run("rehearse", running.application("v2"), "--snapshot", "s1", "--markdown")
+    assert markdown.exit_code == 0
+    assert "Rehearsal of the new version of **alarm** on snapshot s1: **went well**" in markdown.stdout
+    assert "| stage | in the snapshot | after | old after |" in markdown.stdout
+
+
+def test_what_fails_is_1(running: Site) -> None:
+    died = running.run("rehearse", running.application("v2", REHEARSAL="ValueError: no"), "--json")
+    assert died.exit_code == 1
+    assert document(died)["problems"] == ["query events: ValueError: no"]
+    assert document(died)["old"] is None, "there is nothing to compare with"
+    refused = running.run("rehearse", running.application("v2", STAGES={"rooms": ["floor"]}))
+    assert refused.exit_code == 1 and ["verdict", "not", "compatible"] in table(refused)
+    assert "keys changed from [room] to [floor]" in refused.stdout
+    less = running.application("v2", STAGES={"other": ["room"]})
+    assert running.run("rehearse", less).exit_code == 1
+    assert running.run("rehearse", less, "--agree", "events/rooms").exit_code == 0
+    assert running.run("rehearse", less, "--rename", "rooms=other").exit_code == 0
+
+
+def test_what_cannot_be_rehearsed_is_2(running: Site) -> None:
+    for args, kind in (
+        (("--snapshot", "nosuch"), "NotFoundError"),
+        (("--batches", "0"), "BadParameter"),
+        (("--markdown",), "UsageError"),
+    ):
+        result = running.run("rehearse", running.application("v2"), *args, "--json")
+        assert (result.exit_code, document(result)["error"]["type"]) == (2, kind)
+    running.run("submit", running.application("d1", APP="door"), "--deployment", "d1")
+    result = running.run("rehearse", running.application("d2", APP="door"))
+    assert result.exit_code == 2 and "app door has no snapshot; take one first (save-snapshot)" in result.stderr
+
+
+def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(running: Site) -> None:
+    spec = running.client.registry.app("alarm").spec("v1")
+    code = running.folder / "root" / "alarm" / "deployments" / "v1" / spec.application.file
+    code.write_text(code.read_text() + "REHEARSAL = 'OSError: its files are gone'\n")
+    result = running.run("rehearse", running.application("v2"))
+    assert result.exit_code == 0
+    assert "no figures of the old version: deployment v1: OSError: its files are gone" in result.stdout
+
+
+def test_an_update_rehearses_first(running: Site) -> None:
+    failing = running.application("v2", REHEARSAL="ValueError: no")
+    result = running.run("update", failing, "--deployment", "v2", "--rehearse", "2", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "RehearsalError"
+    assert document(result)["report"]["passed"] is False
+    registry = running.client.registry.app("alarm")
+    record = registry.update("v2")
+    assert record is not None and record.outcome == "refused"
+    assert running.alive() == ["v1"] and registry.deployment_ids() == ["v1"]
+    held = lease.read(registry.folder)
+    assert held is not None and not held.held
+
+    result = running.run("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
+    assert result.exit_code == 0, result.stderr
+    record = registry.update("v3")
+    assert record is not None and record.outcome == "promoted"
+    steps = sorted(record.step_times, key=lambda s: record.step_times[s])
+    assert steps.index("checked") < steps.index("rehearsed") < steps.index("standby")
+    assert registry.folder.exists("updates/v3.rehearsal.report.json")
+    assert [r.new for r in registry.updates()] == ["v2", "v3"]
+
+
+def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_streamupdate.control import updating
+
+    def crash(*_args: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
+    with monkeypatch.context() as crashing:
+        crashing.setattr(updating, "stand_by", crash)
+        assert running.run(*args).exit_code == 130
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and record.step == "rehearsed"
+    with monkeypatch.context() as counting:
+        counting.setattr(RehearseRequests, "rehearse", crash)
+        assert running.run(*args).exit_code == 0
+    assert running.alive() == ["v2"]

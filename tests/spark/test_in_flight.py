@@ -1,0 +1,182 @@
+"""A change in flight: the driver goes on with other parameters in the same session, and no row is lost or counted
+twice; what does not fit is refused while the queries run, and what fails is taken back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+from bench import Bench, row, stage
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.commands import CHANGE, DRAIN, CommandBox
+from airflow_provider_streamupdate.state.deployment import Current, DeploymentSpec
+from airflow_provider_streamupdate.state.in_flight import ChangeRequest
+from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming.agent import Agent
+
+PARAMS = {"mark": "one", "files": "1", "key": "k", "path": "in", "trigger": "0 seconds"}
+
+
+class Changing:
+    """An app whose sink keeps what each batch brought, without idempotence: (batch, mark, {key: count})."""
+
+    def __init__(self, spark, folder) -> None:
+        self.bench = Bench(spark, folder)
+        self.seen: list[tuple[int, str, dict[str, int]]] = []
+        self.registry = self.bench.registry
+        self.registry.create_deployment(
+            DeploymentSpec(
+                app="bench",
+                deployment="d",
+                application=Application(file="bench.py", params=PARAMS),
+                digest="submitted",
+                submitted_at="2026-01-01T00:00:00+00:00",
+            )
+        )
+        self.app = StreamingApp("bench", reloadable={"mark", "files", "key", "trigger"})
+        self.app.query("q")(self.query)
+        self.epoch = 0
+        self.written = 0
+
+    def query(self, spark, params):
+        """A file has a row of its own key and one of all files' key."""
+        spark.conf.set("spark.sql.session.sessionMark", params["mark"])
+        mark = params["mark"]
+
+        def keep(batch, number: int) -> None:
+            counts = {r.k: r.n for r in batch.collect()}
+            if mark == "bad":
+                raise ValueError(f"batch {number} cannot be written with mark {mark}")
+            self.seen.append((number, mark, counts))
+
+        rows = self.bench.source(name=params["path"], maxFilesPerTrigger=params["files"])
+        counts = rows.groupBy(F.col(params["key"]).alias("k")).agg(F.count("*").alias("n"))
+        writer = stage("counts", counts).writeStream.outputMode("update").trigger(processingTime=params["trigger"])
+        return writer.foreachBatch(keep)
+
+    def write(self) -> None:
+        self.bench.write([row(f"file{self.written}", 1), row("all", 1)])
+        self.written += 1
+
+    def drive(self, control, files_coming: bool = True) -> int:
+        """Run a driver of the next epoch here, and `control` beside it; the exit code."""
+        self.epoch += 1
+        assert self.registry.claim(Current(deployment="d", epoch=self.epoch))
+        box = CommandBox(self.registry.deployment_folder("d"), self.epoch)
+        failures: list[BaseException] = []
+        over = threading.Event()
+
+        def write() -> None:
+            while files_coming and not over.wait(0.2):
+                self.write()
+
+        def run_control() -> None:
+            try:
+                control(box)
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                over.set()
+                box.issue(DRAIN)
+
+        threads = [threading.Thread(target=target) for target in (write, run_control)]
+        for thread in threads:
+            thread.start()
+        code = Agent(self.registry, "d", self.epoch).run(self.app)
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return code
+
+    def change(self, box: CommandBox, id: str, **params: str) -> str | None:
+        """The driver's answer: why it did not change; None when it did."""
+        request = ChangeRequest(id=id, params={**PARAMS, **params}, digest=f"digest {id}", asked_by="a test")
+        name = box.issue(CHANGE, change=request)
+        return wait(lambda: box.result(name)).error
+
+    def wait_for_mark(self, mark: str, since: int = 0) -> None:
+        wait(lambda: any(m == mark for _, m, _ in self.seen[since:]) or None)
+
+
+def wait(poll):
+    deadline = time.monotonic() + 240
+    while (found := poll()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def changing(spark, tmp_path) -> Changing:
+    return Changing(spark, tmp_path)
+
+
+def test_no_row_is_lost_or_doubled_over_changes_refusals_failures_and_a_restart(changing: Changing) -> None:
+    bench, registry = changing.bench, changing.registry
+    bench.input("other")
+
+    def first(box: CommandBox) -> None:
+        changing.wait_for_mark("one")
+        assert changing.change(box, "c1", mark="two", files="2") is None
+        changing.wait_for_mark("two")
+        assert changing.change(box, "c1", mark="two", files="2") is None, "asked again: done already"
+
+        settings = dict(bench.spark.conf.getAll)
+        refused = changing.change(box, "c2", mark="two", files="2", key="k2")
+        assert "keys changed" in refused and "nothing was stopped" in refused
+        refused = changing.change(box, "c3", mark="two", files="2", path="other")
+        assert "parameter path cannot change in flight" in refused
+        assert dict(bench.spark.conf.getAll) == settings
+
+        before = len(changing.seen)
+        failed = changing.change(box, "c4", mark="bad", files="2")
+        assert "goes on with the old ones" in failed and "cannot be written with mark bad" in failed
+        assert dict(bench.spark.conf.getAll) == settings
+        changing.wait_for_mark("two", since=before)
+
+    assert changing.drive(first) == 0
+    assert registry.spec("d").application.params == {**PARAMS, "mark": "two", "files": "2"}
+    assert registry.spec("d").digest == "digest c1"
+    changes = registry.changes("d")
+    assert [(c.request.id, c.undoes is None) for c in changes] == [("c1", True), ("c4", True), ("c4", False)]
+    assert changes[0].changed == {"files": ("1", "2"), "mark": ("one", "two")}
+    plan = registry.plan("d")
+    assert plan.queries[0].sources[0].options["maxfilespertrigger"] == "2"
+    assert plan.reloadable == ("files", "key", "mark", "trigger")
+
+    last = len(changing.seen)
+    assert changing.drive(lambda box: changing.wait_for_mark("two", since=last)) == 0
+    assert {mark for _, mark, _ in changing.seen[last:]} == {"two"}, "a later driver has what was changed"
+
+    # The oracle: every batch came once, every file was in one batch, and the count of all files is what came so far.
+    assert [number for number, _, _ in changing.seen] == list(range(len(changing.seen)))
+    files = Counter(key for _, _, counts in changing.seen for key in counts if key != "all")
+    read = 0
+    for _, mark, counts in changing.seen:
+        own = {key: n for key, n in counts.items() if key != "all"}
+        read += len(own)
+        assert set(own.values()) == {1} and counts["all"] == read
+        assert len(own) <= (1 if mark == "one" else 2)
+    assert files == Counter(f"file{n}" for n in range(read)) and 0 < read <= changing.written
+
+
+def test_a_query_that_waits_for_its_trigger_or_for_data_is_changed_at_once(changing: Changing) -> None:
+    changing.write()
+
+    def control(box: CommandBox) -> None:
+        changing.wait_for_mark("one")
+        assert changing.change(box, "c1", trigger="1 hour") is None
+        assert changing.change(box, "c2", mark="two") is None
+        assert [mark for _, mark, _ in changing.seen] == ["one"], "there was nothing to read"
+        changing.write()
+        changing.wait_for_mark("two")
+
+    assert changing.drive(control, files_coming=False) == 0
+    first, second = changing.registry.changes("d")
+    assert first.before == PARAMS and first.digest_before == "submitted"
+    assert second.changed == {"mark": ("one", "two"), "trigger": ("1 hour", "0 seconds")}
