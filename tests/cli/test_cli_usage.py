@@ -22,6 +22,7 @@ COMMANDS = (
     "rollback",
     "plan",
     "check",
+    "rehearse",
     "list",
     "status",
     "log",
