@@ -138,7 +138,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     found = document(result)
     assert set(found) == {
         *("app", "state", "current", "spec", "status", "launch", "update"),
-        *("driver_log", "plan", "deployments"),
+        *("driver_log", "changes", "plan", "deployments"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
     assert found["plan"]["queries"][0]["stages"][0]["name"] == "daily"

@@ -23,6 +23,7 @@ COMMANDS = (
     "rollback",
     "plan",
     "check",
+    "rehearse",
     "list",
     "status",
     "log",
