@@ -393,6 +393,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="SessionWindowStateStoreSaveExec stores a session's end; measured: Spark restarts and mixes both gaps",
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_session_gap,
+        migratable=True,
     ),
     _StageRule(
         id="stage.keys-order",
@@ -425,6 +426,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source=WRONG,
         tests=("spark/test_traps.py::test_another_deduplication_column",),
         applies=_columns,
+        migratable=True,
     ),
     _StageRule(
         id="stage.aggregates-order",
@@ -538,6 +540,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("state/test_compatibility.py::test_state_functions",),
         applies=_of(*FUNCTIONS)(_changed("keys")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.timeout",
@@ -547,6 +550,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in the state",
         tests=("spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",),
         applies=_of("apply-in-pandas-with-state")(_changed("timeout")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.time-mode",
