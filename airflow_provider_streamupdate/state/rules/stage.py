@@ -290,6 +290,21 @@ def _nullable(c: StageChange) -> Facts | None:
     return None
 
 
+@_of("transform-with-state")
+def _variable_nullability(c: StageChange) -> Facts | None:
+    own = [(s.name, part, old, new) for s, part, old, new in _schemas(c) if not s.name.startswith("$")]
+    values = [(name, old, new) for name, part, old, new in own if part == "value"]
+    names = [n for n, old, new in values if _types(old, True) == _types(new, True) and _plain(old) != _plain(new)]
+    return {"names": ", ".join(names)} if names else None
+
+
+def _plain(schema: Any) -> Any:
+    """A type without the metadata of its fields."""
+    if isinstance(schema, dict):
+        return {key: _plain(inner) for key, inner in schema.items() if key != "metadata"}
+    return [_plain(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
 def _nullability(schema: Any, path: str = "") -> list[tuple[str, bool]]:
     """(position path, nullable) of every field."""
     found: list[tuple[str, bool]] = []
@@ -715,6 +730,17 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
         ),
         applies=_nullable,
+    ),
+    _StageRule(
+        id="stage.variable-nullability",
+        verdict=REFUSED,
+        change="a field of a transformWithState variable that could not be null and now can",
+        reason="fields of the state variables {names} became nullable: values in Avro would be read wrongly; leave "
+        "them as they were, or give the variables other names",
+        source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
+        "it was written under, and a restored checkpoint knows the new one only",
+        tests=("state/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
+        applies=_variable_nullability,
     ),
 )
 
