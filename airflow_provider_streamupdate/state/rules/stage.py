@@ -429,6 +429,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=(
             "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
             "spark/test_migration.py::test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to",
+            "spark/test_own_migration.py::test_sessions_lose_a_key_and_an_aggregate",
         ),
         applies=_keys,
         migratable=True,
@@ -439,7 +440,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a deduplication",
         reason="keys changed from {old} to {new}" + RESTART,
         source=WRONG,
-        tests=("spark/test_traps.py::test_another_deduplication_column",),
+        tests=(
+            "spark/test_traps.py::test_another_deduplication_column",
+            "spark/test_own_migration.py::test_a_deduplication_by_fewer_columns_knows_what_it_saw",
+        ),
         applies=_columns,
         migratable=True,
     ),
@@ -713,6 +717,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=(
             "spark/test_refused.py::test_another_precision_of_a_decimal_is_refused",
             "spark/test_migration.py::test_wider_numbers_and_longer_structs",
+            "spark/test_own_migration.py::test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts",
         ),
         applies=_type,
         migratable=True,
