@@ -1,5 +1,5 @@
-"""The rules of migration: how the state rows of a changed aggregation are rewritten for the new plan, or why they
-cannot be. Pure functions of two stage plans; `streaming.migrator` carries out what is decided here.
+"""The rules of migration: how the state rows of a changed stage are rewritten for the new plan, or why they cannot be.
+Pure functions of two stage plans; `streaming.migrator` carries out what is decided here.
 
 What an aggregation keeps (StreamingAggregationStateManagerImplV2 of Spark 4.3): the key row holds the grouping keys,
 the value row the buffers of its aggregates one after the other, each some columns wide (AggregateFunction's
@@ -19,6 +19,9 @@ from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
 # Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
 MERGEABLE = ("Count", "Sum", "Average", "Min", "Max")
+
+# Kinds whose state is one store of plain key and value rows, which an app's own function may rewrite.
+OWN = ("aggregate", "session-window", "deduplicate", "deduplicate-within-watermark", "apply-in-pandas-with-state")
 
 
 @attrs.frozen(kw_only=True)
@@ -62,16 +65,45 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
 
     watermarks: of the old query (QueryPlan.watermarks): closed groups have left the state.
     """
-    if not _single_store(old) or not _single_store(new) or _same_state(old, new):
+    if new.kind == "join" and new.migrates:
+        return (
+            "joins have no migration functions: their state holds each row under its key and index, how many there are "
+            "under each key, and which have found their match, which could not be checked against each other"
+        )
+    if new.kind not in OWN or (old.kind, old.operator) != (new.kind, new.operator):
         return None
-    if old.operator != "stateStoreSave" or new.operator != old.operator:
+    if not _single_store(old) or not _single_store(new):
         return None
-    if _layout_known(new) and describe(old) in new.migrates:
-        return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
+    if new.kind != "aggregate":
+        return _by_function(old, new)
+    if _same_state(old, new) or not _layout_known(new):
+        return None
+    if describe(old) in new.migrates:
+        return _own_function(old)
     rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
     if rest_old != rest_new or not all(_layout_known(s) and _compared(s) for s in (old, new)):
         return None
     return _aggregation(old, new, tuple(watermarks))
+
+
+def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
+    """The one way for kinds whose values nobody here understands."""
+    if describe(old) not in new.migrates:
+        return _write_one(old)
+    if describe(old) == describe(new):
+        return (
+            f"its state has the form {describe(old)!r} before and after the change, so that a state which the app's "
+            "function has rewritten could not be told from one which it has not"
+        )
+    return _own_function(old)
+
+
+def _write_one(old: StagePlan) -> str:
+    return f"write a migration function for {describe(old)!r} (@app.migrate)"
+
+
+def _own_function(old: StagePlan) -> Migration:
+    return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
 
 
 def first_column(stage: StagePlan, aggregate: int) -> int:

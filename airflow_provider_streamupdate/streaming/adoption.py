@@ -22,7 +22,8 @@ from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import row_ddl
 from ..state.storage import Folder
 from . import spark_internals
-from .planner import operator_schemas
+from .planner import operator_schemas, schema_files
+from .schema_file import evolved
 
 _PROTOCOL = re.compile(r"^[A-Za-z][\w+.-]*:(//[^/]*)?")
 _WRONG_FILE = "give the file (and parameters) of the code that wrote the checkpoint"
@@ -185,8 +186,14 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
         return f"the checkpoint's stores are {', '.join(stores)}, the plan's {', '.join(stage.stores)}; {_WRONG_FILE}"
     try:
         saved = operator_schemas(folder, operator)
+        changed = any(evolved(path.read_bytes(), str(path)) for _, path in schema_files(folder, operator))
     except (OSError, CorruptError) as error:
         return f"its state schema cannot be read: {error}"
+    if changed:
+        return (
+            "its state is in Avro and its schema has changed since the checkpoint began: its rows name the schema they "
+            "were written under, and a restore does not keep the old ones; it cannot be adopted"
+        )
     if _comparable(saved) != _comparable(stage.schemas):
         return f"the checkpoint's state is {_shown(saved)}, the plan's {_shown(stage.schemas)}; {_WRONG_FILE}"
     return None

@@ -1,7 +1,7 @@
 """The migrator: rewrites a stage's state rows for a new plan, on the executors.
 
 The old rows are read by Spark's own state reader (format ``statestore``), which gives key and value as structs; they
-are rewritten by DataFrame operations, and written by Spark's own aggregation operator, so that new keys are the very
+are rewritten by DataFrame operations, and written by Spark's own operators (rewriter.py), so that new keys are the very
 bytes the running query will look for. No row passes through Python, unless an app's own function wants it. What is done
 was decided by `state.migration`; an app's own migration function is called in its place.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -25,8 +26,7 @@ from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import fields, row_ddl, same
 from ..state.storage import Folder
 from ..state.stores import single_partition
-from . import spark_internals
-from .rewriter import rewrite_stage, with_schema_files_here
+from .rewriter import rewrite_stage, save_rows, session_keys, with_schema_files_here
 
 # (state with columns key and value, both structs) -> the same of the new plan
 MigrationFunction = Callable[[DataFrame], DataFrame]
@@ -80,16 +80,16 @@ def migrate_stage(
         )
         migration = stage.migration
         if migration.by_function:
-            rows = _by_function(state, stage, function)
+            where = f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
+            rows = _by_function(state, function, where, dict(_rows_of(stage.new)))
+            rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
+            if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
+                raise ApplicationError(f"{where} returned a row whose key is not that of its value")
         else:
             rows = _by_rules(state, stage.old, stage.new, migration)
-        if migration.moves or not same:
-            rows = _placed(rows, stage.new, partitions)
-        columns = [rows[part][name] for part in ("key", "value") for name in rows.schema[part].dataType.names]
-        keys = len(rows.schema["key"].dataType.names)
-        flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(columns)))
-        spark_internals.save_aggregation(flat, keys, scratch.sub("new").uri, plan.conf)
-        _bring_back(scratch.sub("new/state/0"), "default", stage.new, checkpoint, plan.made_state_name)
+        moved_to = partitions if migration.moves or not same else None
+        written = save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)
+        _bring_back(written, "default", stage.new, checkpoint, plan.made_state_name)
     finally:
         checkpoint.remove(_SCRATCH)
 
@@ -147,39 +147,36 @@ def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migra
     return flat.select(F.struct(*keys).alias("key"), F.struct(*(b.name for b in buffers)).alias("value"))
 
 
-def _by_function(state: DataFrame, stage: MigratedStage, function: MigrationFunction | None) -> DataFrame:
+def _by_function(
+    state: DataFrame, function: MigrationFunction | None, where: str, wanted: Mapping[str, Any]
+) -> DataFrame:
     """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
-    types of columns, no row without a key, no key twice."""
-    new = stage.new
-    where = f"the migration function of stage {new.name} for {describe(stage.old)!r}"
+    types (`wanted`) of columns, no row without key or value, no key twice."""
     if function is None:
         raise ApplicationError(f"{where} is not there; register it with @app.migrate")
     made = function(state.select("key", "value"))
-    wanted = f"DataFrame(key struct<{row_ddl(new.schemas[0].key)}>, value struct<{row_ddl(new.schemas[0].value)}>)"
+    shown = f"DataFrame({', '.join(f'{part} struct<{row_ddl(kind)}>' for part, kind in wanted.items())})"
     if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
-        raise ApplicationError(f"{where} returned {made!r}; return a {wanted}")
-    for part, schema in _rows_of(new):
-        if not same(json.loads(made.schema[part].dataType.json()), schema):
+        raise ApplicationError(f"{where} returned {made!r}; return a {shown}")
+    for part, kind in wanted.items():
+        if not same(json.loads(made.schema[part].dataType.json()), kind):
             raise ApplicationError(
-                f"{where} returned a {part} of type {made.schema[part].dataType.simpleString()}; return a {wanted}"
+                f"{where} returned a {part} of type {made.schema[part].dataType.simpleString()}; return a {shown}"
             )
-    rows = made.select(*(_numbered(made[part], schema).alias(part) for part, schema in _rows_of(new)))
-    if not rows.where("key is null or value is null").isEmpty():
+    rows = made.select("key", "value")
+    missing = rows["key"].isNull() | rows["value"].isNull()
+    if not rows.where(missing).isEmpty():
         raise ApplicationError(f"{where} returned a row without key or value")
     if twice := rows.groupBy("key").count().where("count > 1").head():
         raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
     return rows
 
 
-def _placed(rows: DataFrame, new: StagePlan, partitions: int) -> DataFrame:
-    """Each row in the partition where the query will look for it: Murmur3 over the keys in their order
-    (StatefulOpClusteredDistribution asks for HashPartitioning, and so does repartition by columns); without keys there
-    is one partition (AllTuples)."""
-    count = len(fields(new.schemas[0].key))
-    if not count:
-        return rows.repartition(1)
-    names = rows.schema["key"].dataType.names
-    return rows.repartition(partitions, *(rows["key"][name] for name in names))
+def _key_of_session(rows: DataFrame, stage: StagePlan) -> Column:
+    """Whether a row's key is what its value says: the other keys, and the start of the session window."""
+    others, session = session_keys(stage)
+    wanted = [*(rows["value"][f"c{i}"] for i in others), rows["value"][f"c{session}"]["start"]]
+    return reduce(Column.__and__, (rows["key"][f"c{i}"].eqNullSafe(c) for i, c in enumerate(wanted)))
 
 
 def _rows_of(stage: StagePlan) -> tuple[tuple[str, Any], tuple[str, Any]]:

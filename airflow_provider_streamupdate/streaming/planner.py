@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -194,14 +194,20 @@ def operator_schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchem
     """The column families of all stores. A store with a name of its own (a join's, in state formats 1 and 2) has one
     family, which is called after it."""
     found: list[StateSchema] = []
+    for name, path in schema_files(folder, operator):
+        schemas = read_schemas(path.read_bytes(), str(path))
+        found += schemas if name == "default" else (attrs.evolve(s, name=name) for s in schemas)
+    return tuple(found)
+
+
+def schema_files(folder: Path, operator: dict[str, Any]) -> Iterator[tuple[str, Path]]:
+    """The state schema files of all stores, with the store each is of."""
     for store in operator["stateStoreInfo"]:
         paths = [Path(p.removeprefix("file:")) for p in store.get("stateSchemaFilePaths", [])]
         name = store["storeName"]
         inner = folder / "0" if name == "default" else folder / "0" / name
         for path in paths or [inner / "_metadata/schema"]:
-            schemas = read_schemas(path.read_bytes(), str(path))
-            found += schemas if name == "default" else (attrs.evolve(s, name=name) for s in schemas)
-    return tuple(found)
+            yield name, path
 
 
 def _names(query: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:

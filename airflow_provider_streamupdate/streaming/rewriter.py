@@ -42,18 +42,32 @@ def rewrite_stage(
     for store in stage.stores:
         reader = spark.read.format("statestore").option("operatorId", stage.operator_id).option("batchId", batch)
         rows = reader.option("storeName", store).load(old.uri)
-        if stage.kind == "session-window":
-            _save_sessions(stage, rows, new.sub(store), conf, partitions)
-        else:
-            _save(rows, new.sub(store), conf, partitions, store)
-        written[store] = new.sub(f"{store}/state/0")
+        written[store] = save_rows(stage, rows, new.sub(store), conf, partitions, store)
     return written
+
+
+def save_rows(
+    stage: StagePlan,
+    rows: DataFrame,
+    target: Folder,
+    conf: dict[str, str],
+    partitions: int | None,
+    store: str = "default",
+) -> Folder:
+    """Write rows of key and value, both structs, as version 1 of a store without column families; the folder its
+    partitions lie in. `partitions`: as for `rewrite_stage`."""
+    if stage.kind == "session-window":
+        _save_sessions(stage, rows, target, conf, partitions)
+    else:
+        _save(rows, target, conf, partitions, store)
+    return target.sub("state/0")
 
 
 def _save(rows: DataFrame, target: Folder, conf: dict[str, str], partitions: int | None, store: str) -> None:
     keys, values = _columns(rows, "key"), _columns(rows, "value")
     flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate((*keys, *values))))
     if partitions is not None:
+        # StatefulOpClusteredDistribution asks for HashPartitioning by the keys in their order; without keys: AllTuples.
         # The index of a join's row has no part in where it belongs (SymmetricHashJoinStateManager, formats 1 and 2).
         placing = len(keys) - (1 if store.endswith("-keyWithIndexToValue") else 0)
         flat = flat.repartition(partitions, *flat.columns[:placing])
@@ -65,10 +79,9 @@ def _save_sessions(
 ) -> None:
     """Sessions lie whole in the values: grouping keys in their order, the window among them, and the buffers
     (StreamingSessionWindowStateManagerImplV1); a row's key holds the others and the window's start."""
-    keys = [str(k) for k in stage.definition["keys"]]
-    session = next(i for i, k in enumerate(keys) if k.startswith("session_window("))
+    others, session = session_keys(stage)
     flat = rows.select(*(c.alias(f"c{i}") for i, c in enumerate(_columns(rows, "value"))))
-    placing = [f"c{i}" for i in range(len(keys)) if i != session]
+    placing = [f"c{i}" for i in others]
     start = flat[f"c{session}"]["start"]
     expected = [f.dataType for f in rows.schema["key"].dataType]
     if [f.dataType for f in flat.select(*placing, start).schema] != expected:
@@ -79,7 +92,14 @@ def _save_sessions(
     if partitions is not None:
         flat = flat.repartition(partitions, *placing)
     flat = flat.sortWithinPartitions(*placing, start)
-    spark_internals.save_aggregation(flat, len(keys), target.uri, conf, session)
+    spark_internals.save_aggregation(flat, len(placing) + 1, target.uri, conf, session)
+
+
+def session_keys(stage: StagePlan) -> tuple[list[int], int]:
+    """Where a session's value has its keys: the places of the others, and of the session window."""
+    keys = [str(k) for k in stage.definition["keys"]]
+    session = next(i for i, k in enumerate(keys) if k.startswith("session_window("))
+    return [i for i in range(len(keys)) if i != session], session
 
 
 def _columns(rows: DataFrame, part: str) -> list[Column]:

@@ -36,11 +36,23 @@ class _Reader:
 
 def read_schemas(data: bytes, where: str) -> tuple[StateSchema, ...]:
     """The column families of a store; CorruptError for another version or a truncated file."""
+    return tuple(schema for schema, _ in _families(data, where))
+
+
+def evolved(data: bytes, where: str) -> bool:
+    """Whether values of a column family were written under several schemas, which only those in Avro can be
+    (StateSchemaCompatibilityChecker counts a value schema's id up; each such row has one)."""
+    return any(number > 0 for _, number in _families(data, where))
+
+
+def _families(data: bytes, where: str) -> list[tuple[StateSchema, int]]:
+    """The column families, each with the id of its value schema."""
     try:
         reader = _Reader(data)
         version = reader.utf()
         if version == "v2":
-            schemas = [StateSchema(name="default", key=json.loads(reader.chunks()), value=json.loads(reader.chunks()))]
+            key, value = json.loads(reader.chunks()), json.loads(reader.chunks())
+            schemas = [(StateSchema(name="default", key=key, value=value), 0)]
         elif version == "v3":
             schemas = [_family(reader) for _ in range(reader.number(4))]
         else:
@@ -49,15 +61,15 @@ def read_schemas(data: bytes, where: str) -> tuple[StateSchema, ...]:
             raise CorruptError(f"{where} holds {len(data) - reader.at} bytes more than its schemas need")
     except (struct.error, ValueError) as error:
         raise CorruptError(f"{where} is not a state schema file: {error}") from error
-    return tuple(schemas)
+    return schemas
 
 
-def _family(reader: _Reader) -> StateSchema:
+def _family(reader: _Reader) -> tuple[StateSchema, int]:
     name = reader.utf()
     reader.number(2)  # id of the key schema
     key = json.loads(reader.chunks())
-    reader.number(2)  # id of the value schema
+    number = reader.number(2)  # id of the value schema
     value = json.loads(reader.chunks())
     encoder = json.loads(reader.chunks())
     user_key = reader.chunks()  # schema of a map's own key, "{    }" when there is none
-    return StateSchema(name=name, key={"encoder": encoder, "row": key, "user_key": user_key}, value=value)
+    return StateSchema(name=name, key={"encoder": encoder, "row": key, "user_key": user_key}, value=value), number

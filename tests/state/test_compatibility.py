@@ -11,7 +11,7 @@ from airflow_provider_streamupdate.state import compatibility
 from airflow_provider_streamupdate.state.compatibility import compare, migrations
 from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.state.migration import Migration
-from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StateSchema
+from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
 from airflow_provider_streamupdate.state.report import (
     CARRIED,
     EMPTY,
@@ -417,6 +417,21 @@ def test_state_functions(changes: dict[str, Any], verdict: str, rule: str) -> No
     found = pair_of("transform-with-state", "transformWithStateInPySparkExec", FUNCTION, {**FUNCTION, **changes})
     [item] = [i for i in found.items if i.thing == "stage"]
     assert item.verdict == verdict and rule in item.rules
+
+
+def test_fields_of_a_state_variable_that_become_nullable_are_refused() -> None:
+    def variable(nullable: bool) -> StagePlan:
+        field = {"name": "n", "type": "long", "nullable": nullable, "metadata": {}}
+        schema = StateSchema(
+            name="n",
+            key={"encoder": {}, "row": {"type": "struct", "fields": []}, "user_key": ""},
+            value={"type": "struct", "fields": [field]},
+        )
+        return stage_plan("it", kind="transform-with-state", operator="x", definition=FUNCTION, schemas=(schema,))
+
+    old, new = (app_plan(query_plan(variable(nullable))) for nullable in (False, True))
+    [item] = [i for i in compare(old, new, "snapshot s1").items if i.thing == "stage"]
+    assert (item.verdict, item.rules) == (REFUSED, ("stage.variable-nullability",))
 
 
 def test_code_that_cannot_be_compared_is_a_loss_even_when_nothing_seems_changed() -> None:

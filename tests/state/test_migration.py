@@ -193,10 +193,38 @@ def test_a_function_of_the_app_goes_before_the_rules_but_only_for_its_state() ->
     assert plan_migration(new, new) is None
 
 
-@pytest.mark.parametrize("changes", [{"buffers": ()}, {"kind": "deduplicate", "operator": "dedupe"}])
+@pytest.mark.parametrize("changes", [{"buffers": ()}, {"kind": "join", "operator": "symmetricHashJoin"}])
 def test_what_is_not_understood_is_left_to_the_other_rules(changes: dict[str, Any]) -> None:
     old, new = (attrs.evolve(stage(["s.k"], names), **changes) for names in (["count(1)"], ["count(1)", "sum(s.a)"]))
     assert plan_migration(old, new) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator"),
+    [
+        ("session-window", "sessionWindowStateStoreSaveExec"),
+        ("deduplicate", "dedupe"),
+        ("apply-in-pandas-with-state", "applyInPandasWithState"),
+    ],
+)
+def test_other_kinds_are_migrated_by_a_function_only_and_only_to_another_form(kind: str, operator: str) -> None:
+    def made(*keys: str, **changes: Any) -> StagePlan:
+        return attrs.evolve(stage([*keys], ["count(1)"]), kind=kind, operator=operator, buffers=(), **changes)
+
+    old, given = made("s.k"), {"migrates": ("f0 string -> f0 bigint",)}
+    assert "write a migration function for 'f0 string -> f0 bigint'" in str(plan_migration(old, made("s.k", "s.l")))
+    assert migration(old, made("s.k", "s.l", **given)).by_function
+    assert "before and after the change" in str(plan_migration(old, made("s.l", **given)))
+
+
+def test_a_function_for_a_join_is_refused_with_the_reason() -> None:
+    old, new = (
+        attrs.evolve(stage_plan("pairs"), kind="join", operator="symmetricHashJoin", definition={"keys": [key]})
+        for key in ("s.k = t.k", "s.l = t.l")
+    )
+    new = attrs.evolve(new, migrates=("anything",))
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1")
+    assert not report.compatible and "joins have no migration functions" in report.problems[0]
 
 
 @pytest.mark.parametrize("key", ["python:shorten(s.k)", "?k"])

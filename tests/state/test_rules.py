@@ -120,6 +120,10 @@ def with_schema(key: Any) -> StagePlan:
     return of("aggregate", schemas=(StateSchema(name="default", key=key, value=VALUE),))
 
 
+def with_variable(value: Any) -> StagePlan:
+    return of("transform-with-state", schemas=(StateSchema(name="n", key={"encoder": {}, "row": KEY}, value=value),))
+
+
 def q(*stages: StagePlan, **changes: Any) -> QueryPlan:
     return query_plan(*(stages or (of("aggregate"),)), **{"sources": (A,), "source_order": ("a",), **changes})
 
@@ -194,6 +198,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.families": changed("join", stores=("left-keyToNumValues", "right-keyToNumValues")),
     "stage.type": (q(with_schema(KEY)), q(with_schema(OTHER_TYPE))),
     "stage.nullability": (q(with_schema(KEY)), q(with_schema(NOT_NULL))),
+    "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
     "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
     "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
     "stage.new-initial-state": (

@@ -290,6 +290,21 @@ def _nullable(c: StageChange) -> Facts | None:
     return None
 
 
+@_of("transform-with-state")
+def _variable_nullability(c: StageChange) -> Facts | None:
+    own = [(s.name, part, old, new) for s, part, old, new in _schemas(c) if not s.name.startswith("$")]
+    values = [(name, old, new) for name, part, old, new in own if part == "value"]
+    names = [n for n, old, new in values if _types(old, True) == _types(new, True) and _plain(old) != _plain(new)]
+    return {"names": ", ".join(names)} if names else None
+
+
+def _plain(schema: Any) -> Any:
+    """A type without the metadata of its fields."""
+    if isinstance(schema, dict):
+        return {key: _plain(inner) for key, inner in schema.items() if key != "metadata"}
+    return [_plain(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
 def _nullability(schema: Any, path: str = "") -> list[tuple[str, bool]]:
     """(position path, nullable) of every field."""
     found: list[tuple[str, bool]] = []
@@ -393,6 +408,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="SessionWindowStateStoreSaveExec stores a session's end; measured: Spark restarts and mixes both gaps",
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_session_gap,
+        migratable=True,
     ),
     _StageRule(
         id="stage.keys-order",
@@ -413,6 +429,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=(
             "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
             "spark/test_migration.py::test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to",
+            "spark/test_own_migration.py::test_sessions_lose_a_key_and_an_aggregate",
         ),
         applies=_keys,
         migratable=True,
@@ -423,8 +440,12 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a deduplication",
         reason="keys changed from {old} to {new}" + RESTART,
         source=WRONG,
-        tests=("spark/test_traps.py::test_another_deduplication_column",),
+        tests=(
+            "spark/test_traps.py::test_another_deduplication_column",
+            "spark/test_own_migration.py::test_a_deduplication_by_fewer_columns_knows_what_it_saw",
+        ),
         applies=_columns,
+        migratable=True,
     ),
     _StageRule(
         id="stage.aggregates-order",
@@ -538,6 +559,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("state/test_compatibility.py::test_state_functions",),
         applies=_of(*FUNCTIONS)(_changed("keys")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.timeout",
@@ -547,6 +569,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in the state",
         tests=("spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",),
         applies=_of("apply-in-pandas-with-state")(_changed("timeout")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.time-mode",
@@ -694,6 +717,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=(
             "spark/test_refused.py::test_another_precision_of_a_decimal_is_refused",
             "spark/test_migration.py::test_wider_numbers_and_longer_structs",
+            "spark/test_own_migration.py::test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts",
         ),
         applies=_type,
         migratable=True,
@@ -711,6 +735,17 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
         ),
         applies=_nullable,
+    ),
+    _StageRule(
+        id="stage.variable-nullability",
+        verdict=REFUSED,
+        change="a field of a transformWithState variable that could not be null and now can",
+        reason="fields of the state variables {names} became nullable: values in Avro would be read wrongly; leave "
+        "them as they were, or give the variables other names",
+        source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
+        "it was written under, and a restored checkpoint knows the new one only",
+        tests=("state/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
+        applies=_variable_nullability,
     ),
 )
 

@@ -1,0 +1,221 @@
+"""The app's own function rewrites the state of stages that are no aggregations: against oracles in plain Python.
+
+All keys have rows before and after, enough for every partition to have some: a row in a wrong partition, or with other
+bytes, would not be found.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pytest
+from bench import HDFS, ROCKSDB, Bench, row
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from test_stages import END, emitted, late, sessions_of
+
+from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.streaming import stage
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
+
+KEYS = [f"key{i}" for i in range(12)]
+
+
+@pytest.fixture(params=[pytest.param(HDFS, id="hdfs"), pytest.param(ROCKSDB, id="rocksdb")])
+def bench(request, spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path, request.param)
+
+
+@pytest.fixture
+def rocksdb(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path, ROCKSDB)
+
+
+def feed(bench: Bench, files: list[list[dict]]) -> list[dict]:
+    for rows in files:
+        bench.write(rows)
+    return [r for rows in files for r in rows if r["k"] != "end"]
+
+
+def verdict(bench: Bench, snapshot: str, build: Callable, mode: str = "append"):
+    [item] = [i for i in bench.check(snapshot, build, mode).items if i.thing == "stage"]
+    return item
+
+
+def migrated(bench: Bench, snapshot: str, build: Callable, name: str, function: Callable, mode: str = "append") -> str:
+    """Register the function for the state as the report names it; that state."""
+    before = verdict(bench, snapshot, build, mode)
+    assert before.verdict == "refused" and "write a migration function for " in before.reason, before
+    state = before.reason.rpartition("write a migration function for '")[2].partition("' (@app.migrate)")[0]
+    bench.migrations[name, state] = function
+    assert f"the app's own function rewrites {state}" in verdict(bench, snapshot, build, mode).reason
+    return state
+
+
+# Session windows
+
+
+def visits(*keys: str, **aggregates: Callable) -> Callable:
+    def build(bench: Bench):
+        window = F.session_window("ts", "5 minutes")
+        made = [make().alias(name) for name, make in aggregates.items()]
+        counted = stage("visits", late(bench).groupBy(*keys, window).agg(*made))
+        return counted.select("k", F.date_format("session_window.start", "HH:mm").alias("start"), *aggregates)
+
+    return build
+
+
+COUNT, SUM = (lambda: F.count("*")), (lambda: F.sum("a"))
+SESSION_FIRST = [[row(k, i, minute=1) for i, k in enumerate(KEYS)], [row(k, 1, minute=4) for k in KEYS[::2]]]
+SESSION_SECOND = [[row(k, 2, minute=8) for k in KEYS], *END]  # every second key's session goes on
+
+
+@pytest.mark.slow
+def test_sessions_lose_a_key_and_an_aggregate(bench: Bench) -> None:
+    """The key that goes is the same for all rows of a key, so that no sessions have to be merged."""
+    old, new = visits("k2", "k", n=COUNT, s=SUM), visits("k", n=COUNT)
+
+    def without(state: DataFrame) -> DataFrame:
+        return state.select(
+            F.struct("key.k", "key.sessionStartTime").alias("key"),
+            F.struct("value.k", "value.session_window", "value.count").alias("value"),
+        )
+
+    before = feed(bench, SESSION_FIRST)
+    first = bench.run(old, "append")
+    assert migrated(bench, first, new, "visits", without).startswith(
+        "k2 string, k string, sessionStartTime timestamp ->"
+    )
+    after = feed(bench, SESSION_SECOND)
+    bench.run(new, "append", snapshot=first)
+    wanted: Counter = Counter()
+    for (k, start, n, _), times in sessions_of(before + after).items():
+        wanted[k, start, n] += times
+    assert emitted(bench) == wanted and max(n for _, _, n in wanted) == 3
+
+
+@pytest.mark.slow
+def test_a_session_whose_key_is_not_its_value_s_is_an_error(rocksdb: Bench) -> None:
+    old, new = visits("k", n=COUNT, s=SUM), visits("k", n=COUNT)
+
+    def late_by_a_minute(state: DataFrame) -> DataFrame:
+        start = (F.col("key.sessionStartTime") + F.expr("interval 1 minute")).alias("sessionStartTime")
+        value = F.struct("value.k", "value.session_window", "value.count")
+        return state.select(F.struct("key.k", start).alias("key"), value.alias("value"))
+
+    feed(rocksdb, SESSION_FIRST)
+    first = rocksdb.run(old, "append")
+    migrated(rocksdb, first, new, "visits", late_by_a_minute)
+    with pytest.raises(ApplicationError, match="a row whose key is not that of its value"):
+        rocksdb.run(new, "append", snapshot=first)
+
+
+@pytest.mark.slow
+def test_another_gap_has_no_other_form_so_that_no_function_is_asked(rocksdb: Bench) -> None:
+    def other(bench: Bench):
+        window = F.session_window("ts", "9 minutes")
+        return stage("visits", late(bench).groupBy("k", window).agg(F.count("*").alias("n"))).select("k", "n")
+
+    feed(rocksdb, SESSION_FIRST)
+    first = rocksdb.run(visits("k", n=COUNT), "append")
+    found = verdict(rocksdb, first, other)
+    state = found.reason.rpartition("write a migration function for '")[2].partition("' (@app.migrate)")[0]
+    rocksdb.migrations["visits", state] = lambda rows: rows
+    found = verdict(rocksdb, first, other)
+    assert found.verdict == "refused" and "before and after the change" in found.reason
+
+
+# Deduplication
+
+
+def seen(*columns: str, within: bool = False) -> Callable:
+    def build(bench: Bench):
+        stream = late(bench)
+        once = stream.dropDuplicatesWithinWatermark([*columns]) if within else stream.dropDuplicates([*columns])
+        return stage("seen", once).select("k", "a")
+
+    return build
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("within", [False, True])
+def test_a_deduplication_by_fewer_columns_knows_what_it_saw(bench: Bench, within: bool) -> None:
+    def by_name(state: DataFrame) -> DataFrame:
+        key = F.struct("key.k").alias("key")
+        if not within:
+            return state.select(key, "value").dropDuplicates(["key"])
+        until = F.max("value.expiresAtMicros").alias("until")
+        return state.groupBy("key.k").agg(until).select(F.struct("k").alias("key"), F.struct("until").alias("value"))
+
+    old, new = seen("k", "a", within=within), seen("k", within=within)
+    before = feed(bench, [[row(k, a, minute=a) for k in KEYS[:6] for a in (1, 2)]])
+    first = bench.run(old, "append")
+    migrated(bench, first, new, "seen", by_name)
+    after = feed(bench, [[row(k, 3, minute=3) for k in KEYS]])
+    last = bench.run(new, "append", snapshot=first)
+    assert emitted(bench) == Counter([(r["k"], r["a"]) for r in before] + [(k, 3) for k in KEYS[6:]])
+    # minute 40 closes what expires at 13; the batch after it forgets
+    more = feed(bench, [[row("z", 1, minute=40)], [row("z", 2, minute=41)], [row(k, 4, minute=42) for k in KEYS]])
+    bench.run(new, "append", snapshot=last)
+    assert len(before) + len(after) + len(more) == 12 + 12 + 14
+    again = Counter((k, 4) for k in KEYS) if within else Counter()
+    assert emitted(bench) - Counter([(r["k"], r["a"]) for r in before + after]) == Counter([("z", 1)]) + again
+
+
+# applyInPandasWithState
+
+
+def watching(fields: str) -> Callable:
+    """Tells of a key that has had no row for ten minutes of event time, and how many it had. The state holds the number
+    of rows under a name of its own, and in the second version what the last one was."""
+    names = [field.split()[0] for field in fields.split(", ")]
+
+    def watch(key, frames, state) -> Iterator[pd.DataFrame]:
+        if state.hasTimedOut:
+            found = dict(zip(names, state.get, strict=True))
+            state.remove()
+            yield pd.DataFrame({"k": [key[0]], "n": [found["n"]], "last": [found.get("last")]})
+            return
+        rows = pd.concat(list(frames)).sort_values("ts")
+        found = dict(zip(names, state.get, strict=True)) if state.exists else {"n": 0}
+        found |= {"n": found["n"] + len(rows), "last": str(rows["a"].iloc[-1])}
+        state.update(tuple(found[name] for name in names))
+        state.setTimeoutTimestamp(int(rows["ts"].max().timestamp() * 1000) + 10 * 60_000)
+
+    def build(bench: Bench):
+        grouped = bench.source().withWatermark("ts", "0 minutes").groupBy("k")
+        schema = "k string, n long, last string"
+        made = grouped.applyInPandasWithState(watch, schema, fields, "append", "EventTimeTimeout")
+        return stage("watch", made).select("k", F.abs("n").alias("n"), "last")
+
+    return build
+
+
+def test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts(bench: Bench) -> None:
+    old, new = watching("n int"), watching("last string, n bigint")
+
+    def told(state: DataFrame) -> DataFrame:
+        n = F.col("value.groupState.n")
+        kept = F.when(F.col("value.groupState").isNotNull(), F.struct(F.concat(F.lit("after "), n), n.cast("bigint")))
+        value = F.struct(kept.cast("struct<last:string,n:bigint>").alias("groupState"), "value.timeoutTimestamp")
+        return state.select("key", value.alias("value"))
+
+    before = feed(bench, [[row(k, 1, minute=1) for k in KEYS], [row(k, 2, minute=2) for k in KEYS[:8]]])
+    first = bench.run(old, "append")
+    state = migrated(bench, first, new, "watch", told)
+    assert state == "k string -> groupState struct<n:int>, timeoutTimestamp bigint"
+    after = feed(
+        bench, [[row(k, 3, minute=9) for k in KEYS[:4]], [row("end", 0, minute=30)], [row("end", 0, minute=31)]]
+    )
+    bench.run(new, "append", snapshot=first, agree=("q/watch",))
+    wanted = {}
+    for k in KEYS:
+        rows = [r for r in before + after if r["k"] == k]
+        old_rows = [r for r in before if r["k"] == k]
+        wanted[k] = (k, len(rows), str(rows[-1]["a"]) if rows[-1] in after else f"after {len(old_rows)}")
+    assert emitted(bench) == Counter(wanted.values())
