@@ -260,7 +260,6 @@ def without_end(found: Counter) -> Counter:
         slow("full_outer", "changelog-v2", 2),
         slow("left_outer", "rocksdb-v2", 3),
         slow("inner", "changelog-v2", 4),
-        slow("inner", "rocksdb", 1),  # Spark itself refuses the other kinds (SPARK-26154)
     ],
 )
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
@@ -449,19 +448,17 @@ class KeptLess(KeptRows):
         yield Row(k=key[0], n=self.count.get()[0], s=self.batches.get()[0], best=0)
 
 
-def test_state_variables_come_and_go(make) -> None:
-    """Version 2 has one variable more, version 3 has two fewer; the others keep their values."""
+def test_state_variables_come_and_stay(make) -> None:
+    """Version 2 has one variable more; the others keep their values. Version 3 has fewer, which Spark alone lets pass:
+    a version 4 that has them again would find what they held."""
     bench = make("rocksdb")
     bench.write([row("a", 1), row("a", 5)])
     first = bench.run(kept(KeptRows, "transformWithState"), "append")
     bench.write([row("a", 3)])
     second = bench.run(kept(KeptOtherwise, "transformWithState"), "append", snapshot=first, agree=("q/kept",))
-    less = kept(KeptLess, "transformWithState")
-    report = bench.check(second, less, "append")
-    assert "stage.variable-gone" in {r for i in report.items if i.blocks for r in i.rules}
-    bench.write([row("a", 9)])
-    bench.run(less, "append", snapshot=second, agree=("q/kept",))
-    assert emitted(bench) == Counter([("a", 2, 6, 5), ("a", 3, 9, 5), ("a", 4, 1, 0)])
+    assert emitted(bench) == Counter([("a", 2, 6, 5), ("a", 3, 9, 5)])
+    report = bench.check(second, kept(KeptLess, "transformWithState"), "append")
+    assert "stage.variable-gone" in {r for i in report.items if i.verdict == "refused" for r in i.rules}
 
 
 def test_transform_with_state_starts_empty(make) -> None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row
 from pyspark import cloudpickle
+from pyspark.sql import Row
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
 from test_stages import (
     END,
     JOIN_FORMAT,
@@ -190,6 +192,37 @@ def test_sessions_go_on_in_rocksdb(bench: Bench) -> None:
     assert emitted(bench) == sessions_of(flat([*FIRST, SECOND[0]]))
 
 
+class OneVariable(StatefulProcessor):
+    """Nothing but a value: no other variable, timer or time to live."""
+
+    def init(self, handle) -> None:
+        self.count = handle.getValueState("count", "n long")
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
+        self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(list(rows)),))
+        yield Row(k=key[0], n=self.count.get()[0])
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_single_state_variable_goes_on_in_other_partitions(bench: Bench) -> None:
+    """Its one column family bears a name as well."""
+
+    def counts(bench: Bench):
+        grouped = bench.source().groupBy("k")
+        return stage("one", grouped.transformWithState(OneVariable(), "k string, n long", "Update", "None"))
+
+    moved(bench, counts, "update", ("rocksdb", "rocksdb", 3), feed(bench, [spread(1)]), feed(bench, [spread(2, 14)]))
+    seen: Counter = Counter()
+    expected: Counter = Counter()
+    for rows in (spread(1), spread(2, 14)):
+        for r in rows:
+            seen[r["k"]] += 1
+            expected[r["k"], seen[r["k"]]] += 1
+    assert emitted(bench) == expected
+
+
 LEFT = spread(1, 10)
 RIGHT = spread(2, 14, 100)[6:]
 LEFT_LATER, RIGHT_LATER = spread(3, 14, 200)[8:], spread(4, 4, 300)
@@ -197,7 +230,6 @@ JOINS = [
     *((kind, 2, where) for kind, where in zip(("inner", "left_outer", "full_outer", "left_semi"), MOVES, strict=False)),
     *(("full_outer", 2, where) for where in MOVES[4:]),
     *(("full_outer", 3, where) for where in ROCKSDB_MOVES),
-    ("inner", 1, ("hdfs", "rocksdb", 3)),
 ]
 
 

@@ -408,7 +408,7 @@ FUNCTION = {
         ({"time mode": "EventTime"}, REFUSED, "stage.time-mode"),
         ({"state variables": ["n: MapState"]}, REFUSED, "stage.variable-changed"),
         ({"state variables": ["n: ValueState with TTL"]}, REFUSED, "stage.variable-changed"),
-        ({"state variables": ["m: ValueState"]}, LOSS, "stage.variable-gone"),
+        ({"state variables": ["m: ValueState"]}, REFUSED, "stage.variable-gone"),
         ({"state variables": ["m: ListState", "n: ValueState"]}, CARRIED, "stage.same"),
         ({"something new": "x"}, REFUSED, "stage.definition"),
     ],
