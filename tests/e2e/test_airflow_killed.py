@@ -18,7 +18,7 @@ from demolib.airflow_server import AirflowServer
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 DAG = "stream_update"
 
 
@@ -132,7 +132,7 @@ def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGroun
     ground.wait_for_batches(2)
     run_id = ground.trigger("two")
     for task_id, due in (("update.standby", starting), ("update.snapshot", draining)):
-        wait_for(lambda due=due: due(ground), f"the moment to kill {task_id}", 200, poll_seconds=0.02)
+        wait_for(lambda due=due: due(ground), f"the moment to kill {task_id}", 400, poll_seconds=0.02)
         task = ground.task(run_id, task_id)
         assert task["state"] == "running", task
         os.kill(int(str(task["pid"])), signal.SIGKILL)
@@ -150,7 +150,7 @@ def test_the_whole_airflow_is_killed_while_version_2_starts(ground: AirflowGroun
     ground.start_airflow()
     ground.wait_for_batches(2)
     run_id = ground.trigger("two")
-    wait_for(lambda: starting(ground), "version 2's driver to start", 200, poll_seconds=0.02)
+    wait_for(lambda: starting(ground), "version 2's driver to start", 400, poll_seconds=0.02)
     (driver,) = ground.drivers("two")
     ground.kill_airflow()
     assert driver.is_running()
