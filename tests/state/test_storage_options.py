@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,11 @@ def test_a_plan_s_command_line_does_not_hold_them(tmp_path: Path, monkeypatch: p
     file, started = tmp_path / "app.py", {}
     file.write_text("")
 
-    def run(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        started.update(command=command, options=from_environment(env))
-        return subprocess.CompletedProcess(command, 3)
+    def run(command: list[str], environment: dict[str, str], *_: Any) -> int:
+        started.update(command=command, options=from_environment(environment))
+        return 3
 
-    monkeypatch.setattr(planning.subprocess, "run", run)
+    monkeypatch.setattr(planning.process, "run", run)
     monkeypatch.setattr(launcher, "check_environment", lambda *_: None)
     with pytest.raises(DriverError):
         planning.plan_application(
