@@ -231,7 +231,7 @@ class Demo:
         click.echo(f"differences     {result.differences}")
         for line in result.examples():
             click.echo(f"                {line}")
-        flights = sum(day.read_bytes().count(b"\n") for day in (self.work / "flights").glob("*.json"))
+        flights = sum(day.read_bytes().count(b"\n") for day in self.input.glob("*.json"))
         click.echo(f"flights         {flights} in {files} files: {before} files to v1, {files - before} to v2")
         click.echo(f"state kept      {expected.carried} windows hold flights counted by v1 and by v2")
         for spec in self.client.deployments(APP):
