@@ -156,8 +156,7 @@ def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
 def _migration(change: StageChange) -> Migration | str | None:
     """A migration's chance: when the rules refuse, and each refusal may be made good by one."""
     refusals = [f for f in judge(STAGE_RULES, change) if f.verdict == REFUSED]
-    asked = change.new.kind == "join" and change.new.migrates  # a function is there: the report says why it is not used
-    if not refusals or not (asked or all(f.migratable for f in refusals)):
+    if not refusals or not all(f.migratable for f in refusals):
         return None
     return plan_migration(change.old, change.new, change.before.watermarks)
 

@@ -9,11 +9,12 @@ aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
 from .clock import duration
-from .plan import PYTHON, UNKNOWN, StagePlan, WindowKey
+from .plan import PYTHON, UNKNOWN, StagePlan, StateSchema, WindowKey
 from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
@@ -32,6 +33,25 @@ class NewKey:
     window: WindowKey | None = None
 
 
+# Kinds of state variables of transformWithState (StateVariableType)
+VALUE, LIST, MAP = "ValueState", "ListState", "MapState"
+
+
+# The sides of a join, each with two stores: how many rows a key has, and the rows, by key and index
+# (SymmetricHashJoinStateManager).
+SIDES = ("left", "right")
+COUNTS, ROWS = "keyToNumValues", "keyWithIndexToValue"
+
+
+@attrs.frozen(kw_only=True)
+class PartChange:
+    """A state variable of transformWithState, or a side of a join, whose values change: by the app's own function, or
+    (a variable) fields are added and numbers widened."""
+
+    name: str
+    by_function: bool
+
+
 @attrs.frozen(kw_only=True)
 class Migration:
     """What is done with every row of a stage's state.
@@ -41,6 +61,8 @@ class Migration:
     merge: rows can come to have equal keys: they are put together
     moves: keys change, so that a row may belong to another partition of the state
     by_function: the app's own function does it all; the fields above say nothing
+    parts: of a transformWithState the variables, of a join the sides whose values change; dropped: variables that are
+        gone. Nothing else is said of these stages
     steps: what is done, in words; losses: what the new version will not know, in words
     """
 
@@ -51,6 +73,8 @@ class Migration:
     merge: bool = False
     moves: bool = False
     by_function: bool = False
+    parts: tuple[PartChange, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 def describe(stage: StagePlan) -> str:
@@ -59,17 +83,68 @@ def describe(stage: StagePlan) -> str:
     return f"{row_ddl(schema.key)} -> {row_ddl(schema.value)}"
 
 
+def describe_part(stage: StagePlan, name: str) -> str:
+    """The rows of a state variable or of a join's side as `@app.migrate` names them: ``k string -> n bigint``; a list
+    is an array."""
+    if stage.kind == "join":
+        key, value = join_rows(stage, name)
+        return f"{row_ddl(key)} -> {row_ddl(value)}"
+    family = schema_of(stage, name)
+    kind = value_type(stage, name)
+    return f"{row_ddl(grouping_key(stage, name))} -> {row_ddl(family.value) if 'fields' in kind else ddl(kind)}"
+
+
+def join_rows(stage: StagePlan, side: str) -> tuple[Any, Any]:
+    """The types of a side's rows in state format 2: join keys; the side's columns, and whether a match was found."""
+    return schema_of(stage, f"{side}-{COUNTS}").key, schema_of(stage, f"{side}-{ROWS}").value
+
+
+def variable_type(stage: StagePlan, name: str) -> str:
+    """VALUE, LIST, MAP, or another; empty for a column family that is none of the author's."""
+    return variables(stage).get(name, "").removesuffix(_TTL)
+
+
+def variables(stage: StagePlan) -> dict[str, str]:
+    """The kinds of a transformWithState's variables, by name."""
+    pairs = (str(v).partition(": ") for v in stage.definition.get("state variables", ()))
+    return {name: kind for name, _, kind in pairs}
+
+
+def schema_of(stage: StagePlan, name: str) -> StateSchema:
+    """The column family of a variable, or the store of that name."""
+    return next(s for s in stage.schemas if s.name == name)
+
+
+def grouping_key(stage: StagePlan, name: str) -> Any:
+    """The grouping key's row, as a variable's column family has it: a map's key holds it and the map's own key."""
+    row = schema_of(stage, name).key["row"]
+    return fields(row)[0]["type"] if variable_type(stage, name) == MAP else row
+
+
+def value_type(stage: StagePlan, name: str) -> Any:
+    """What a variable holds for a grouping key."""
+    family = schema_of(stage, name)
+    if variable_type(stage, name) == LIST:
+        return {"type": "array", "elementType": family.value, "containsNull": True}
+    if variable_type(stage, name) == MAP:
+        own = fields(family.key["row"])[1]["type"]
+        return {"type": "map", "keyType": own, "valueType": family.value, "valueContainsNull": True}
+    return family.value
+
+
+_TTL = " with TTL"
+
+
 def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = ()) -> Migration | str | None:
     """How the state of `old` becomes that of `new`; the reason (a text) why it cannot; None when there is nothing to
     migrate or this is not for these rules to say.
 
     watermarks: of the old query (QueryPlan.watermarks): closed groups have left the state.
     """
-    if new.kind == "join" and new.migrates:
-        return (
-            "joins have no migration functions: their state holds each row under its key and index, how many there are "
-            "under each key, and which have found their match, which could not be checked against each other"
-        )
+    if old.kind == new.kind == "transform-with-state" and old.operator == new.operator:
+        return _of_variables(old, new)
+    if old.kind == new.kind == "join":
+        return _of_sides(old, new)
     if new.kind not in OWN or (old.kind, old.operator) != (new.kind, new.operator):
         return None
     if not _single_store(old) or not _single_store(new):
@@ -86,15 +161,144 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
     return _aggregation(old, new, tuple(watermarks))
 
 
+def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
+    """Each variable on its own. What is gone is removed from the store: a column family outlives its variable, so that
+    a later one of its name would find its values, and Spark's state reader refuses a family it has no schema of."""
+    before, after = variables(old), variables(new)
+    if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", "time mode")):
+        return None
+    inner = {s.name: s for s in old.schemas if not _user(s.name)}
+    if any(_named(s.key) != _named(inner[s.name].key) for s in new.schemas if s.name in inner):
+        return None
+    steps, changes = [], []
+    described = {s.name for s in old.schemas} & {s.name for s in new.schemas}
+    for name in sorted(before.keys() & after.keys() & described):
+        made = _variable(old, new, name) if _user(name) else None
+        if isinstance(made, str):
+            return made
+        if made is not None:
+            how = "the app's own function rewrites" if made.by_function else "adds fields to or widens"
+            steps.append(f"{how} {name}: {describe_part(old, name)}")
+            changes.append(made)
+    dropped = tuple(sorted(name for name in before.keys() - after.keys() if _user(name)))
+    if not {s.name for s in old.schemas}.issuperset(dropped):
+        return None
+    steps += [f"removes {name}" for name in dropped]
+    if not steps:
+        return None
+    losses = tuple(f"what {name} held is forgotten" for name in dropped)
+    return Migration(steps=tuple(steps), losses=losses, parts=tuple(changes), dropped=dropped)
+
+
+def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | None:
+    """None when its rows stay what they are."""
+    was, now = schema_of(old, name), schema_of(new, name)
+    if _named(was.key) != _named(now.key):
+        return f"the keys of state variable {name} changed"
+    if _named(was.value) == _named(now.value):
+        return None
+    kind, form = variables(new)[name], describe_part(old, name)
+    if unknown := _unwritable(now.value) or _unwritable(now.key["row"]):
+        return f"state variable {name} has values of type {unknown}, which cannot be written"
+    if f"{name}: {form}" in new.migrates:
+        if kind.endswith(_TTL):
+            return f"state variable {name} has a time to live, which its values are indexed by"
+        return PartChange(name=name, by_function=True)
+    if _grows(was.value, now.value):
+        return PartChange(name=name, by_function=False)
+    return f"write a migration function for {new.name}/{name} from {form!r} (@app.migrate)"
+
+
+def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
+    """Each side of a join on its own, by the app's functions: nobody else knows what new columns were in old rows."""
+    if not all(_sides_known(stage) for stage in (old, new)):
+        return (
+            "joins are migrated in state format 2 only, where a side is a store of rows "
+            "(spark.sql.streaming.join.stateFormatVersion)"
+        )
+    changes = []
+    for side in SIDES:
+        form, columns = describe_part(old, side), f"{side} columns"
+        if form == describe_part(new, side):
+            if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", columns)):
+                return _untold(f"the state of {new.name}/{side}", form)
+        elif f"{side}: {form}" in new.migrates:
+            changes.append(PartChange(name=side, by_function=True))
+        else:
+            return f"write a migration function for {new.name}/{side} from {form!r} (@app.migrate)"
+    if not changes:
+        return None
+    steps = (f"the app's own function rewrites the {c.name} side: {describe_part(old, c.name)}" for c in changes)
+    return Migration(steps=tuple(steps), parts=tuple(changes))
+
+
+def _sides_known(stage: StagePlan) -> bool:
+    stores = {s.name: s for s in stage.schemas}
+    wanted = {f"{side}-{store}" for side in SIDES for store in (COUNTS, ROWS)}
+    if set(stores) != wanted or any("encoder" in s.key for s in stage.schemas):
+        return False
+    return all(fields(stores[f"{side}-{ROWS}"].value)[-1]["name"] == "matched" for side in SIDES)
+
+
+def _untold(state: str, form: str) -> str:
+    return (
+        f"{state} has the form {form!r} before and after the change, so that a state which the app's function has "
+        "rewritten could not be told from one which it has not"
+    )
+
+
+def _user(name: str) -> bool:
+    """Whether a variable is one of the author's: timers are Spark's."""
+    return not name.startswith("$")
+
+
+def _grows(old: Any, new: Any) -> bool:
+    """Whether a struct has its old fields, equal or wider, at its beginning, and then nullable ones."""
+    if isinstance(old, dict) and isinstance(new, dict) and old["type"] == new["type"] == "struct":
+        before, after = fields(old), fields(new)
+        pairs = list(zip(before, after, strict=False))
+        kept = len(before) <= len(after) and all(
+            a["name"] == b["name"] and _grows(a["type"], b["type"]) for a, b in pairs
+        )
+        return kept and all(f["nullable"] for f in after[len(before) :])
+    return _named(old) == _named(new) or (not isinstance(old, dict) and widens(old, new))
+
+
+def _named(kind: Any) -> Any:
+    """A type without what has no part in a row's form; names have, because state functions read by them."""
+    if isinstance(kind, dict):
+        left_out = ("nullable", "containsNull", "valueContainsNull", "metadata")
+        return {key: _named(inner) for key, inner in kind.items() if key not in left_out}
+    return [_named(inner) for inner in kind] if isinstance(kind, list) else kind
+
+
+# Types whose values Arrow brings to Python as they are, or as integers.
+_WRITABLE = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "void"),
+    *("date", "timestamp", "timestamp_ntz"),
+)
+
+
+def _unwritable(kind: Any) -> str | None:
+    """A type within this one whose values cannot be written (see streaming/arrow_rows.py)."""
+    if not isinstance(kind, dict):
+        return None if kind in _WRITABLE or str(kind).startswith("decimal(") else str(kind)
+    inner = {
+        "struct": lambda: [f["type"] for f in fields(kind)],
+        "array": lambda: [kind["elementType"]],
+        "map": lambda: [kind["keyType"], kind["valueType"]],
+    }.get(kind["type"])
+    if inner is None:
+        return str(kind["type"])
+    return next((found for part in inner() if (found := _unwritable(part))), None)
+
+
 def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
     """The one way for kinds whose values nobody here understands."""
     if describe(old) not in new.migrates:
         return _write_one(old)
     if describe(old) == describe(new):
-        return (
-            f"its state has the form {describe(old)!r} before and after the change, so that a state which the app's "
-            "function has rewritten could not be told from one which it has not"
-        )
+        return _untold("its state", describe(old))
     return _own_function(old)
 
 

@@ -19,14 +19,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from ..state.errors import ApplicationError, CorruptError
-from ..state.migration import Migration, describe, first_column
+from ..state.migration import (
+    Migration,
+    describe,
+    describe_part,
+    first_column,
+    grouping_key,
+    join_rows,
+    value_type,
+)
 from ..state.plan import StagePlan
 from ..state.restore import MigratedStage, RestorePlan
 from ..state.snapshot import QuerySnapshot
-from ..state.spark_types import fields, row_ddl, same
+from ..state.spark_types import ddl, fields, row_ddl, same
 from ..state.storage import Folder
 from ..state.stores import single_partition
-from .rewriter import rewrite_stage, save_rows, session_keys, with_schema_files_here
+from .join_sides import read_side, side_stores
+from .rewriter import read_store, rewrite_stage, save_rows, session_keys, with_schema_files_here
+from .schema_file import write_schema
+from .variables import read_variable, rewrite_variables
 
 # (state with columns key and value, both structs) -> the same of the new plan
 MigrationFunction = Callable[[DataFrame], DataFrame]
@@ -36,12 +47,21 @@ MigrationFunctions = Mapping[tuple[str, str], MigrationFunction]
 _SCRATCH = "migration"
 
 
-def find_function(functions: MigrationFunctions, query: str, stage: MigratedStage) -> MigrationFunction | None:
-    """The app's function for a stage and its old state, where it is to be migrated by one."""
-    if stage.migration is None or not stage.migration.by_function:
-        return None
-    state = describe(stage.old)
-    return functions.get((f"{query}/{stage.new.name}", state)) or functions.get((stage.new.name, state))
+def find_functions(functions: MigrationFunctions, query: str, stage: MigratedStage) -> dict[str, MigrationFunction]:
+    """The app's functions for a stage and its old state, where it is to be migrated by them: one, under the name
+    ``""``, or one for each state variable."""
+    made = stage.migration
+    if made is None:
+        return {}
+    forms = {v.name: describe_part(stage.old, v.name) for v in made.parts if v.by_function}
+    if made.by_function:
+        forms[""] = describe(stage.old)
+    found = {}
+    for variable, form in forms.items():
+        name = f"{stage.new.name}/{variable}" if variable else stage.new.name
+        if function := functions.get((f"{query}/{name}", form)) or functions.get((name, form)):
+            found[variable] = function
+    return found
 
 
 def migrate_stage(
@@ -51,45 +71,40 @@ def migrate_stage(
     source: Folder,
     checkpoint: Folder,
     plan: RestorePlan,
-    function: MigrationFunction | None = None,
+    functions: Mapping[str, MigrationFunction],
 ) -> None:
     """Write the stage's state as of the snapshot's batch into the new checkpoint, into the stores `plan` names. What is
     needed on the way lies in a folder of the checkpoint and is removed again.
 
-    source: holds the snapshot's objects. ApplicationError when the app's function does not keep its word.
+    source: holds the snapshot's objects; functions: the app's own (find_functions). ApplicationError when one of them
+    does not keep its word.
     """
     scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
     try:
         before = _lay_out(snapshot, stage.old, source, scratch.sub("old"))
         partitions = 1 if single_partition(stage.new) else plan.partitions or before
-        same = partitions == before
         if stage.migration is None:
-            for store in (s for s in stage.old.stores if s != "default"):  # their schemas are not in snapshots
-                schema = f"0/{store}/_metadata/schema"
-                made, wanted = f"state/{stage.new.operator_id}/{schema}", f"state/{stage.old.operator_id}/{schema}"
-                scratch.sub("old").copy_from(checkpoint, made, wanted)
-            moved = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, None if same else partitions)
-            for store, folder in moved.items():
-                _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
-            return
-        state = (
-            spark.read.format("statestore")
-            .option("operatorId", stage.old.operator_id)
-            .option("batchId", snapshot.batch)
-            .load(scratch.sub("old").uri)
-        )
-        migration = stage.migration
-        if migration.by_function:
-            where = f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
-            rows = _by_function(state, function, where, dict(_rows_of(stage.new)))
-            rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
-            if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
-                raise ApplicationError(f"{where} returned a row whose key is not that of its value")
+            moved_to = None if partitions == before else partitions
+            written = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, moved_to)
+        elif stage.new.kind == "transform-with-state":
+            made_rows = _variables(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
+            written = {
+                "default": rewrite_variables(
+                    spark, stage, made_rows, snapshot, scratch, checkpoint, plan.conf, partitions
+                )
+            }
+        elif stage.new.kind == "join":
+            made_rows = _sides(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
+            written = {
+                store: save_rows(stage.new, rows, scratch.sub(f"new/{store}"), plan.conf, partitions, store)
+                for store, rows in side_stores(spark, stage.old, made_rows, snapshot.batch, scratch.sub("old"))
+            }
         else:
-            rows = _by_rules(state, stage.old, stage.new, migration)
-        moved_to = partitions if migration.moves or not same else None
-        written = save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)
-        _bring_back(written, "default", stage.new, checkpoint, plan.made_state_name)
+            rows = _rows(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
+            moved_to = partitions if stage.migration.moves or partitions != before else None
+            written = {"default": save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)}
+        for store, folder in written.items():
+            _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
     finally:
         checkpoint.remove(_SCRATCH)
 
@@ -101,11 +116,13 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     partitions = set()
     for file in snapshot.files:
         if file.path.startswith(f"{top}_metadata/v2/"):
-            target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target))
+            target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target, old.operator_id))
         elif file.path.startswith(wanted):
             target.copy_from(source, file.object, file.path)
         if file.path.startswith(top) and (number := file.path.removeprefix(top).split("/")[0]).isdigit():
             partitions.add(int(number))
+    for schema in (s for s in old.schemas if s.name in old.stores and s.name != "default"):  # not in snapshots
+        target.write(f"{top}0/{schema.name}/_metadata/schema", write_schema(schema))
     if partitions != set(range(len(partitions))):
         raise CorruptError(
             f"the snapshot holds partitions {sorted(partitions)} of stage {old.name}; some are missing: use another one"
@@ -121,12 +138,32 @@ def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder,
         partition, _, name = path.partition("/")
         number, _, ending = name.partition(".")
         target = f"state/{new.operator_id}/{partition}" + ("" if store == "default" else f"/{store}")
-        if number == "1":
+        if number.partition("_")[0] == "1":  # in format v2 with an id
             if not ending.endswith(".crc"):  # a checksum file names the file it is of
                 for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
                     checkpoint.copy_from(written, path, f"{target}/{made}.{kind}")
         elif partition.isdigit() and not name.startswith("_metadata/"):  # what a zip refers to: SSTs, logs
             checkpoint.copy_from(written, path, f"{target}/{name}")
+
+
+def _rows(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> DataFrame:
+    """The new key and value rows of a stage whose state is one store of them."""
+    state = read_store(spark, stage.old, batch, old)
+    if not migration.by_function:
+        return _by_rules(state, stage.old, stage.new, migration)
+    where = f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
+    rows = _by_function(state, functions.get(""), where, dict(_rows_of(stage.new)))
+    rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
+    if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
+        raise ApplicationError(f"{where} returned a row whose key is not that of its value")
+    return rows
 
 
 def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migration) -> DataFrame:
@@ -147,15 +184,66 @@ def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migra
     return flat.select(F.struct(*keys).alias("key"), F.struct(*(b.name for b in buffers)).alias("value"))
 
 
+def _variables(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> dict[str, DataFrame]:
+    """The new rows of the state variables that change."""
+    made = {}
+    for change in migration.parts:
+        rows = read_variable(spark, stage.old, change.name, batch, old)
+        wanted = {"key": grouping_key(stage.new, change.name), "value": value_type(stage.new, change.name)}
+        if change.by_function:
+            form = describe_part(stage.old, change.name)
+            where = f"the migration function of {stage.new.name}/{change.name} for {form!r}"
+            made[change.name] = _by_function(rows, functions.get(change.name), where, wanted)
+        else:
+            was = value_type(stage.old, change.name)
+            made[change.name] = rows.select("key", _widened(rows["value"], was, wanted["value"]).alias("value"))
+    return made
+
+
+def _sides(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> dict[str, DataFrame]:
+    """The new rows of a join's sides that change."""
+    made = {}
+    for change in migration.parts:
+        where = (
+            f"the migration function of {stage.new.name}/{change.name} for {describe_part(stage.old, change.name)!r}"
+        )
+        wanted = dict(zip(("key", "value"), join_rows(stage.new, change.name), strict=True))
+        rows = read_side(spark, stage.old, change.name, batch, old)
+        rows = _by_function(rows, functions.get(change.name), where, wanted, unique=False)
+        if not rows.where("value.matched is null").isEmpty():
+            raise ApplicationError(f"{where} returned a row without `matched`; hand it on, or make it false")
+        made[change.name] = rows
+    return made
+
+
 def _by_function(
-    state: DataFrame, function: MigrationFunction | None, where: str, wanted: Mapping[str, Any]
+    state: DataFrame,
+    function: MigrationFunction | None,
+    where: str,
+    wanted: Mapping[str, Any],
+    unique: bool = True,
 ) -> DataFrame:
     """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
-    types (`wanted`) of columns, no row without key or value, no key twice."""
+    types (`wanted`) of columns, no row without a key, no key twice (if keys are to be `unique`), no value that is null.
+    """
     if function is None:
         raise ApplicationError(f"{where} is not there; register it with @app.migrate")
     made = function(state.select("key", "value"))
-    shown = f"DataFrame({', '.join(f'{part} struct<{row_ddl(kind)}>' for part, kind in wanted.items())})"
+    shown = f"DataFrame({', '.join(f'{part} {_shown(kind)}' for part, kind in wanted.items())})"
     if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
         raise ApplicationError(f"{where} returned {made!r}; return a {shown}")
     for part, kind in wanted.items():
@@ -165,11 +253,18 @@ def _by_function(
             )
     rows = made.select("key", "value")
     missing = rows["key"].isNull() | rows["value"].isNull()
+    if "fields" not in wanted["value"]:
+        inner = rows["value"] if wanted["value"]["type"] == "array" else F.map_values("value")
+        missing |= F.exists(inner, lambda value: value.isNull())
     if not rows.where(missing).isEmpty():
         raise ApplicationError(f"{where} returned a row without key or value")
-    if twice := rows.groupBy("key").count().where("count > 1").head():
+    if unique and (twice := rows.groupBy("key").count().where("count > 1").head()):
         raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
     return rows
+
+
+def _shown(kind: Any) -> str:
+    return f"struct<{row_ddl(kind)}>" if "fields" in kind else ddl(kind)
 
 
 def _key_of_session(rows: DataFrame, stage: StagePlan) -> Column:
@@ -252,6 +347,8 @@ def _widened(column: Column, was: Any, now: Any) -> Column:
         return column.cast(_type(now))
     if now["type"] == "array":
         return F.transform(column, lambda element: _widened(element, was["elementType"], now["elementType"]))
+    if now["type"] == "map":
+        return F.transform_values(column, lambda _, value: _widened(value, was["valueType"], now["valueType"]))
     kept = [_widened(column[b["name"]], b["type"], a["type"]) for b, a in zip(fields(was), fields(now), strict=False)]
     more = [F.lit(None).cast(_type(f["type"])) for f in fields(now)[len(kept) :]]
     return F.when(column.isNotNull(), F.struct(*kept, *more))

@@ -90,7 +90,7 @@ def _plan_query(
         attrs.evolve(
             stage,
             buffers=planned.buffers.get(stage.operator_id, ()),
-            migrates=tuple(state for which, state in migrations if which in (stage.name, f"{name}/{stage.name}")),
+            migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
         )
         for stage in stages
     )
@@ -108,6 +108,15 @@ def _plan_query(
             for key in (PROVIDER, PARTITIONS)
         },
     )
+
+
+def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[str]:
+    """The states there are functions for of a stage (and, as ``variable: state``, of its state variables)."""
+    for which, state in migrations:
+        if which in names:
+            yield state
+        for variable in {which.removeprefix(f"{name}/") for name in names} - {which}:
+            yield f"{variable}: {state}"
 
 
 def dry_run(

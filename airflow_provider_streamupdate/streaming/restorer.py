@@ -30,7 +30,7 @@ from ..state.snapshots import SnapshotStore
 from ..state.storage import Folder
 from ..state.stores import as_recorded, column_families, single_partition
 from . import spark_internals
-from .migrator import MigrationFunctions, find_function, migrate_stage
+from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
 
 
@@ -151,8 +151,8 @@ def restore_query(
     plan = _restore(saved, query, writer, checkpoint)
     spark = spark_internals.writer_frame(writer).sparkSession
     for stage in plan.migrated:
-        function = find_function(migrations or {}, query.name, stage)
-        migrate_stage(spark, stage, snapshot, source, checkpoint, plan, function)
+        functions = find_functions(migrations or {}, query.name, stage)
+        migrate_stage(spark, stage, snapshot, source, checkpoint, plan, functions)
     write_commits(plan, source, checkpoint)
 
 

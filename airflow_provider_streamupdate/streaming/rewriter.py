@@ -35,15 +35,22 @@ def rewrite_stage(
     """
     old, new = scratch.sub("old"), scratch.sub("new")
     if column_families(stage):
-        _describe(stage, old, new, batch, conf)
-        spark_stores.rewrite_stores(spark, old.uri, new.uri, batch, conf, partitions)
+        describe_target(old, stage.operator_id, stage.operator_id, old, new, batch, conf)
+        move = None if partitions is None else lambda rows: rows.repartition(partitions, "partition_key")
+        spark_stores.rewrite_stores(spark, old.uri, new.uri, batch, conf, move)
         return {"default": new.sub(f"state/{stage.operator_id}")}
-    written = {}
-    for store in stage.stores:
-        reader = spark.read.format("statestore").option("operatorId", stage.operator_id).option("batchId", batch)
-        rows = reader.option("storeName", store).load(old.uri)
-        written[store] = save_rows(stage, rows, new.sub(store), conf, partitions, store)
-    return written
+    return {
+        store: save_rows(stage, read_store(spark, stage, batch, old, store), new.sub(store), conf, partitions, store)
+        for store in stage.stores
+    }
+
+
+def read_store(
+    spark: SparkSession, stage: StagePlan, batch: int, checkpoint: Folder, store: str = "default"
+) -> DataFrame:
+    """Key and value of each row of a store without column families, both structs."""
+    reader = spark.read.format("statestore").option("operatorId", stage.operator_id).option("batchId", batch)
+    return reader.option("storeName", store).load(checkpoint.uri)
 
 
 def save_rows(
@@ -110,24 +117,32 @@ def _columns(rows: DataFrame, part: str) -> list[Column]:
     return [F.col(part).cast(renamed)[name] for name in names]
 
 
-def _describe(stage: StagePlan, old: Folder, new: Folder, batch: int, conf: dict[str, str]) -> None:
-    """What StateRewriter wants to find beside the stores it writes: the operator's description, which has not changed,
-    and offset entries of the batches it reads and writes, with the new stores' settings."""
-    top = f"state/{stage.operator_id}"
-    for path in old.files(top):
-        if "_metadata/" in path or path.startswith("_stateSchema/"):
-            new.copy_from(old, f"{top}/{path}", f"{top}/{path}")
+def describe_target(
+    described: Folder, operator: int, number: int, old: Folder, new: Folder, batch: int, conf: dict[str, str]
+) -> None:
+    """What StateRewriter wants to find beside the stores it writes: an operator's description, and offset entries of
+    the batches it reads and writes, with the new stores' settings.
+
+    described: the checkpoint that describes it as `operator`; in `old` and `new` it has the id `number`
+    """
+    top, made = f"state/{operator}", f"state/{number}"
+    for path in described.files(top):
+        if path.startswith("_metadata/v2/"):
+            new.write(f"{made}/{path}", with_schema_files_here(described.read(f"{top}/{path}") or b"", new, number))
+        elif "_metadata/" in path or path.startswith("_stateSchema/"):
+            new.copy_from(described, f"{top}/{path}", f"{made}/{path}")
     entry = (old.read(f"offsets/{batch}") or b"").decode()
-    for number in (0, batch):
-        new.write(f"offsets/{number}", record_stores(entry, store_settings(conf)).encode())
+    for entry_of in (0, batch):
+        new.write(f"offsets/{entry_of}", record_stores(entry, store_settings(conf)).encode())
 
 
-def with_schema_files_here(metadata: bytes, checkpoint: Folder) -> bytes:
-    """An operator's description (OperatorStateMetadataV2) whose schema files are those in this checkpoint: it names
-    them with absolute paths, of the checkpoint it was written in."""
+def with_schema_files_here(metadata: bytes, checkpoint: Folder, number: int) -> bytes:
+    """An operator's description (OperatorStateMetadataV2) with the id `number`, whose schema files are those in this
+    checkpoint: it names them with absolute paths, of the checkpoint it was written in."""
     version, _, text = metadata.decode().partition("\n")
     described = json.loads(text)
+    described["operatorInfo"]["operatorId"] = number
     for store in described["stateStoreInfo"]:
-        paths = store.get("stateSchemaFilePaths", ())
-        store["stateSchemaFilePaths"] = [f"{checkpoint.uri}/state/{p.rpartition('/state/')[2]}" for p in paths]
+        paths = (p.rpartition("/_stateSchema/")[2] for p in store.get("stateSchemaFilePaths", ()))
+        store["stateSchemaFilePaths"] = [f"{checkpoint.uri}/state/{number}/_stateSchema/{path}" for path in paths]
     return f"{version}\n{json.dumps(described)}".encode()

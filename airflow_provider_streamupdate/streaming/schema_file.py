@@ -45,6 +45,28 @@ def evolved(data: bytes, where: str) -> bool:
     return any(number > 0 for _, number in _families(data, where))
 
 
+def write_schema(schema: StateSchema) -> bytes:
+    """A file of version 2, of a store without column families."""
+    rows = (json.dumps(row, separators=(",", ":")) for row in (schema.key, schema.value))
+    return _utf("v2") + b"".join(_chunks(text) for text in rows)
+
+
+def _chunks(text: str) -> bytes:
+    parts = [text[i : i + _CHUNK] for i in range(0, len(text), _CHUNK)]
+    return len(parts).to_bytes(4, "big") + b"".join(map(_utf, parts))
+
+
+_CHUNK = 10_000  # characters: writeUTF takes 65,535 bytes
+
+
+def _utf(text: str) -> bytes:
+    """As DataOutputStream.writeUTF; characters beyond the basic plane as surrogate pairs."""
+    pairs = text.encode("utf-16-be", "surrogatepass")
+    units = (pairs[i : i + 2].decode("utf-16-be", "surrogatepass") for i in range(0, len(pairs), 2))
+    data = b"".join(b"\xc0\x80" if u == "\0" else u.encode("utf-8", "surrogatepass") for u in units)
+    return len(data).to_bytes(2, "big") + data
+
+
 def _families(data: bytes, where: str) -> list[tuple[StateSchema, int]]:
     """The column families, each with the id of its value schema."""
     try:

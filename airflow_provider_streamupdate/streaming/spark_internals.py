@@ -503,7 +503,8 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
     session = _store_session(spark, {**conf, "sql.streaming.runId": run_id.toString()})
     stateful = f"{_STREAMING}.operators.stateful"
     none = jvm.scala.Option.apply(None)
-    child = rows._jdf.queryExecution().executedPlan()
+    dataset = _module(spark, "org.apache.spark.sql.classic.Dataset")
+    child = dataset.ofRows(session, rows._jdf.queryExecution().analyzed()).queryExecution().executedPlan()
     info = getattr(jvm, f"{stateful}.StatefulOperatorStateInfo")(
         f"{folder}/state", run_id, 0, 0, child.execute().getNumPartitions(), none, none
     )
@@ -535,12 +536,17 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
 def _store_session(spark: SparkSession, conf: dict[str, str]) -> Any:
     """A session of its own with the state store's part of a recorded configuration. Changelog checkpointing is off,
     because a changelog alone cannot stand for another version; files get names without ids (format v1), since who
-    brings them where they belong gives them their names."""
+    brings them where they belong gives them their names. A state without rows has its partitions, too: plans are not
+    cut down to an empty relation, neither before they run nor while they do (AQEPropagateEmptyRelation)."""
     session = spark._jsparkSession.cloneSession()
     own = {
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
     }
+    session.conf().set("spark.sql.adaptive.enabled", "false")
+    session.conf().set(
+        "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+    )
     for key, value in {**conf, **own}.items():
         if key.startswith(("spark.sql.streaming.stateStore.", "sql.streaming.")):
             session.conf().set(key, value)

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from .spark_internals import _STREAMING, _store_session
 
+# Rows of a store as StateRewriter sees them: partition_key (a struct), key_bytes, value_bytes, column_family_name.
+# What is returned has the same columns and as many partitions as the store.
+Transform = Callable[[DataFrame], DataFrame]
 
-class _Repartition:
-    """A scala.Function1: a DataFrame of state rows with their partition keys -> the same in other partitions."""
+
+class _Transform:
+    """A scala.Function1 of Spark's own DataFrames."""
 
     class Java:
         implements = ("scala.Function1",)
 
-    def __init__(self, jvm: Any, partitions: int) -> None:
-        self._columns = jvm.scala.collection.immutable.Nil.appended(
-            jvm.org.apache.spark.sql.functions.col("partition_key")
-        )
-        self._partitions = partitions
+    def __init__(self, spark: SparkSession, transform: Transform) -> None:
+        self._spark = spark
+        self._transform = transform
 
     def apply(self, rows: Any) -> Any:
-        return rows.repartition(self._partitions, self._columns)
+        return self._transform(DataFrame(rows, self._spark))._jdf
 
 
 def rewrite_stores(
-    spark: SparkSession, source: str, target: str, batch: int, conf: dict[str, str], partitions: int | None
+    spark: SparkSession,
+    source: str,
+    target: str,
+    batch: int,
+    conf: dict[str, str],
+    transform: Transform | None,
+    state_format: int = 1,
 ) -> None:
     """Write every store of every operator of checkpoint `source`, as of `batch`, as version 1 under `target` (URIs).
 
     target: holds the same operators' metadata and an offset entry 0 that records the configuration of the new stores
-    conf: that configuration; partitions: their number, None when rows stay in the partitions they are in
+    state_format: the checkpoint format of `source`; StateRewriter writes in the same, with ids of its own in v2
+    conf: that configuration; transform: what becomes of the rows, None when they stay what and where they are
 
     Spark's StateRewriter reads and writes on the executors, by each column family's own encoder; its reader knows each
     row's partition key (StatePartitionKeyExtractorFactory). RocksDB only: StateDataSource refuses to read the column
@@ -41,10 +51,11 @@ def rewrite_stores(
     jvm = spark._jvm
     some = jvm.scala.Option.apply
     session = _store_session(spark, conf)
-    move = None
-    if partitions is not None:
+    session.conf().set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(state_format))
+    function = None
+    if transform is not None:
         ensure_callback_server_started(spark.sparkContext._gateway)
-        move = _Repartition(jvm, partitions)
+        function = _Transform(spark, transform)
     getattr(jvm, f"{_STREAMING}.state.StateRewriter")(
-        session, batch, 0, target, session.sessionState().newHadoopConf(), some(source), some(move), some(None)
+        session, batch, 0, target, session.sessionState().newHadoopConf(), some(source), some(function), some(None)
     ).run()

@@ -16,9 +16,10 @@ from bench import HDFS, ROCKSDB, Bench, row
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from test_stages import END, emitted, late, sessions_of
+from test_stages import END, emitted, late, minute_of, sessions_of
 
 from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.state.stores import PARTITIONS
 from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
@@ -219,3 +220,77 @@ def test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts(bench: Be
         old_rows = [r for r in before if r["k"] == k]
         wanted[k] = (k, len(rows), str(rows[-1]["a"]) if rows[-1] in after else f"after {len(old_rows)}")
     assert emitted(bench) == Counter(wanted.values())
+
+
+# Stream-stream joins
+
+
+def pairs(*more: str) -> Callable:
+    """Left rows with what is right of them within five minutes, or with null; `more` columns of the left are told."""
+
+    def build(bench: Bench):
+        left, right = (bench.source(name=side).withWatermark("ts", "10 minutes") for side in ("left", "right"))
+        left = left.select(*(F.col(c).alias(f"l{c}") for c in ("k", "a", *more, "ts")))
+        right = right.select(F.col("k").alias("rk"), F.col("a").alias("ra"), F.col("ts").alias("rts"))
+        on = F.expr("lk = rk AND rts >= lts AND rts <= lts + INTERVAL 5 MINUTES")
+        made = stage("pairs", left.join(right, on, "left_outer"))
+        return made.select("lk", "la", *(f"l{c}" for c in more), "ra")
+
+    return build
+
+
+def with_b(state: DataFrame) -> DataFrame:
+    old = F.lit(-1).cast("bigint").alias("lb")
+    return state.select("key", F.struct("value.lk", "value.la", old, "value.lts", "value.matched").alias("value"))
+
+
+def feed_sides(bench: Bench, left: list[dict], right: list[dict]) -> None:
+    bench.write(left, "left")
+    bench.write(right, "right")
+
+
+def for_the_left(bench: Bench, snapshot: str, build: Callable, function: Callable) -> None:
+    reason = verdict(bench, snapshot, build).reason
+    state = reason.partition("write a migration function for pairs/left from '")[2].partition("' (@app.migrate)")[0]
+    assert state.endswith(" timestamp, matched boolean"), reason
+    bench.migrations["pairs/left", state] = function
+    assert f"rewrites the left side: {state}" in verdict(bench, snapshot, build).reason
+
+
+@pytest.mark.slow
+def test_a_join_s_left_rows_gain_a_column(bench: Bench) -> None:
+    """Some keys have several rows; some rows have found a match before, which the end must know."""
+    left = [row(k, i, 7, minute=1) for i, k in enumerate(KEYS)] + [row(k, 100, 7, minute=2) for k in KEYS[::2]]
+    right = [row(k, 1, minute=3) for k in KEYS[:4]]
+    feed_sides(bench, left, right)
+    first = bench.run(pairs(), "append")
+    for_the_left(bench, first, pairs("b"), with_b)
+    bench.spark.conf.set(PARTITIONS, "3")
+    left_later = [row(k, 200, 8, minute=4) for k in KEYS[3:6]]
+    right_later = [row(k, 2, minute=6) for k in KEYS[2:8]]
+    feed_sides(bench, left_later, right_later)
+    for at in (900, 901):
+        feed_sides(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
+    bench.run(pairs("b"), "append", snapshot=first)
+    wanted: Counter = Counter()
+    for x in left + left_later:
+        near = [y for y in right + right_later if y["k"] == x["k"] and 0 <= minute_of(y) - minute_of(x) <= 5]
+        for y in near:
+            told = () if x in left and y in right else (x["b"] if x in left_later else -1,)
+            wanted[(x["k"], x["a"], *told, y["a"])] += 1
+        if not near:
+            wanted[(x["k"], x["a"], -1 if x in left else x["b"], None)] += 1
+    assert Counter({k: n for k, n in emitted(bench).items() if "end" not in k}) == wanted
+
+
+@pytest.mark.slow
+def test_a_side_s_function_that_does_not_say_what_matched_is_named(rocksdb: Bench) -> None:
+    def forgets(state: DataFrame) -> DataFrame:
+        return with_b(state).withColumn("value", F.col("value").withField("matched", F.lit(None).cast("boolean")))
+
+    feed_sides(rocksdb, [row("a", 1, 1, minute=1)], [row("a", 2, minute=2)])
+    first = rocksdb.run(pairs(), "append")
+    for_the_left(rocksdb, first, pairs("b"), forgets)
+    feed_sides(rocksdb, [row("a", 1, 1, minute=3)], [])
+    with pytest.raises(ApplicationError, match=r"migration function of pairs/left .* a row without `matched`"):
+        rocksdb.run(pairs("b"), "append", snapshot=first)

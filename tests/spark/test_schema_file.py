@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from airflow_provider_streamupdate.streaming.schema_file import evolved, read_schemas
+from airflow_provider_streamupdate.state.plan import StateSchema
+from airflow_provider_streamupdate.streaming.schema_file import evolved, read_schemas, write_schema
 
 ROW = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
 
@@ -34,3 +35,11 @@ def test_a_value_schema_that_changed_has_a_higher_id(families: tuple, changed: b
     data = written(*families)
     assert [s.name for s in read_schemas(data, "here")] == ["a", "b"]
     assert evolved(data, "here") is changed
+
+
+@pytest.mark.parametrize("name", ["n", "größe", "\U0001f600\0", "x" * 30_000])
+def test_a_written_schema_is_read_back(name: str) -> None:
+    """Names of characters that writeUTF writes in its own way, and a text longer than it takes at once."""
+    row = {"type": "struct", "fields": [{**ROW["fields"][0], "name": name}]}
+    [read] = read_schemas(write_schema(StateSchema(name="left", key=ROW, value=row)), "here")
+    assert (read.key, read.value) == (ROW, row)

@@ -193,7 +193,7 @@ def test_a_function_of_the_app_goes_before_the_rules_but_only_for_its_state() ->
     assert plan_migration(new, new) is None
 
 
-@pytest.mark.parametrize("changes", [{"buffers": ()}, {"kind": "join", "operator": "symmetricHashJoin"}])
+@pytest.mark.parametrize("changes", [{"buffers": ()}, {"kind": "limit", "operator": "globalLimit"}])
 def test_what_is_not_understood_is_left_to_the_other_rules(changes: dict[str, Any]) -> None:
     old, new = (attrs.evolve(stage(["s.k"], names), **changes) for names in (["count(1)"], ["count(1)", "sum(s.a)"]))
     assert plan_migration(old, new) is None
@@ -217,14 +217,134 @@ def test_other_kinds_are_migrated_by_a_function_only_and_only_to_another_form(ki
     assert "before and after the change" in str(plan_migration(old, made("s.l", **given)))
 
 
-def test_a_function_for_a_join_is_refused_with_the_reason() -> None:
-    old, new = (
-        attrs.evolve(stage_plan("pairs"), kind="join", operator="symmetricHashJoin", definition={"keys": [key]})
-        for key in ("s.k = t.k", "s.l = t.l")
+def joined(
+    *left: tuple[str, str], keys: str = "s.k", provenance: str = "s", encoder: bool = False, migrates: tuple = ()
+) -> StagePlan:
+    """A join whose left side has these columns (name, type)."""
+
+    def struct(*columns: tuple[str, str]) -> dict[str, Any]:
+        return {
+            "type": "struct",
+            "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns],
+        }
+
+    matched = ("matched", "boolean")
+    schemas = []
+    for side, columns in (("left", left), ("right", (("b", "long"),))):
+        key = struct(("field0", "string"))
+        rows = struct(("field0", "string"), ("index", "long"))
+        schemas += [
+            StateSchema(name=f"{side}-keyToNumValues", key=key, value=struct(("value", "long"))),
+            StateSchema(name=f"{side}-keyWithIndexToValue", key=rows, value=struct(*columns, matched)),
+        ]
+    if encoder:
+        schemas = [attrs.evolve(s, key={"encoder": {}, "row": s.key}) for s in schemas]
+    return stage_plan(
+        "pairs",
+        kind="join",
+        operator="symmetricHashJoin",
+        definition={"keys": [keys], "left columns": [f"{provenance}.{n}" for n, _ in left], "right columns": ["t.b"]},
+        schemas=tuple(schemas),
+        stores=tuple(s.name for s in schemas),
+        migrates=migrates,
     )
-    new = attrs.evolve(new, migrates=("anything",))
+
+
+LEFT = "field0 string -> a bigint, matched boolean"
+
+
+def test_a_join_s_side_is_rewritten_by_a_function_of_its_own() -> None:
+    old, wider = joined(("a", "long")), (("a", "long"), ("c", "long"))
+    found = migration(old, joined(*wider, migrates=(f"left: {LEFT}",)))
+    assert [(p.name, p.by_function) for p in found.parts] == [("left", True)]
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(joined(*wider))), "snapshot s1")
+    assert not report.compatible
+    assert f"write a migration function for pairs/left from {LEFT!r} (@app.migrate)" in report.problems[0]
+    assert plan_migration(old, old) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (joined(("a", "long")), joined(("a", "long"), keys="s.l"), "before and after the change"),
+        (joined(("a", "long")), joined(("a", "long"), provenance="other"), "before and after the change"),
+        (joined(("a", "long"), encoder=True), joined(("a", "string"), encoder=True), "in state format 2 only"),
+    ],
+)
+def test_a_join_whose_state_cannot_be_told_or_read_is_refused_with_the_reason(
+    old: StagePlan, new: StagePlan, words: str
+) -> None:
+    new = attrs.evolve(new, migrates=(f"left: {LEFT}", "right: field0 string -> b bigint, matched boolean"))
     report = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1")
-    assert not report.compatible and "joins have no migration functions" in report.problems[0]
+    assert not report.compatible and words in report.problems[0]
+
+
+def tws(*variables: tuple[str, str, Any], migrates: tuple[str, ...] = ()) -> StagePlan:
+    """A transformWithState grouped by one string; its variables: name, kind, value's type (of a row)."""
+    grouping = row(["string"])
+    key = {"encoder": {}, "row": grouping, "user_key": ""}
+    composite = {**key, "row": row([grouping, row(["string"])])}
+    made = [StateSchema(name=n, key=composite if "Map" in kind else key, value=value) for n, kind, value in variables]
+    return stage_plan(
+        "totals",
+        kind="transform-with-state",
+        operator="transformWithStateInPySparkExec",
+        definition={"keys": ["s.k"], "time mode": "None", "state variables": [f"{n}: {k}" for n, k, _ in variables]},
+        schemas=tuple(made),
+        migrates=migrates,
+    )
+
+
+COUNTED = ("n", "ValueState", row(["integer"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "words"),
+    [
+        ("ValueState", row(["integer"]), row(["long", "string"]), "adds fields to or widens n: f0 string -> f0 int"),
+        (
+            "ListState",
+            row(["integer"]),
+            row(["long"]),
+            "adds fields to or widens n: f0 string -> array<struct<f0:int>>",
+        ),
+        ("MapState", row(["integer"]), row(["long"]), "n: f0 string -> map<struct<f0:string>,struct<f0:int>>"),
+        ("ValueState with TTL", row([row(["integer"]), "long"]), row([row(["integer", "string"]), "long"]), "adds"),
+        ("ValueState", row(["long"]), row(["integer"]), "write a migration function for totals/n from"),
+        ("ValueState", row(["integer", "long"]), row(["integer"]), "write a migration function for totals/n from"),
+        (
+            "ValueState",
+            row(["integer"]),
+            row(["integer", "interval year"]),
+            "type interval year, which cannot be written",
+        ),
+    ],
+)
+def test_state_variables_grow_by_themselves(kind: str, old: Any, new: Any, words: str) -> None:
+    found = plan_migration(tws(("n", kind, old), ("m", *COUNTED[1:])), tws(("n", kind, new), ("m", *COUNTED[1:])))
+    shown = found.steps[0] if isinstance(found, Migration) else str(found)
+    assert words in shown
+    if isinstance(found, Migration):
+        assert [v.name for v in found.parts] == ["n"] and not found.parts[0].by_function
+
+
+def test_a_state_variable_has_a_function_of_its_own_unless_it_has_a_time_to_live() -> None:
+    old, texts = tws(COUNTED), ("n", "ValueState", row(["string"]))
+    found = migration(old, tws(texts, migrates=("n: f0 string -> f0 int",)))
+    assert found.parts[0].by_function and "the app's own function rewrites n" in found.steps[0]
+    assert isinstance(plan_migration(old, tws(texts, migrates=("m: f0 string -> f0 int",))), str)
+    kept = row([row(["integer"]), "long"])
+    given = ("n: f0 string -> f0 struct<f0:int>, f1 bigint",)
+    living = tws(("n", "ValueState with TTL", row([row(["string"]), "long"])), migrates=given)
+    assert "time to live" in str(plan_migration(tws(("n", "ValueState with TTL", kept)), living))
+
+
+def test_a_state_variable_that_is_gone_is_removed_from_the_store() -> None:
+    old, new = tws(COUNTED, ("gone", "ListState", row(["long"]))), tws(COUNTED, ("added", "ListState", row(["long"])))
+    assert migration(old, new).dropped == ("gone",)
+    assert plan_migration(new, tws(COUNTED, ("added", "ListState", row(["long"])), ("more", *COUNTED[1:]))) is None
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1", ("windows/totals",))
+    assert report.compatible and [i.verdict for i in report.items if i.thing == "stage"] == [LOSS]
 
 
 @pytest.mark.parametrize("key", ["python:shorten(s.k)", "?k"])

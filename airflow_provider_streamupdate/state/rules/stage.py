@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ..migration import variables
 from ..plan import PYTHON, RESTORABLE_KINDS, UNKNOWN, QueryPlan, StagePlan, StateSchema
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
@@ -169,27 +170,22 @@ def _input_order(c: StageChange) -> Facts | None:
     return differ(old, new) if sorted(old) == sorted(new) else None
 
 
-def _variables(stage: StagePlan) -> dict[str, str]:
-    pairs = (str(v).partition(": ") for v in stage.definition.get("state variables", ()))
-    return {name: kind for name, _, kind in pairs}
-
-
 @_of("transform-with-state")
 def _variable_changed(c: StageChange) -> Facts | None:
-    old, new = _variables(c.old), _variables(c.new)
+    old, new = variables(c.old), variables(c.new)
     both = sorted(name for name in old.keys() & new.keys() if old[name] != new[name])
     return differ([f"{n}: {old[n]}" for n in both], [f"{n}: {new[n]}" for n in both])
 
 
 @_of("transform-with-state")
 def _variable_gone(c: StageChange) -> Facts | None:
-    gone = sorted(_variables(c.old).keys() - _variables(c.new).keys())
+    gone = sorted(variables(c.old).keys() - variables(c.new).keys())
     return {"names": ", ".join(gone)} if gone else None
 
 
 @_of("transform-with-state")
 def _variable_new(c: StageChange) -> Facts | None:
-    added = sorted(_variables(c.new).keys() - _variables(c.old).keys())
+    added = sorted(variables(c.new).keys() - variables(c.old).keys())
     return {"names": ", ".join(added)} if added else None
 
 
@@ -510,6 +506,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_traps.py::test_the_order_of_a_join_s_equalities",
         ),
         applies=_of("join")(_changed("keys")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.join-condition",
@@ -531,6 +528,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("spark/test_refused.py::test_a_changed_select_above_a_join_changes_what_its_state_holds",),
         applies=_of("join")(_changed("left columns")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.join-right",
@@ -540,6 +538,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("state/test_compatibility.py::test_joins",),
         applies=_of("join")(_changed("right columns")),
+        migratable=True,
     ),
     _StageRule(
         id="stage.limit",
@@ -595,9 +594,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a transformWithState variable that is gone or renamed",
         reason="state variables {names} are gone: what they hold would stay in the store, where a later variable of "
         "the name would find it; go on declaring them in init(), whether they are used or not" + RESTART,
+        migratable=True,
         source="each variable is a column family of its own (TransformWithStateVariableInfo), which Spark keeps; "
         "measured: a variable that comes back has its old values",
-        tests=("spark/test_stages.py::test_state_variables_come_and_stay",),
+        tests=("spark/test_stages.py::test_state_variables_come_and_go",),
         applies=_variable_gone,
     ),
     _StageRule(
@@ -606,7 +606,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a new transformWithState variable: it starts empty",
         reason="state variables {names} are new and start empty",
         source="StateStore.createColFamilyIfAbsent; measured",
-        tests=("spark/test_stages.py::test_state_variables_come_and_stay",),
+        tests=("spark/test_stages.py::test_state_variables_come_and_go",),
         applies=_variable_new,
     ),
     _StageRule(
