@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 crash golden fuzz bench-state bench-pause lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 crash golden fuzz bench-state bench-pause bench-snapshot lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -44,6 +44,9 @@ bench-state: setup  ## what a restore, a check and a migration of state cost (AR
 
 bench-pause: setup  ## how long an update's pause is, by strategy (ARGS=--help)
 	@$(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
+
+bench-snapshot: setup  ## what a snapshot of a running app costs (ARGS=--help)
+	@$(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
 
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh

@@ -192,6 +192,20 @@ def test_sessions_go_on_in_rocksdb(bench: Bench) -> None:
     assert emitted(bench) == sessions_of(flat([*FIRST, SECOND[0]]))
 
 
+@pytest.mark.slow
+def test_sessions_go_on_in_other_partitions_when_there_are_none(bench: Bench) -> None:
+    """Version 1 lets none of its rows pass; each partition has a store of its own all the same."""
+
+    def of_known(bench: Bench):
+        window = F.session_window("ts", "5 minutes")
+        counted = late(bench).where("k <> 'nobody'").groupBy("k", window).agg(F.count("*").alias("n"))
+        return stage("sessions", counted).select("k", F.date_format("session_window.start", "HH:mm"), "n")
+
+    nobody = [row("nobody", 0, minute=1)]
+    moved(bench, of_known, "append", ("hdfs", "rocksdb", 3), feed(bench, [nobody]), feed(bench, [SECOND[0], *END]))
+    assert emitted(bench) == Counter((k, start, n) for k, start, n, _ in sessions_of(SECOND[0]))
+
+
 class OneVariable(StatefulProcessor):
     """Nothing but a value: no other variable, timer or time to live."""
 
