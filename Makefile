@@ -13,7 +13,7 @@ export PORT
 
 help:  ## this list
 	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, crash, test-spark42 and the benchmarks):"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
 	@scripts/setup.sh

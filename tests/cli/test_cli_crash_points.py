@@ -1,0 +1,81 @@
+"""Crash points that blue/green updates of the Flink operator are known to have had: the old job deleted before the new
+one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark; tests/e2e/test_crash.py has the drivers.
+"""
+
+from __future__ import annotations
+
+import time
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control.requests import quiet
+from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.serde import to_json
+
+from .conftest import Site, document
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    return site
+
+
+def stopped_for(site: Site, file: str) -> Application:
+    """An update to v2 that has stopped v1 with its snapshot, and gets no further."""
+    application, client = Application(file=file), site.client
+    record = updating.begin(client, "alarm", "v2", application.digest())
+    updating.stop_old(client, client.registry.app("alarm"), record, "before-v2", True, 30.0, quiet)
+    return application
+
+
+def test_what_the_way_back_rests_on_stays_until_the_new_version_is_final(running: Site) -> None:
+    file = str(running.application("v2"))
+    stopped_for(running, file)
+    assert running.alive() == []
+    refused = running.run("delete-snapshot", "alarm", "before-v2", "--json")
+    assert document(refused)["error"]["type"] == "LeaseHeldError"
+    old = running.client.registry.app("alarm").checkpoint("v1", "events")
+    before = {name: old.read(f"commits/{name}") for name in old.names("commits")}
+    assert running.run("rollback", "alarm", "--deployment", "v2").exit_code == 0
+    assert running.alive() == ["v1"]
+    assert before.items() <= {name: old.read(f"commits/{name}") for name in old.names("commits")}.items()
+
+
+def test_a_crash_after_the_old_version_ended_is_gone_on_from(running: Site) -> None:
+    file = str(running.application("v2"))
+    stopped_for(running, file)
+    assert running.run("update", file).exit_code == 0
+    assert running.alive() == ["v2"]
+
+
+@pytest.mark.parametrize("state", ["running", "cancelled", "failed"])
+def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(running: Site, state: str) -> None:
+    """Whether it looks alive or ended, and however old its time."""
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    registry = running.client.registry.app("alarm")
+    left = registry.status("v1")
+    assert left is not None
+    for age in (0.0, 86400.0):
+        stale = attrs.evolve(left, state=state, heartbeat_at=clock.from_epoch_ms((time.time() - age) * 1000))
+        registry.folder.write("deployments/v1/status.json", to_json(stale))
+        assert running.client.drivers("alarm").state("v1") != "running"
+    assert running.run("rollback", "alarm").exit_code == 0
+    now = registry.status("v1")
+    assert now is not None and (now.epoch, now.state) == (3, "running")
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(running: Site, strategy: str) -> None:
+    assert running.run("save-snapshot", "alarm", "before-v2").exit_code == 0
+    taken = running.client.snapshot("alarm", "before-v2")
+    v2 = running.application("v2")
+    result = running.run("update", v2, "--deployment", "v2", "--strategy", strategy)
+    assert result.exit_code == 1 and "already has a snapshot 'before-v2'" in result.stderr
+    assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
+    assert running.run("update", v2, "--deployment", "v3", "--strategy", strategy).exit_code == 0
+    assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
