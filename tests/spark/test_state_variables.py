@@ -152,12 +152,13 @@ def understood(bench: Bench) -> Counter:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "changelog", "version", "partitions"),
     [
         ("unsaferow", False, 1, 3),
-        pytest.param("avro", True, 1, 2, marks=pytest.mark.slow),
-        pytest.param("unsaferow", True, 2, 2, marks=pytest.mark.slow),
+        ("avro", True, 1, 2),
+        ("unsaferow", True, 2, 2),
     ],
 )
 def test_values_lists_and_maps_change_and_timers_fire(
@@ -219,7 +220,6 @@ class Wide(Alone):
     total = "n long"
 
 
-@pytest.mark.slow
 def test_a_variable_that_is_alone_widens(make) -> None:
     """No column family is left to carry."""
     bench = make()
