@@ -270,7 +270,9 @@ def update(
 
 @click.command(short_help="Go back to the deployment before.")
 @click.argument("app")
-@click.option("--deployment", metavar="ID", help="The deployment to go back from (else the current one).")
+@click.option(
+    "--deployment", metavar="ID", help="The one to go back from (else an update's under way, else the current)."
+)
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
 @shared
 @pass_settings
@@ -278,7 +280,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
 
     What the stopped deployment wrote stays written: the batches that downstream has seen are named. Ends an update
-    that was interrupted, too.
+    that was interrupted, too: a new version that only runs or stands by beside the current one is dropped.
 
     \b
     Example:

@@ -132,8 +132,8 @@ class StreamUpdateClient(
     def rollback(
         self, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
     ) -> Deployed | None:
-        """Go back from `deployment` (default: the current one) to the one before it, at the state it was stopped with.
-        Ends with that one running; None when it never stopped running."""
+        """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
+        before it, at the state it was stopped with. Ends with that one running; None when it never stopped running."""
         return updating.rollback(self, app, deployment, timeout, progress)
 
     def update(

@@ -453,7 +453,7 @@ def rollback(
     if deployment is not None:
         check_name("deployment", deployment)
     registry = client.registry.existing(app)
-    new = deployment or registry.current_id()
+    new = deployment or _under_way(registry) or registry.current_id()
     record = registry.update(new) if new else None
     old = record.old if record else registry.spec(str(new)).parent
     if new is None or old is None:
@@ -465,6 +465,13 @@ def rollback(
         )
     with holding(registry, new):
         return _go_back(client, registry, new, old, timeout, progress, reason)
+
+
+def _under_way(registry: AppRegistry) -> str | None:
+    """What an update under way brings in, for whom the current deployment is the old or the new one."""
+    current = registry.current_id()
+    found = [u.new for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
+    return found[-1] if found else None
 
 
 def _go_back(

@@ -400,6 +400,19 @@ class Agent:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
         return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
 
+    def _runs_beside(self) -> bool:
+        """Whether this driver's epoch has not begun. It ends with its update."""
+        # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
+        update = self.app.update(self.spec.deployment)
+        current = self.app.current()
+        if current is None or current.epoch >= self.epoch:
+            return False
+        if self._replaced():
+            raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
+        if update is None or update.outcome is not None:
+            self._end("the update it ran beside the current deployment for has ended")
+        return True
+
     def _replaced(self) -> bool:
         """Whether a later driver of this deployment was started."""
         return any(int(name[:-5]) > self.epoch for name in self.folder.names("drivers") if name[:-5].isdigit())
@@ -407,16 +420,11 @@ class Agent:
     def _check_fence(self) -> None:
         if self._successor is not None:
             return  # it may commit, and this driver runs no batch
-        # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
-        update = self.app.update(self.spec.deployment) if self.beside else None
+        if self.beside and self._runs_beside():
+            return
+        self.beside = False
         current = self.app.current()
         if self.standby and current is not None and current.epoch < self.epoch:
-            return
-        if self.beside and current is not None and current.epoch < self.epoch:
-            if self._replaced():
-                raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
-            if update is None or update.outcome is not None:
-                self._end("the update it ran beside the current deployment for has ended")
             return
         if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.epoch):
             holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"

@@ -116,7 +116,7 @@ def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its
 
 def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     before = both.client.status("alarm")
-    result = both.run("rollback", "alarm", "--deployment", "v2")
+    result = both.run("rollback", "alarm")
     assert result.exit_code == 0 and "was never stopped" in result.stdout
     after = both.client.status("alarm")
     assert (after.current, after.launch, after.beside, after.update) == (before.current, before.launch, None, None)
@@ -180,7 +180,7 @@ def test_an_update_that_died_after_the_drain_can_be_rolled_back(both: Site, monk
         crashing.setattr(AppRegistry, "claim", interrupt)
         assert both.run(*arguments(both)).exit_code == 130
     drained = batch(both, "v1")
-    assert both.run("rollback", "alarm", "--deployment", "v2").exit_code == 0
+    assert both.run("rollback", "alarm").exit_code == 0
     assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
     wait_for(lambda: batch(both, "v1") > drained or None, "v1 to go on", 30)
 
@@ -203,10 +203,11 @@ def test_a_given_snapshot_is_the_start(running: Site) -> None:
     assert record is not None and (record.strategy, record.snapshot) == ("parallel", "monday")
 
 
-def test_a_rehearsal_before(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rehearsal_before(running: Site) -> None:
     running.run("save-snapshot", "alarm", "monday")
-    agreed = ("--agree", "events:fork", "--set", "path=/new")
-    assert running.run(*arguments(running, "--rehearse", "1", *agreed, SINK=FUNCTION)).exit_code == 0
+    agreed = ("--agree", "events:fork", "--agree", "events/foreachBatch", "--set", "path=/new")
+    result = running.run(*arguments(running, "--rehearse", "1", *agreed, SINK=FUNCTION))
+    assert result.exit_code == 0, result.stderr
     record = running.client.registry.app("alarm").update("v2")
     assert record is not None and "rehearsed" in record.step_times
 

@@ -178,7 +178,7 @@ def test_the_new_version_is_dropped_and_the_old_one_unharmed(running: Sums) -> N
     listed = [line.split()[:4] for line in running.cli("list").splitlines()[1:]]
     assert listed == [["sums", "running", "one", "1"], ["sums", "running", "two", "beside"]]
 
-    running.cli("rollback", running.app, "--deployment", "two")
+    running.cli("rollback", running.app)
     assert running.drivers() == [driver], "the old one was not even started again"
     running.settle()
     assert running.check("one", "old") == {f.name for f in running.input.glob("*.json")}
