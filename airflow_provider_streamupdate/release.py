@@ -31,6 +31,8 @@ FIELDS = (
     "agree",
     "renames",
     "strategy",
+    "run_beside",
+    "catch_up_timeout",
     "drain_timeout",
 )
 

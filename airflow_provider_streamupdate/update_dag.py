@@ -39,6 +39,8 @@ def stream_update(
     renames: Any = None,
     strategy: Any = STANDBY,
     rehearse: Any = None,
+    run_beside: Any = None,
+    catch_up_timeout: Any = None,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
     verify_timeout: float | timedelta = 600.0,
@@ -64,12 +66,15 @@ def stream_update(
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
     strategy: ``standby`` (the new version gets ready beside the old one, which then hands over to it; two drivers for
-        that time), ``restart`` (the old one ends, then the new one is started; always with `from_snapshot`) or
-        ``in_flight`` (only reloadable parameters differ: the running driver goes on with them, and standby and snapshot
-        do nothing)
+        that time), ``restart`` (the old one ends, then the new one is started; with `from_snapshot` in place of
+        standby), ``parallel`` (the new one runs beside the old one, from a snapshot and with sink parameters of its
+        own, until it has caught up; then the old one is drained) or ``in_flight`` (only reloadable parameters differ:
+        the running driver goes on with them, and standby and snapshot do nothing)
     rehearse: how many batches of the new version to rehearse before the old one is touched, on `from_snapshot` or the
         app's newest snapshot; None: there is no such task; 0: it does nothing
-    drain_timeout, submit_timeout: seconds, timedelta or ISO 8601 text; None: the connection's
+    run_beside: with strategy parallel: both run at least so long, and until the new one has caught up;
+        catch_up_timeout: how long that may take afterwards (None: an hour)
+    drain_timeout, submit_timeout, and these two: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_timeout: seconds until the new version must be healthy
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
     default_args: for all tasks; three retries five seconds apart unless given
@@ -129,7 +134,12 @@ def stream_update(
             **update,
         )
         snapshot = StreamUpdateStopOperator(
-            task_id="snapshot", snapshot=begun["snapshot"], timeout=drain_timeout, **update
+            task_id="snapshot",
+            snapshot=begun["snapshot"],
+            timeout=drain_timeout,
+            run_beside=run_beside,
+            catch_up_timeout=catch_up_timeout,
+            **update,
         )
         submit = StreamSubmitOperator(
             task_id="submit",

@@ -65,7 +65,8 @@ PARAMS = {
         enum=list(STRATEGIES),
         title="Strategy",
         description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
-        "that time). restart: the old one ends, then the new one is started. in_flight: only reloadable parameters "
+        "that time). restart: the old one ends, then the new one is started. parallel: both run, the new one from a "
+        "snapshot and with sink parameters of its own, until it has caught up. in_flight: only reloadable parameters "
         "differ, and the running driver goes on with them.",
     ),
     "rehearse": Param(
@@ -75,6 +76,19 @@ PARAMS = {
         title="Rehearse",
         description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
         "one is touched. 0: no rehearsal.",
+    ),
+    "run_beside": Param(
+        None,
+        type=["null", "string"],
+        title="Run beside",
+        description="With strategy parallel: both versions run at least so long, seconds or an ISO 8601 duration. "
+        "Empty: until the new one has caught up.",
+    ),
+    "catch_up_timeout": Param(
+        None,
+        type=["null", "string"],
+        title="Catch-up timeout",
+        description="With strategy parallel: how long the new version may take to catch up after that. Empty: an hour.",
     ),
     "drain_timeout": Param(
         "PT5M",
@@ -97,6 +111,8 @@ dag = build_update_dag(
     renames="{{ params.renames | tojson }}",
     strategy="{{ params.strategy }}",
     rehearse="{{ params.rehearse }}",
+    run_beside="{{ params.run_beside }}",
+    catch_up_timeout="{{ params.catch_up_timeout }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

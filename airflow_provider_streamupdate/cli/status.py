@@ -26,8 +26,8 @@ def list_apps(ctx: click.Context) -> None:
     """List all apps under the root, one a line.
 
     BATCH is the last committed batch, ROWS/S what its queries process, STATE ROWS what their stages hold, HEARTBEAT
-    how long ago the driver was heard of. An app whose files cannot be read is listed as unreadable, and the exit code
-    is 1.
+    how long ago the driver was heard of. A second line of an app is the new version that runs beside its current one
+    (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def list_apps(ctx: click.Context) -> None:
     else:
         print_table(
             ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
-            (_row(app, status) for app, status in found),
+            (row for app, status in found for row in _rows(app, status)),
             right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
         )
         if not found:
@@ -120,15 +120,20 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
         click.echo(text)
 
 
-def _row(app: str, found: AppStatus | Exception) -> tuple[Any, ...]:
+def _rows(app: str, found: AppStatus | Exception) -> Iterator[tuple[Any, ...]]:
+    """A line for the app's current deployment, and one for the one that runs beside it."""
     if isinstance(found, Exception):
-        return app, "unreadable", *(None,) * 6
-    current, status = found.current, found.status
+        yield app, "unreadable", *(None,) * 6
+        return
+    current = found.current
+    place = (current.deployment, current.epoch) if current else (None, None)
+    yield app, found.state, *place, *_figures(found.status)
+    if found.beside:
+        yield app, found.beside.state, found.beside.deployment, "beside", *_figures(found.beside.status)
+
+
+def _figures(status: Status | None) -> tuple[Any, ...]:
     return (
-        app,
-        found.state,
-        current.deployment if current else None,
-        current.epoch if current else None,
         _batches(status),
         number(_total(q.processed_rows_per_second for q in status.queries.values())) if status else None,
         number(_total(n for q in status.queries.values() for n in q.state_rows.values())) if status else None,
@@ -150,6 +155,7 @@ def _summary(app: str, found: AppStatus | Exception) -> dict[str, Any]:
         "state_rows": _total(n for q in status.queries.values() for n in q.state_rows.values()) if status else None,
         "heartbeat_at": status.heartbeat_at if status else None,
         "updating_to": found.update.new if found.update else None,
+        "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
     }
 
 
@@ -194,6 +200,9 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
         since = moment(found.update.started_at)
         facts["update"] = f"to {found.update.new} is under way since {since}: {found.update.step}{snapshot}"
+    if found.beside:
+        batches = f", {text}" if (text := _batches(found.beside.status)) else ""
+        facts["beside it"] = f"{found.beside.deployment} is {found.beside.state}{batches}"
     return facts
 
 

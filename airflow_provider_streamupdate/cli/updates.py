@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import IN_FLIGHT, STANDBY, STRATEGIES
+from ..state.update import IN_FLIGHT, PARALLEL, STANDBY, STRATEGIES
 from .application import application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -184,7 +184,8 @@ def rehearse(
     default=STANDBY,
     show_default=True,
     help="standby: the new version gets ready beside the old one, which then hands over (two drivers for that time); "
-    "restart: the old one ends, then the new one is started; with --snapshot always. "
+    "restart: the old one ends, then the new one is started; with --snapshot in place of standby. "
+    "parallel: both run, the new one from a snapshot and into sinks of its own, until it has caught up. "
     "in_flight: only reloadable parameters differ, and the running driver goes on with them.",
 )
 @click.option(
@@ -192,6 +193,12 @@ def rehearse(
     type=click.IntRange(min=1),
     metavar="K",
     help="Rehearse K batches before the old version is touched (else no rehearsal), on --snapshot or the newest one.",
+)
+@click.option(
+    "--run-beside", type=Duration(), help="With parallel: both run at least so long (else until the new one caught up)."
+)
+@click.option(
+    "--catch-up-timeout", type=Duration(), help="With parallel: how long it may take after that.  [default: 3600]"
 )
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
@@ -206,6 +213,8 @@ def update(
     renames: dict[str, str],
     strategy: str,
     rehearse: int | None,
+    run_beside: float | None,
+    catch_up_timeout: float | None,
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -216,21 +225,39 @@ def update(
     was stopped, the old one goes on where it was stopped, and the command fails. After a crash or Ctrl-C run the same
     command again: it continues the update.
 
+    With strategy parallel both versions run and write until the old one is drained, so that the new one needs sink
+    parameters of its own. While they do, rollback drops the new one, and cancel --drain the old one.
+
     \b
-    Example:
+    Examples:
       streamupdate update flight_windows/v2.py --set input=/data/in --set output=/data/out
+      streamupdate update flight_windows/v2.py --strategy parallel --set input=/data/in --set output=/data/new
     """
+    from ..control.parallel import CATCH_UP_SECONDS, SideBySide
     from ..state.names import check_name
 
+    if strategy != PARALLEL and (run_beside or catch_up_timeout):
+        raise click.UsageError("--run-beside and --catch-up-timeout need --strategy parallel")
     if deployment is not None:
         check_name("deployment", deployment)
+    side = SideBySide(seconds=run_beside or 0.0, catch_up_timeout=catch_up_timeout or CATCH_UP_SECONDS)
     client = settings.client()
     if snapshot is not None:
         need_snapshot(client, snapshot)
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
         record = client.update(
-            application, deployment, agree, snapshot, drain_timeout, timeout, report, renames, strategy, rehearse or 0
+            application,
+            deployment,
+            agree,
+            snapshot,
+            drain_timeout,
+            timeout,
+            report,
+            renames,
+            strategy,
+            rehearse or 0,
+            side=side if strategy == PARALLEL else None,
         )
     if settings.as_json:
         print_json(record)
@@ -243,7 +270,9 @@ def update(
 
 @click.command(short_help="Go back to the deployment before.")
 @click.argument("app")
-@click.option("--deployment", metavar="ID", help="The deployment to go back from (else the current one).")
+@click.option(
+    "--deployment", metavar="ID", help="The one to go back from (else an update's under way, else the current)."
+)
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
 @shared
 @pass_settings
@@ -251,7 +280,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
 
     What the stopped deployment wrote stays written: the batches that downstream has seen are named. Ends an update
-    that was interrupted, too.
+    that was interrupted, too: a new version that only runs or stands by beside the current one is dropped.
 
     \b
     Example:

@@ -30,12 +30,14 @@ class CheckRequests(Requests):
         agree: Iterable[str] = (),
         deployment: str | None = None,
         renames: Mapping[str, str] | None = None,
+        fork: bool = False,
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
-        a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update."""
+        a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
+        `fork`: it is to run beside the app, under query ids of its own."""
         if deployment:
             check_name("deployment", deployment)
-        report = self.plan_and_check(application, app, snapshot, agree, renames).report
+        report = self.plan_and_check(application, app, snapshot, agree, renames, fork).report
         assert report is not None  # a check was asked for
         if deployment:
             self.store_report(report, deployment)

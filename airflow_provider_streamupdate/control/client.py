@@ -11,13 +11,14 @@ import attrs
 
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import RESTART, STANDBY, UpdateRecord
+from ..state.update import PARALLEL, RESTART, STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .parallel import ParallelRequests, SideBySide
 from .rehearsing import RehearseRequests
 from .requests import quiet
 from .snapshotting import SnapshotRequests
@@ -26,12 +27,22 @@ from .submitting import Deployed, SubmitRequests
 from .verifying import HealthRequests
 from .waiting import Progress
 
-__all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient"]
+__all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "SideBySide", "StreamUpdateClient"]
+
+
+@attrs.frozen(kw_only=True)
+class Beside:
+    """The new version of an update with strategy parallel, before it is promoted."""
+
+    deployment: str
+    state: str
+    status: Status | None
 
 
 @attrs.frozen(kw_only=True)
 class AppStatus:
-    """An app at a glance. `state` is its current deployment's, ``new`` before the first. `update`: one under way."""
+    """An app at a glance. `state` is its current deployment's, ``new`` before the first. `update`: one under way;
+    `beside`: what it runs beside the current deployment."""
 
     app: str
     state: str
@@ -40,9 +51,11 @@ class AppStatus:
     status: Status | None
     launch: Launch | None
     update: UpdateRecord | None
+    beside: Beside | None = None
 
 
 class StreamUpdateClient(
+    ParallelRequests,
     SnapshotRequests,
     CheckRequests,
     RehearseRequests,
@@ -63,7 +76,7 @@ class StreamUpdateClient(
         registry = self.registry.existing(app)
         current = registry.current()
         drivers = self._drivers(registry)
-        under_way = [u for u in registry.updates() if u.outcome is None]
+        update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
         if current is None:
             return AppStatus(
                 app=app,
@@ -72,8 +85,11 @@ class StreamUpdateClient(
                 spec=None,
                 status=None,
                 launch=None,
-                update=under_way[-1] if under_way else None,
+                update=update,
             )
+        beside = None
+        if update and update.strategy == PARALLEL and update.new != current.deployment and registry.launch(update.new):
+            beside = Beside(deployment=update.new, state=drivers.state(update.new), status=drivers.status(update.new))
         return AppStatus(
             app=app,
             state=drivers.state(current.deployment),
@@ -81,7 +97,8 @@ class StreamUpdateClient(
             spec=registry.spec(current.deployment),
             status=drivers.status(current.deployment),
             launch=registry.launch(current.deployment),
-            update=under_way[-1] if under_way else None,
+            update=update,
+            beside=beside,
         )
 
     def deployments(self, app: str) -> list[DeploymentSpec]:
@@ -115,8 +132,8 @@ class StreamUpdateClient(
     def rollback(
         self, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
     ) -> Deployed | None:
-        """Go back from `deployment` (default: the current one) to the one before it, at the state it was stopped with.
-        Ends with that one running; None when it never stopped running."""
+        """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
+        before it, at the state it was stopped with. Ends with that one running; None when it never stopped running."""
         return updating.rollback(self, app, deployment, timeout, progress)
 
     def update(
@@ -132,17 +149,20 @@ class StreamUpdateClient(
         strategy: str = STANDBY,
         rehearse: int = 0,
         asked_by: str | None = None,
+        side: SideBySide | None = None,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues.
 
         strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
         ready beside the old one, which then hands over; it takes two drivers' resources for that time), or
-        ``in_flight`` (the running driver goes on with other values of reloadable parameters, and nothing else may
-        differ; there is no new deployment)
+        ``parallel`` (the new one runs beside the old one, from a snapshot and with sink parameters of its own, until it
+        has caught up; then the old one is drained), or ``in_flight`` (the running driver goes on with other values of
+        reloadable parameters, and nothing else may differ; there is no new deployment)
         rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
         there, the update is refused
         asked_by: for the record of a change in flight; None: this process's user and host
+        side: with strategy parallel: how long both run
         """
         return updating.update(
             self,
@@ -157,4 +177,5 @@ class StreamUpdateClient(
             strategy,
             rehearse,
             asked_by,
+            side,
         )

@@ -88,6 +88,11 @@ class Drivers:
         self._check_launcher()
         return self._launch(spec, epoch, "--standby")
 
+    def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
+        """Start a driver that runs its queries beside the current one; `epoch` becomes the app's if it is promoted."""
+        self._check_launcher()
+        return self._launch(spec, epoch, "--beside")
+
     def _check_launcher(self) -> None:
         if self.launcher is None:
             raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")

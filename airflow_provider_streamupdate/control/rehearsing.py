@@ -37,13 +37,15 @@ class RehearseRequests(Requests):
         renames: Mapping[str, str] | None = None,
         timeout: float = 600.0,
         progress: Progress = quiet,
+        fork: bool = False,
     ) -> RehearsalReport:
         """Run the application's first `batches` batches from a snapshot (default: the app's newest), on the input that
         follows it, with muted sinks; then the same with the version the snapshot is of. Nothing of the running app is
         touched, and no lease is needed.
 
-        deployment: store the report for that update. timeout: seconds, for each of the two. DriverError or
-        WaitTimeoutError when the new version's driver died or was not in time.
+        deployment: store the report for that update. timeout: seconds, for each of the two. fork: it is to run beside
+        the app, under query ids of its own. DriverError or WaitTimeoutError when the new version's driver died or was
+        not in time.
         """
         check_batches(batches)
         if app is not None and snapshot is not None:
@@ -52,7 +54,7 @@ class RehearseRequests(Requests):
             SnapshotStore(self.registry.existing(app)).newest()
         against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"
         progress(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}")
-        planned = self._play(application, against, batches, timeout, agree, renames)
+        planned = self._play(application, against, batches, timeout, agree, renames, fork)
         if app is not None:
             same_app(application, planned.plan, app)
         assert planned.report is not None  # it was compared
@@ -103,6 +105,7 @@ class RehearseRequests(Requests):
         timeout: float,
         agree: Iterable[str] = (),
         renames: Mapping[str, str] | None = None,
+        fork: bool = False,
     ) -> Planned:
         name = uuid.uuid4().hex
         self.registry.folder.check_writable()
@@ -115,6 +118,7 @@ class RehearseRequests(Requests):
                 against=against,
                 agree=agree,
                 renames=renames,
+                fork=fork,
                 rehearse=(batches, name),
                 timeout=timeout,
             )

@@ -33,9 +33,20 @@ from ..state.rehearsal import RehearsalReport
 from ..state.shared import check_shared
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
-from ..state.update import IN_FLIGHT, PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY, STRATEGIES, UpdateRecord
+from ..state.update import (
+    IN_FLIGHT,
+    PARALLEL,
+    PROMOTED,
+    REFUSED,
+    RESTART,
+    ROLLED_BACK,
+    STANDBY,
+    STRATEGIES,
+    UpdateRecord,
+)
 from .drivers import NEW, Drivers
 from .holding import holding
+from .parallel import SideBySide
 from .planning import Planned
 from .rehearsing import check_batches
 from .submitting import Deployed
@@ -58,11 +69,12 @@ def update(
     strategy: str = STANDBY,
     rehearse: int = 0,
     asked_by: str | None = None,
+    side: SideBySide | None = None,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
     application.check()
-    check_strategy(strategy, snapshot)
+    strategy = check_strategy(strategy, snapshot, side)
     if rehearse:
         check_batches(rehearse)
     digest = application.digest()
@@ -72,18 +84,22 @@ def update(
         app = interrupted.app
     else:
         progress(f"planning and checking {application.file}")
-        planned = client.plan_and_check(application, None, snapshot, agree, renames)
+        planned = client.plan_and_check(application, None, snapshot, agree, renames, fork=strategy == PARALLEL)
         app = planned.plan.app
     registry = client.registry.existing(app)
     deployment = new_deployment(registry, digest, deployment)
     if planned is not None and strategy == IN_FLIGHT:
         client.check_change(application, planned.plan)
+    if planned is not None and strategy == PARALLEL:
+        client.check_side_by_side(application, planned.plan)
     with holding(registry, deployment):
-        record = begin(client, app, deployment, digest, RESTART if snapshot else strategy)
+        record = begin(client, app, deployment, digest, strategy)
         try:
             if planned is None and registry.current_id() == record.old:
                 progress(f"planning and checking {application.file}")
-                planned = client.plan_and_check(application, app, snapshot, agree, renames)
+                planned = client.plan_and_check(
+                    application, app, snapshot, agree, renames, fork=record.strategy == PARALLEL
+                )
             if planned is not None and planned.report is not None:
                 client.store_report(planned.report, deployment)
                 if not planned.report.compatible:
@@ -99,9 +115,9 @@ def update(
             if name is None:
                 change(client, record, application, agree, drain_timeout + timeout, progress, asked_by)
             else:
-                if record.strategy == STANDBY:
-                    stand_by(client, record, application, name, agree, timeout, progress, renames)
-                stop_old(client, registry, record, name, snapshot is None, drain_timeout, progress)
+                if record.strategy in (STANDBY, PARALLEL):
+                    stand_by(client, record, application, name, snapshot is None, agree, timeout, progress, renames)
+                stop_old(client, registry, record, name, snapshot is None, drain_timeout, progress, side)
                 step(registry, deployment, "snapshotted", snapshot=name)
                 client.submit(
                     application,
@@ -157,13 +173,19 @@ def change(
     client.change(record.app, request, timeout, progress)
 
 
-def check_strategy(strategy: str, snapshot: str | None = None) -> str:
-    """InvalidInputError for one that is not known, or that cannot start from a given snapshot."""
+def check_strategy(strategy: str, snapshot: str | None = None, side: SideBySide | None = None) -> str:
+    """The strategy an update has: with a given snapshot, restart instead of standby. InvalidInputError for one that is
+    not known, or that does not go with what else is given."""
     if strategy == IN_FLIGHT and snapshot:
         raise InvalidInputError("strategy in_flight goes on where the app is; leave the snapshot out")
     if strategy not in STRATEGIES:
         raise InvalidInputError(f"there is no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
-    return strategy
+    if side is not None and strategy != PARALLEL:
+        raise InvalidInputError(
+            f"with strategy {strategy} the versions do not run side by side: leave out for how long, or use strategy "
+            "parallel"
+        )
+    return RESTART if snapshot and strategy == STANDBY else strategy
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
@@ -201,14 +223,21 @@ def stop_old(
     fresh: bool,
     timeout: float,
     progress: Progress,
+    side: SideBySide | None = None,
 ) -> None:
     """End the old version: with snapshot `name` when it is to be `fresh`, else by a drain; with strategy standby it
-    hands over. Nothing when it was done before (the new version is current, or the old one ended with that snapshot).
+    hands over; with strategy parallel it is drained when both have run `side` by side. Nothing when it was done before
+    (the new version is current, or the old one ended with that snapshot).
 
     What the new version will start from is read and compared with its checksums while the old one runs: a damaged
     snapshot stops nothing, and the pause does not grow with the state."""
     if record.old is None or (registry.current_id() != record.old and record.strategy != STANDBY):
         return
+    if record.strategy == PARALLEL:
+        noted = registry.update(record.new)
+        since = noted.step_times.get("beside") if noted else None
+        client.wait_caught_up(registry.name, record.new, name, since or clock.now(), side or SideBySide(), progress)
+        return client.take_over(registry.name, record.new, timeout, progress)
     runs = registry.current_id() == record.old and client.drivers(registry.name).state(record.old) not in FINAL_STATES
     if runs and fresh:
         check_shared(registry, record.old, progress)
@@ -223,6 +252,7 @@ def stop_old(
         client.cancel(registry.name, drain=True, timeout=timeout, progress=progress)
     if runs:
         _note_checked(registry, record.new, name)
+    return None
 
 
 def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
@@ -249,7 +279,15 @@ def rehearsed(
     if record is not None and "rehearsed" in record.step_times:
         return None
     report = client.rehearse(
-        application, app, snapshot, batches, agree, deployment=deployment, renames=renames, progress=progress
+        application,
+        app,
+        snapshot,
+        batches,
+        agree,
+        deployment=deployment,
+        renames=renames,
+        progress=progress,
+        fork=record is not None and record.strategy == PARALLEL,
     )
     if not report.passed:
         raise RehearsalError(
@@ -268,15 +306,31 @@ def stand_by(
     record: UpdateRecord,
     application: Application,
     name: str,
+    fresh: bool,
     agree: tuple[str, ...],
     timeout: float,
     progress: Progress,
     renames: Mapping[str, str] | None,
 ) -> None:
-    """Have the new version's driver stand by beside the old one, which works on. Nothing when it took over before."""
+    """Have the new version's driver stand by beside the old one, which works on; with strategy parallel it runs beside
+    it, from snapshot `name`, which is taken for that when it is to be `fresh`. Nothing when it took over before."""
     registry = client.registry.existing(record.app)
     if registry.current_id() != record.old:
         return
+    if record.strategy == PARALLEL:
+        client.run_beside(
+            record.app,
+            application,
+            record.new,
+            name,
+            fresh,
+            agree,
+            owner=f"update {record.new}",
+            timeout=timeout,
+            progress=progress,
+            renames=renames,
+        )
+        return step(registry, record.new, "beside", snapshot=name)
     client.stand_by(
         record.app,
         application,
@@ -288,7 +342,7 @@ def stand_by(
         progress=progress,
         renames=renames,
     )
-    step(registry, record.new, "standby")
+    return step(registry, record.new, "standby")
 
 
 def begin(
@@ -371,7 +425,10 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
-    """Seconds from the old version's last commit to the new one's first, the longest of all queries."""
+    """Seconds from the old version's last commit to the new one's first, the longest of all queries; None when they ran
+    side by side."""
+    if record.strategy == PARALLEL:
+        return None
     old = registry.status(record.old) if record.old else None
     new = registry.status(record.new)
     if old is None or new is None:
@@ -396,7 +453,7 @@ def rollback(
     if deployment is not None:
         check_name("deployment", deployment)
     registry = client.registry.existing(app)
-    new = deployment or registry.current_id()
+    new = deployment or _under_way(registry) or registry.current_id()
     record = registry.update(new) if new else None
     old = record.old if record else registry.spec(str(new)).parent
     if new is None or old is None:
@@ -408,6 +465,13 @@ def rollback(
         )
     with holding(registry, new):
         return _go_back(client, registry, new, old, timeout, progress, reason)
+
+
+def _under_way(registry: AppRegistry) -> str | None:
+    """What an update under way brings in, for whom the current deployment is the old or the new one."""
+    current = registry.current_id()
+    found = [u.new for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
+    return found[-1] if found else None
 
 
 def _go_back(

@@ -12,7 +12,7 @@ from ..hooks.values import optional_text, text_list, text_map
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from ..state.report import CompatibilityReport
 from .application import ApplicationOperator
-from .steps import note_step
+from .steps import note_step, runs_beside
 
 
 class StreamCompatibilityCheckOperator(ApplicationOperator):
@@ -58,6 +58,7 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
                 agree=text_list(self.agree, "agree"),
                 renames=text_map(self.renames, "renames"),
                 deployment=deployment,
+                fork=runs_beside(self.client, self.app_name, deployment),
             )
             result = self._show(context, report, deployment)
             if not report.compatible:

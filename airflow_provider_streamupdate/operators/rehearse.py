@@ -12,7 +12,7 @@ from ..hooks.plain import rehearsal_dict
 from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..state.errors import InvalidInputError
 from .application import ApplicationOperator
-from .steps import note_step
+from .steps import note_step, runs_beside
 
 
 class StreamRehearseOperator(ApplicationOperator):
@@ -79,6 +79,7 @@ class StreamRehearseOperator(ApplicationOperator):
                 renames=text_map(self.renames, "renames"),
                 timeout=seconds(self.timeout, "timeout"),
                 progress=self.log.info,
+                fork=runs_beside(self.client, self.app_name, deployment),
             )
             markdown = report.to_markdown()
             self.log.info("%s", markdown)

@@ -17,7 +17,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
     Returns what runs now, or None when there was nothing to go back from.
 
     app: the app
-    deployment_id: the deployment to go back from; None: the current one
+    deployment_id: the deployment to go back from; None: what an update under way brings in, else the current one
     timeout: seconds (or a timedelta, or ISO 8601 text) until the previous one must run; None: the
         connection's
     """

@@ -9,21 +9,23 @@ from ..control import updating
 from ..control.holding import holding
 from ..hooks.values import seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from ..state.update import STANDBY
+from ..state.update import PARALLEL, STANDBY
 from .application import ApplicationOperator
 from .steps import link_driver, stop_driver
 
 
 class StreamUpdateStandbyOperator(ApplicationOperator):
     """Starts the new version's driver beside the old one and returns once it stands by to take over: it has planned,
-    has restored what the old one has committed into a scratch folder, and has run batches without rows.
+    has restored what the old one has committed into a scratch folder, and has run batches without rows. With strategy
+    parallel it runs its queries instead, from the snapshot, which is taken for that unless it is a given one.
 
     Nothing of the old version is touched. Does nothing when the update's strategy is another, or when the new version
     took over before. A retry finds the driver of an earlier try. A task killed on the way stops that driver.
 
     application ...: see ApplicationOperator; `app` is required
     deployment_id: the update's
-    snapshot: the name that what the old version ends with is to get
+    snapshot: the name that what the old version ends with is to get; with strategy parallel, what the new one starts
+        from
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
     timeout: seconds (or a timedelta, or ISO 8601 text) until it must stand by; None: the connection's submit timeout
@@ -64,7 +66,7 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
             registry = self.client.registry.existing(str(self.app_name))
             with holding(registry, self.deployment_id):
                 record = updating.begin(self.client, registry.name, self.deployment_id)
-                if record.strategy != STANDBY:
+                if record.strategy not in (STANDBY, PARALLEL):
                     self.log.info(
                         "the strategy is %s: the new version is started when the old one has ended", record.strategy
                     )
@@ -75,6 +77,7 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
                         record,
                         self.described(),
                         self.snapshot,
+                        self.snapshot == updating.stop_snapshot(self.deployment_id),
                         text_list(self.agree, "agree"),
                         timeout,
                         self.log.info,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..control import updating
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.errors import StreamUpdateError
+from ..state.update import PARALLEL
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -19,6 +20,12 @@ def note_step(client: StreamUpdateClient, app: str, deployment: str | None, step
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
         updating.step(registry, record.new, step)
+
+
+def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool:
+    """Whether an update with strategy parallel brings `deployment` in."""
+    record = client.registry.app(app).update(deployment) if app and deployment else None
+    return record is not None and record.strategy == PARALLEL
 
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:

@@ -16,7 +16,7 @@ from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
 from ..state.serde import to_dict
-from ..state.update import IN_FLIGHT, STANDBY
+from ..state.update import IN_FLIGHT, PARALLEL, STANDBY
 from .application import ApplicationOperator, check_app
 from .steps import link_driver, note_step, stop_driver
 
@@ -160,7 +160,7 @@ class StreamSubmitOperator(ApplicationOperator):
         version was started by another task, and is what runs: `rollback` is the way back from it."""
         for app, deployment in self._owned(owner):
             record = self.client.registry.app(app).update(deployment)
-            if record is None or record.strategy != STANDBY:
+            if record is None or record.strategy not in (STANDBY, PARALLEL):
                 stop_driver(self.client, app, deployment, self.log)
 
 

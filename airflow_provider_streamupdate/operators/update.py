@@ -8,11 +8,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from ..control import updating
 from ..control.holding import holding
+from ..control.parallel import CATCH_UP_SECONDS, SideBySide
 from ..hooks.errors import ERROR_KEY
 from ..hooks.values import optional_text, seconds
 from ..state.names import check_name
 from ..state.serde import to_dict
-from ..state.update import IN_FLIGHT, PROMOTED, REFUSED, RESTART, ROLLED_BACK, STANDBY
+from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY
 from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator
 from .rollback import StreamRollbackOperator
@@ -31,7 +32,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
     application ...: see ApplicationOperator; `app` is required
     deployment_id: id of the new deployment; None: made from the application's digest
     from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
-    strategy: ``standby``, ``restart`` (always with `from_snapshot`) or ``in_flight``, see update_dag.stream_update
+    strategy: ``standby`` (``restart`` with `from_snapshot`), ``restart``, ``parallel`` or ``in_flight``, see
+        update_dag.stream_update
     """
 
     template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy")
@@ -56,7 +58,6 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             app = check_name("app", self.app_name)
             given = optional_text(self.from_snapshot)
             strategy = updating.check_strategy(optional_text(self.strategy) or STANDBY, given)
-            strategy = RESTART if given else strategy
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
@@ -70,6 +71,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 self.log.warning("%s", warning)
             if strategy == IN_FLIGHT:
                 self.client.check_change(application, plan)
+            if strategy == PARALLEL:
+                self.client.check_side_by_side(application, plan)
             record = updating.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
             return {
@@ -86,27 +89,54 @@ class StreamUpdateBeginOperator(ApplicationOperator):
 class StreamUpdateStopOperator(StreamUpdateOperator):
     """Ends the old version: with the snapshot the new one starts from, or by a drain when that one exists
     already. With strategy standby it hands over to the new one, between the two drivers, and ends when that one has
-    committed its first batch.
+    committed its first batch. With strategy parallel it waits until both have run side by side for as long as they
+    should and the new one has caught up, then drains the old one and makes the new one current.
 
     Does nothing when an earlier try did it. Returns the snapshot's name.
 
     app, deployment_id: the update's
     snapshot: what the new version starts from
     timeout: seconds (or a timedelta, or ISO 8601 text) it may take; None: the connection's drain timeout
+    run_beside: with strategy parallel: both run at least so long (None: until the new one has caught up);
+        catch_up_timeout: how long that may take afterwards (None: an hour)
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "snapshot", "timeout")
+    template_fields = (
+        *StreamUpdateOperator.template_fields,
+        "app",
+        "deployment_id",
+        "snapshot",
+        "timeout",
+        "run_beside",
+        "catch_up_timeout",
+    )
     ui_color = "#dfeaf8"
 
-    def __init__(self, *, app: str, deployment_id: str, snapshot: str, timeout: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        app: str,
+        deployment_id: str,
+        snapshot: str,
+        timeout: Any = None,
+        run_beside: Any = None,
+        catch_up_timeout: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.app = app
         self.deployment_id = deployment_id
         self.snapshot = snapshot
         self.timeout = timeout
+        self.run_beside = run_beside
+        self.catch_up_timeout = catch_up_timeout
 
     def execute(self, context: Any) -> str:
         with self.step(context):
+            side = SideBySide(
+                seconds=_seconds(self.run_beside, "run_beside", 0.0),
+                catch_up_timeout=_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
+            )
             timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             registry = self.client.registry.existing(self.app)
             with holding(registry, self.deployment_id):
@@ -122,6 +152,7 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
                     fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
                     timeout=timeout,
                     progress=self.log.info,
+                    side=side,
                 )
                 updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
             return self.snapshot
@@ -201,6 +232,11 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )
+
+
+def _seconds(value: Any, what: str, default: float) -> float:
+    """A duration; `default` for blank."""
+    return default if isinstance(value, str | None) and optional_text(value) is None else seconds(value, what)
 
 
 def step_states(ti: Any, steps: dict[str, str]) -> dict[str, str]:

@@ -139,8 +139,9 @@ class Checkpoint:
             )
         return QuerySnapshot(batch=-1, query_id="", files=())
 
-    def source_file_log(self, position: int, upto: int | None = None) -> list[dict[str, Any]]:
-        """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept."""
+    def source_file_log(self, position: int | str, upto: int | None = None) -> list[dict[str, Any]]:
+        """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept. position: the source's,
+        or its name when Spark has it."""
         entries: dict[str, dict[str, Any]] = {}
         for name in self.folder.names(f"sources/{position}"):
             number = _log_number(name)

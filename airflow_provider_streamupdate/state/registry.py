@@ -76,10 +76,11 @@ class AppRegistry:
         current = self.current()
         return current.deployment if current else None
 
-    def claim(self, current: Current) -> bool:
+    def claim(self, current: Current, after: int | None = None) -> bool:
         """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
-        wins. False: the epoch is another's."""
-        if not self.folder.create(_claim(current.epoch), to_json(current)):
+        wins. False: the epoch is another's. `after`: the last epoch, for a deployment that ran beside the current one
+        and goes on under a later number, which its driver has already."""
+        if not self.folder.create(_claim(current.epoch if after is None else after + 1), to_json(current)):
             return False
         self.set_current(current)
         return True

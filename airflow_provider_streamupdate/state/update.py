@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-# Steps in order; a record's `step` is the last one completed. Strategy restart has no step standby, and a rehearsal is
-# a step only where it was asked for.
-STEPS = ("planned", "checked", "rehearsed", "standby", "snapshotted", "submitted", "verified", "promoted")
-RESTART, STANDBY, IN_FLIGHT = "restart", "standby", "in_flight"  # strategies
-STRATEGIES = (RESTART, STANDBY, IN_FLIGHT)
+# Steps in order; a record's `step` is the last one completed. Only strategy standby has a step standby, only parallel a
+# step beside, and a rehearsal is a step only where it was asked for.
+STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
+RESTART, STANDBY, PARALLEL, IN_FLIGHT = "restart", "standby", "parallel", "in_flight"  # strategies
+STRATEGIES = (RESTART, STANDBY, PARALLEL, IN_FLIGHT)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
 
 
@@ -17,7 +17,8 @@ class UpdateRecord:
     """old: deployment that ran before; digest: of the new application; strategy: how the old one is replaced;
     outcome: None while under way, then
     ``promoted``, ``rolled-back`` or ``refused``. pause_seconds: the old version's last commit to the new one's
-    first. snapshot_checked_at: when every byte of `snapshot` was last found to be whole."""
+    first (None with strategy parallel: the new one had committed before). snapshot_checked_at: when every byte of
+    `snapshot` was last found to be whole."""
 
     app: str
     old: str | None

@@ -74,13 +74,17 @@ class Agent:
     ends at once, and stops when current.json shows that its epoch is over.
 
     standby: get ready beside the current deployment and take over from it when it hands `epoch` over
+    beside: run the queries beside the current deployment; `epoch` becomes the app's when this one is promoted
     """
 
-    def __init__(self, app: AppRegistry, deployment: str, epoch: int, standby: bool = False) -> None:
+    def __init__(
+        self, app: AppRegistry, deployment: str, epoch: int, standby: bool = False, beside: bool = False
+    ) -> None:
         self.app = app
         self.spec = app.spec(deployment)
         self.epoch = epoch
         self.standby = standby
+        self.beside = beside
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
         self.events = Events(self.folder, epoch)
@@ -144,6 +148,8 @@ class Agent:
             restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
             self.events.add("restored", source=saved.source)
         self._check_fence()
+        if self._final is not None:
+            return
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
         )
@@ -177,9 +183,12 @@ class Agent:
         stored = SnapshotStore(app).exists(self.spec.from_snapshot)
         if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
             # It was handed over to, and the old driver has not come to storing the snapshot.
-            return self._drained()
-        saved = SavedState.find(app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
-        return saved.forked(app) if self.spec.fork else saved
+            saved = self._drained()
+        else:
+            saved = SavedState.find(app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
+        if not self.spec.fork:
+            return saved
+        return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
 
     def _drained(self) -> SavedState:
         """What the parent has left behind, which runs no more batch."""
@@ -391,9 +400,29 @@ class Agent:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
         return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
 
+    def _runs_beside(self) -> bool:
+        """Whether this driver's epoch has not begun. It ends with its update."""
+        # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
+        update = self.app.update(self.spec.deployment)
+        current = self.app.current()
+        if current is None or current.epoch >= self.epoch:
+            return False
+        if self._replaced():
+            raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
+        if update is None or update.outcome is not None:
+            self._end("the update it ran beside the current deployment for has ended")
+        return True
+
+    def _replaced(self) -> bool:
+        """Whether a later driver of this deployment was started."""
+        return any(int(name[:-5]) > self.epoch for name in self.folder.names("drivers") if name[:-5].isdigit())
+
     def _check_fence(self) -> None:
         if self._successor is not None:
             return  # it may commit, and this driver runs no batch
+        if self.beside and self._runs_beside():
+            return
+        self.beside = False
         current = self.app.current()
         if self.standby and current is not None and current.epoch < self.epoch:
             return
@@ -413,7 +442,7 @@ class Agent:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, FencedError):
             current = self.app.current()
-            if current and current.deployment == self.spec.deployment:
+            if self._replaced() or (current and current.deployment == self.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
         if self._signal is not None:
             self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
-    agent = Agent(registry, options.deployment, options.epoch, options.standby)
+    agent = Agent(registry, options.deployment, options.epoch, options.standby, options.beside)
     return agent.run(app)
 
 
@@ -107,6 +107,7 @@ def _rehearsed(
     name = options.against.partition(":")[2] or SnapshotStore(registry).newest().name
     snapshot = SnapshotStore(registry).get(name)
     saved = SavedState.find(registry, f"snapshot:{name}").under(renames)
+    saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)
     report = attrs.evolve(report, items=(*report.items, *check_harmless(made)))

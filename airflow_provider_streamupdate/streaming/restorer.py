@@ -88,9 +88,10 @@ class SavedState:
         """The same state with its stages and sources under new names."""
         return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
 
-    def forked(self, app: AppRegistry) -> SavedState:
-        """The same state for a fork of `app`: it goes on under query ids of its own."""
-        current = app.current_id()
+    def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
+        """The same state for a fork of `app`: it goes on under query ids of its own, beside that deployment (the
+        current one unless given)."""
+        current = beside or app.current_id()
         plan = app.plan(current) if current else None
         return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
 

@@ -13,6 +13,7 @@ The "application" is a Python file of constants:
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
     DIES = None | "before" | "after": a change in flight is recorded
     REHEARSAL = None      what a query raises in its rehearsal
+    SINK = {"format": "noop"}   its sink: format and options
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
@@ -67,8 +68,9 @@ def plan_of(application: dict[str, Any]) -> AppPlan:
     query = QueryPlan(
         name=QUERY,
         output_mode="update",
-        sink=SinkPlan(format="noop"),
+        sink=SinkPlan(**application.get("SINK", {"format": "noop"})),
         sources=(SourcePlan(name="source-1", named=False, format="rate"),),
+        source_order=("source-1",),
         stages=stages,
     )
     return AppPlan(
@@ -158,7 +160,7 @@ def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot
 
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
-    driver = Driver(registry, options.deployment, options.epoch, application, options.standby)
+    driver = Driver(registry, options.deployment, options.epoch, application, options.standby, options.beside)
     if application.get("FAIL") == "start":
         print("the last words of a driver that dies at start", flush=True)
         return 3
@@ -175,9 +177,16 @@ class Driver:
     """Commits a batch every 50 ms."""
 
     def __init__(
-        self, app: AppRegistry, deployment: str, epoch: int, application: dict[str, Any], standby: bool = False
+        self,
+        app: AppRegistry,
+        deployment: str,
+        epoch: int,
+        application: dict[str, Any],
+        standby: bool = False,
+        beside: bool = False,
     ) -> None:
         self.app = app
+        self.beside = beside
         self.deployment = deployment
         self.application = application
         self.folder = app.deployment_folder(deployment)
@@ -234,6 +243,12 @@ class Driver:
         self.batch = self.restored()
         self.first = self.batch + 1
         return True
+
+    def dropped(self) -> bool:
+        """Whether the update that it runs beside the current deployment for has ended without it."""
+        update, current = self.app.update(self.deployment), self.app.current()
+        waits = self.beside and current is not None and current.epoch < self.epoch
+        return waits and (update is None or update.outcome is not None)
 
     def hand_over(self, to: str) -> str | None:
         """None when `to` has committed; else this driver goes on, for the reason returned."""
@@ -303,6 +318,9 @@ class Driver:
             if fail == "run" and clock.age(self.state.started_at) > 1.5:
                 self.report("failed", error="ValueError: a row the new version cannot read")
                 return
+            if self.dropped():
+                self.report("cancelled", reason="dropped")
+                return
             self.report("running")
             for command in self.box.pending():
                 if self.obey(command):
@@ -339,6 +357,7 @@ def main(argv: list[str]) -> int:
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--standby", action="store_true")
+    parser.add_argument("--beside", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
     parser.add_argument("--fork", action="store_true")

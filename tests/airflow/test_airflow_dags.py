@@ -94,7 +94,15 @@ def test_an_approval_stands_before_the_stop() -> None:
 def test_the_form_of_the_manual_dag(bag: Any) -> None:
     params = bag.dags["stream_update"].params
     fields = {"app", "application", "deployment_id", "parameters", "spark_conf", "py_files", "from_snapshot"}
-    assert set(params) == fields | {"agree", "renames", "strategy", "rehearse", "drain_timeout"}
+    assert set(params) == fields | {
+        "agree",
+        "renames",
+        "strategy",
+        "rehearse",
+        "run_beside",
+        "catch_up_timeout",
+        "drain_timeout",
+    }
     assert params.get_param("agree").schema["type"] == ["null", "array"]
     assert params.get_param("parameters").schema["type"] == ["null", "object"]
 

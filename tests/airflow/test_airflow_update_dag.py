@@ -9,10 +9,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,
     StreamUpdateEndOperator,
     StreamUpdateRollbackOperator,
+    StreamUpdateStopOperator,
 )
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
@@ -312,6 +316,95 @@ def test_a_change_in_flight(site: Site, threshold: str, expected: str) -> None:
         assert run.state == "failed" and expected in run.xcom("update.outcome", "error")
         assert after.spec.application.params == {"threshold": "5"} and record.outcome == "refused"
     assert lease_is_free(site)
+
+
+SINKS = ({"format": "kafka", "options": {"topic": "old"}}, {"format": "kafka", "options": {"topic": "new"}})
+
+
+@pytest.mark.parametrize("run_beside", [None, "PT1S"])
+def test_both_versions_run_side_by_side(site: Site, run_beside: str | None) -> None:
+    site.submit(SINK=SINKS[0])
+    run = site.run_dag(
+        "stream_update",
+        app="alarm",
+        application=site.application("v2", SINK=SINKS[1]),
+        deployment_id="v2",
+        strategy="parallel",
+        run_beside=run_beside,
+    )
+    assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
+    assert site.drivers_alive() == ["v2"]
+    current = site.client.status("alarm").current
+    assert current is not None and (current.deployment, current.epoch, current.promoted) == ("v2", 2, True)
+    snapshot = site.client.snapshot("alarm", "before-v2")
+    assert snapshot.kind == "live"
+    old = site.client.drivers("alarm").status("v1")
+    assert old is not None and old.queries["events"].batch > snapshot.queries["events"].batch
+    assert run.xcom("update.standby", "_link_SparkUiLink") == "http://localhost:4040"
+    record = run.xcom("update.outcome")
+    steps = ["planned", "checked", "beside", "snapshotted", "submitted", "verified", "promoted"]
+    assert sorted(record["step_times"], key=record["step_times"].get) == steps
+    assert record["pause_seconds"] is None and lease_is_free(site)
+
+
+@pytest.mark.parametrize(("fail", "step"), [("start", "standby"), ("stuck", "snapshot")])
+def test_a_version_that_fails_beside_the_old_one_is_dropped(site: Site, fail: str, step: str) -> None:
+    site.submit(SINK=SINKS[0])
+    before = site.client.status("alarm")
+    run = site.run_dag(
+        "stream_update",
+        app="alarm",
+        application=site.application("v2", SINK=SINKS[1], FAIL=fail),
+        deployment_id="v2",
+        strategy="parallel",
+        catch_up_timeout="1",
+    )
+    assert (run.state, run.states) == ("failed", {**failed_at(step), "rehearse": "success"})
+    after = site.client.status("alarm")
+    assert (after.current, after.launch) == (before.current, before.launch) and site.drivers_alive() == ["v1"]
+    message = run.xcom("update.outcome", "error")
+    assert f"was refused, the old version was not touched; v1 is running. {step} failed: " in message
+    assert lease_is_free(site)
+
+
+def test_a_version_with_the_old_one_s_sink_does_not_begin(site: Site, context: dict[str, Any]) -> None:
+    site.submit(SINK=SINKS[0])
+    operator = StreamUpdateBeginOperator(
+        task_id="plan", app="alarm", application=site.application("v2", SINK=SINKS[0]), strategy="parallel"
+    )
+    with pytest.raises(AirflowFailException, match="writes to the same place as the running version"):
+        operator.execute(context)
+    assert site.client.registry.app("alarm").updates() == [] and site.drivers_alive() == ["v1"]
+
+
+def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site, context: dict[str, Any]) -> None:
+    """The tasks one by one, as a DAG author may put them together; each is killed once."""
+    site.submit(SINK=SINKS[0])
+    described = {"app": "alarm", "application": site.application("v2", SINK=SINKS[1])}
+    plan = StreamUpdateBeginOperator(task_id="plan", deployment_id="v2", strategy="parallel", **described)
+    begun = plan.execute(context)
+    update = {"deployment_id": begun["deployment"], "snapshot": begun["snapshot"]}
+    standby = StreamUpdateStandbyOperator(task_id="standby", **update, **described)
+    stop = StreamUpdateStopOperator(task_id="stop", app="alarm", catch_up_timeout=60, **update)
+
+    def killed(*_args: object, **_more: object) -> None:
+        raise SystemExit(143)
+
+    with site.monkeypatch.context() as killing:
+        killing.setattr(Drivers, "wait_running", killed)
+        with pytest.raises(SystemExit):
+            standby.execute(context)
+    assert site.drivers_alive() == ["v1"]
+    standby.execute(context)
+    assert site.drivers_alive() == ["v1", "v2"]
+    with site.monkeypatch.context() as killing:
+        killing.setattr(StreamUpdateClient, "take_over", killed)
+        with pytest.raises(SystemExit):
+            stop.execute(context)
+    stop.execute(context)
+    assert site.drivers_alive() == ["v2"]
+    current = site.client.status("alarm").current
+    assert current is not None and (current.deployment, current.epoch) == ("v2", 3), "its second driver's number"
 
 
 def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(

@@ -3,6 +3,8 @@ own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from ..plan import QueryPlan
@@ -10,8 +12,8 @@ from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
-_NOWHERE = ("console", "noop", "memory", "foreachbatch", "foreach")
-_FUNCTIONS = ("foreachbatch", "foreach")
+NOWHERE = ("console", "noop", "memory", "foreachbatch", "foreach")
+FUNCTIONS = ("foreachbatch", "foreach")
 _TWICE = (
     "rows of batches after the snapshot come from both, and a sink that tells repeats by query id and batch id (a "
     "Delta table's txn) takes them for different ones"
@@ -26,9 +28,10 @@ class ForkChange:
     others: tuple[QueryPlan, ...]
 
 
-def _same_sink(c: ForkChange) -> bool:
-    mine = (short_format(c.new.sink.format), c.new.sink.options)
-    return any((short_format(o.sink.format), o.sink.options) == mine for o in c.others)
+def same_sink(new: QueryPlan, others: Iterable[QueryPlan]) -> bool:
+    """Whether one of the others writes with the same format and options."""
+    mine = (short_format(new.sink.format), new.sink.options)
+    return any((short_format(o.sink.format), o.sink.options) == mine for o in others)
 
 
 def _files(c: ForkChange) -> Facts | None:
@@ -37,14 +40,14 @@ def _files(c: ForkChange) -> Facts | None:
 
 def _place(c: ForkChange) -> Facts | None:
     kind = short_format(c.new.sink.format)
-    if kind in FILES or kind in _NOWHERE or not _same_sink(c):
+    if kind in FILES or kind in NOWHERE or not same_sink(c.new, c.others):
         return None
     return {"format": c.new.sink.format, "options": c.new.sink.options}
 
 
 def _function(c: ForkChange) -> Facts | None:
     kind = short_format(c.new.sink.format)
-    return {"format": c.new.sink.format} if kind in _FUNCTIONS else None
+    return {"format": c.new.sink.format} if kind in FUNCTIONS else None
 
 
 def _cleaned(c: ForkChange) -> Facts | None:

@@ -1,0 +1,241 @@
+"""`update --strategy parallel`, with a stand-in for Spark (tests/airflow/standin_spark_submit.py); tests/e2e has real
+drivers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state.registry import AppRegistry
+
+from .conftest import Run, Site, document, table
+
+KAFKA = {"format": "kafka", "options": {"topic": "old"}}
+OWN = {"format": "kafka", "options": {"topic": "new"}}
+FUNCTION = {"format": "foreachBatch"}
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1 and writes to a Kafka topic."""
+    assert site.run("submit", site.application(SINK=KAFKA), "--deployment", "v1").exit_code == 0
+    return site
+
+
+def arguments(site: Site, *more: str, **constants: Any) -> tuple[str | Path, ...]:
+    application = site.application("v2", **{"SINK": OWN, **constants})
+    return "update", application, "--deployment", "v2", "--strategy", "parallel", *more
+
+
+def interrupt(*_args: object, **_more: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def both(running: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """The update was interrupted while v2 runs beside v1."""
+    with monkeypatch.context() as crashing:
+        crashing.setattr(StreamUpdateClient, "wait_caught_up", interrupt)
+        assert running.run(*arguments(running)).exit_code == 130
+    assert running.alive() == ["v1", "v2"]
+    return running
+
+
+def batch(site: Site, deployment: str) -> int:
+    status = site.client.drivers("alarm").status(deployment)
+    assert status is not None
+    return status.queries["events"].batch
+
+
+def place(site: Site) -> tuple[str, int, bool]:
+    current = site.client.status("alarm").current
+    assert current is not None
+    return current.deployment, current.epoch, current.promoted
+
+
+def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: Site) -> None:
+    result = running.run(*arguments(running), "--json")
+    assert result.exit_code == 0, result.stderr
+    record = document(result)
+    assert (record["outcome"], record["strategy"], record["snapshot"]) == ("promoted", "parallel", "before-v2")
+    assert record["pause_seconds"] is None
+    steps = sorted(record["step_times"], key=record["step_times"].get)
+    assert steps == ["planned", "checked", "beside", "snapshotted", "submitted", "verified", "promoted"]
+    assert running.alive() == ["v2"] and place(running) == ("v2", 2, True)
+    client = running.client
+    snapshot = client.snapshot("alarm", "before-v2")
+    assert snapshot.kind == "live"
+    cut, registry = snapshot.queries["events"].batch, client.registry.app("alarm")
+    assert registry.spec("v2").fork
+    first = client.status("alarm").status.queries["events"].first_batch
+    assert first == cut + 1, "the new version went on from the snapshot"
+    assert batch(running, "v1") > cut, "and the old one, too, until it was drained"
+    assert client.deployment_state("alarm", "v1") == "cancelled"
+    held = lease.read(registry.folder)
+    assert held is not None and not held.held
+
+
+def test_both_are_shown(both: Site) -> None:
+    assert [row[:4] for row in table(both.run("list"))[1:]] == [
+        ["alarm", "running", "v1", "1"],
+        ["alarm", "running", "v2", "beside"],
+    ]
+    [listed] = document(both.run("list", "--json"))
+    assert listed["beside"] == {"deployment": "v2", "state": "running"}
+    shown = both.run("status", "alarm").stdout
+    assert "v1 (epoch 1, promoted)" in shown.replace("not ", "") and "v2 is running, " in shown
+    assert document(both.run("status", "alarm", "--json"))["beside"]["status"]["queries"]["events"]["batch"] > 0
+    assert both.run("delete-snapshot", "alarm", "before-v2").exit_code == 1
+
+
+def test_an_interrupted_update_goes_on_with_the_driver_that_runs(both: Site) -> None:
+    launch = both.client.registry.app("alarm").launch("v2")
+    result = both.run(*arguments(both))
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "alarm runs as deployment v2, in place of v1\n"
+    assert both.client.registry.app("alarm").launch("v2") == launch
+    assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
+
+
+def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:
+    drivers = both.client.drivers("alarm")
+    before = batch(both, "v2")
+    drivers.kill("v2")
+    assert both.run(*arguments(both)).exit_code == 0
+    assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
+    back = both.run("rollback", "alarm")
+    assert back.exit_code == 0, back.stderr
+    assert place(both) == ("v1", 4, True) and both.alive() == ["v1"]
+
+
+def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
+    before = both.client.status("alarm")
+    result = both.run("rollback", "alarm")
+    assert result.exit_code == 0 and "was never stopped" in result.stdout
+    after = both.client.status("alarm")
+    assert (after.current, after.launch, after.beside, after.update) == (before.current, before.launch, None, None)
+    assert both.alive() == ["v1"]
+    record = both.client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "refused"
+
+
+def test_the_new_version_ends_with_its_update_although_nobody_tells_it(both: Site) -> None:
+    both.client.end_update("alarm", "v2", "refused")
+    wait_for(lambda: both.alive() == ["v1"] or None, "the new version to end", 30)
+    assert both.client.deployment_state("alarm", "v2") == "cancelled"
+
+
+def test_dropping_the_old_version_promotes_the_new_one(both: Site) -> None:
+    assert both.run("cancel", "alarm", "--drain").exit_code == 0
+    assert both.alive() == ["v2"]
+    result = both.run(*arguments(both, "--run-beside", "1h"))
+    assert result.exit_code == 0, result.stderr
+    assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
+
+
+def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
+    both.client.drivers("alarm").kill("v1")
+    result = both.run(*arguments(both))
+    assert result.exit_code == 1 and "v1 runs again: it died before it was drained" in result.stderr
+    assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
+
+
+@pytest.mark.parametrize(("fail", "reason"), [("start", "last words of a driver"), ("run", "the new version cannot")])
+def test_a_new_version_that_fails_leaves_the_old_one_alone(running: Site, fail: str, reason: str) -> None:
+    before = running.client.status("alarm")
+    result = running.run(*arguments(running, FAIL=fail))
+    assert result.exit_code == 1
+    assert reason in result.stderr and "v1 was not touched and goes on running" in result.stderr
+    after = running.client.status("alarm")
+    assert (after.current, after.launch) == (before.current, before.launch) and running.alive() == ["v1"]
+
+
+def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
+    result = running.run(*arguments(running, "--run-beside", "0.1", "--catch-up-timeout", "1", FAIL="stuck"))
+    assert result.exit_code == 1
+    assert "v2 of alarm has not caught up with v1 in 1 s: query events has committed 0 of 2 batches" in result.stderr
+    assert "give it longer (--catch-up-timeout" in result.stderr
+    assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
+
+
+@pytest.mark.parametrize("at", ["cancel", "claim"])
+def test_an_update_that_died_around_the_drain_goes_on(both: Site, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    owner = {"cancel": StreamUpdateClient, "claim": AppRegistry}[at]
+    with monkeypatch.context() as crashing:
+        crashing.setattr(owner, at, interrupt)
+        assert both.run(*arguments(both)).exit_code == 130
+    assert both.alive() == (["v2"] if at == "claim" else ["v1", "v2"])
+    assert both.run(*arguments(both)).exit_code == 0
+    assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
+
+
+def test_an_update_that_died_after_the_drain_can_be_rolled_back(both: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as crashing:
+        crashing.setattr(AppRegistry, "claim", interrupt)
+        assert both.run(*arguments(both)).exit_code == 130
+    drained = batch(both, "v1")
+    assert both.run("rollback", "alarm").exit_code == 0
+    assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
+    wait_for(lambda: batch(both, "v1") > drained or None, "v1 to go on", 30)
+
+
+def test_a_promoted_version_is_updated_and_rolled_back_like_any_other(running: Site) -> None:
+    assert running.run(*arguments(running)).exit_code == 0
+    v3 = running.application("v3", SINK=OWN)
+    assert running.run("update", v3, "--deployment", "v3").exit_code == 0
+    assert running.alive() == ["v3"] and place(running) == ("v3", 3, True)
+    assert running.run("rollback", "alarm").exit_code == 0
+    assert running.alive() == ["v2"] and place(running) == ("v2", 4, True)
+
+
+def test_a_given_snapshot_is_the_start(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "monday")
+    result = running.run(*arguments(running, "--snapshot", "monday"))
+    assert result.exit_code == 0, result.stderr
+    assert [s.name for s in running.client.snapshots("alarm")] == ["monday"]
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and (record.strategy, record.snapshot) == ("parallel", "monday")
+
+
+def test_a_rehearsal_before(running: Site) -> None:
+    running.run("save-snapshot", "alarm", "monday")
+    agreed = ("--agree", "events:fork", "--agree", "events/foreachBatch", "--set", "path=/new")
+    result = running.run(*arguments(running, "--rehearse", "1", *agreed, SINK=FUNCTION))
+    assert result.exit_code == 0, result.stderr
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and "rehearsed" in record.step_times
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "args", "reason"),
+    [
+        (KAFKA, KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
+        (FUNCTION, FUNCTION, (), "query events writes with foreachBatch, and all its parameters are those of the run"),
+        (KAFKA, FUNCTION, (), "agree to it with --agree events:fork"),
+        (FUNCTION, FUNCTION, ("--set", "path=/new"), "agree to it with --agree events:fork"),
+        (KAFKA, {"format": "json", "options": {"path": "/x"}}, (), "the log of a file sink"),
+    ],
+)
+def test_the_same_sink_is_refused(site: Site, old: Any, new: Any, args: tuple[str, ...], reason: str) -> None:
+    site.run("submit", site.application(SINK=old), "--deployment", "v1")
+    result = site.run(*arguments(site, *args, SINK=new), "--json")
+    error = document(result)["error"]
+    assert result.exit_code == 1 and reason in error["message"]
+    if error["type"] == "RefusedError":
+        assert "give" in error["message"] and "use strategy standby or restart" in error["message"]
+        assert site.client.registry.app("alarm").updates() == []
+    assert site.alive() == ["v1"] and site.client.snapshots("alarm") == []
+
+
+def test_how_long_both_run_is_for_this_strategy(running: Site, run: Run) -> None:
+    for option in ("--run-beside", "--catch-up-timeout"):
+        result = running.run("update", running.application("v2"), option, "1h")
+        assert result.exit_code == 2 and "need --strategy parallel" in result.stderr
+    with pytest.raises(ValueError, match="leave out for how long, or use strategy parallel"):
+        updating.check_strategy("standby", side=updating.SideBySide())
