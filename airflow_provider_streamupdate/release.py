@@ -31,8 +31,10 @@ FIELDS = (
     "agree",
     "renames",
     "strategy",
+    "rehearse",
     "run_beside",
     "catch_up_timeout",
+    "verify_for",
     "drain_timeout",
 )
 

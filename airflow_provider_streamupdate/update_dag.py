@@ -43,6 +43,7 @@ def stream_update(
     catch_up_timeout: Any = None,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
+    verify_for: Any = None,
     verify_timeout: float | timedelta = 600.0,
     approval: bool = False,
     streamupdate_conn_id: str = DEFAULT_CONN_ID,
@@ -57,7 +58,7 @@ def stream_update(
     task, fails unless the new version was promoted, so that a run that rolled back is a failed run. Every
     task can be run again at any time: it goes on with what was done.
 
-    Everything down to `submit_timeout` is templated, or may be the output of another task:
+    Everything down to `verify_for` is templated, or may be the output of another task:
 
     app: the app's name; application: path of the new version's file
     deployment_id: id of the new deployment; None: made from the application's digest
@@ -75,7 +76,8 @@ def stream_update(
     run_beside: with strategy parallel: both run at least so long, and until the new one has caught up;
         catch_up_timeout: how long that may take afterwards (None: an hour)
     drain_timeout, submit_timeout, and these two: seconds, timedelta or ISO 8601 text; None: the connection's
-    verify_timeout: seconds until the new version must be healthy
+    verify_for: how long the new version must have run, and be well at the end, before it is promoted (None: not asked)
+    verify_timeout: seconds until the new version must be healthy, `verify_for` aside
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
     default_args: for all tasks; three retries five seconds apart unless given
     """
@@ -96,6 +98,13 @@ def stream_update(
             deployment_id=deployment_id,
             from_snapshot=from_snapshot,
             strategy=strategy,
+            durations={
+                "run_beside": run_beside,
+                "catch_up_timeout": catch_up_timeout,
+                "drain_timeout": drain_timeout,
+                "submit_timeout": submit_timeout,
+                "verify_for": verify_for,
+            },
             **described,
             **common,
         )
@@ -157,6 +166,7 @@ def stream_update(
             task_id="verify",
             deployment_id=begun["runs"],
             baseline_snapshot=begun["baseline"],
+            run_for=verify_for,
             timeout=verify_timeout,
             poke_interval=2.0,
             **common,

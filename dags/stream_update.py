@@ -90,6 +90,13 @@ PARAMS = {
         title="Catch-up timeout",
         description="With strategy parallel: how long the new version may take to catch up after that. Empty: an hour.",
     ),
+    "verify_for": Param(
+        None,
+        type=["null", "string"],
+        title="Verify for",
+        description="How long the new version must have run, and be well at the end, before it is promoted: seconds or "
+        "an ISO 8601 duration. Empty: until its second batch.",
+    ),
     "drain_timeout": Param(
         "PT5M",
         type="string",
@@ -113,6 +120,7 @@ dag = build_update_dag(
     rehearse="{{ params.rehearse }}",
     run_beside="{{ params.run_beside }}",
     catch_up_timeout="{{ params.catch_up_timeout }}",
+    verify_for="{{ params.verify_for }}",
     drain_timeout="{{ params.drain_timeout }}",
     dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
 )

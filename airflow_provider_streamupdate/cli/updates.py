@@ -200,6 +200,13 @@ def rehearse(
 @click.option(
     "--catch-up-timeout", type=Duration(), help="With parallel: how long it may take after that.  [default: 3600]"
 )
+@click.option(
+    "--verify-for",
+    type=Duration(),
+    default="0",
+    show_default=True,
+    help="How long the new version must have run, and be well at the end of it, before it is promoted.",
+)
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
 @shared
@@ -215,6 +222,7 @@ def update(
     rehearse: int | None,
     run_beside: float | None,
     catch_up_timeout: float | None,
+    verify_for: float,
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -258,6 +266,7 @@ def update(
             strategy,
             rehearse or 0,
             side=side if strategy == PARALLEL else None,
+            run_for=verify_for,
         )
     if settings.as_json:
         print_json(record)

@@ -150,6 +150,7 @@ class StreamUpdateClient(
         rehearse: int = 0,
         asked_by: str | None = None,
         side: SideBySide | None = None,
+        run_for: float = 0.0,
     ) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
         when the new version fails after the old one was stopped. Run again after a crash, it continues.
@@ -163,6 +164,7 @@ class StreamUpdateClient(
         there, the update is refused
         asked_by: for the record of a change in flight; None: this process's user and host
         side: with strategy parallel: how long both run
+        run_for: seconds the new version must have run, and be well at their end, before it is promoted
         """
         return updating.update(
             self,
@@ -178,4 +180,5 @@ class StreamUpdateClient(
             rehearse,
             asked_by,
             side,
+            run_for,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from ..state import clock
 from ..state.deployment import FINAL_STATES, RUNNING, QueryStatus, Status
 from ..state.snapshot import QuerySnapshot, Snapshot
 
@@ -24,10 +25,16 @@ class Health:
 
 
 def assess(
-    deployment: str, state: str, status: Status | None, baseline: Snapshot | None = None, batches: int = 2
+    deployment: str,
+    state: str,
+    status: Status | None,
+    baseline: Snapshot | None = None,
+    batches: int = 2,
+    run_for: float = 0.0,
 ) -> Health:
     """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
-    nothing new to read), its lag and its state rows are back to where they were in the baseline."""
+    nothing new to read), its lag and its state rows are back to where they were in the baseline, and `run_for` seconds
+    have passed since its first commit (of an idle query: since the driver's start)."""
     if state in FINAL_STATES:
         why = (status.error or status.reason) if status else None
         reason = f"deployment {deployment} is {state}" + (f": {why}" if why else "")
@@ -39,6 +46,9 @@ def assess(
         for name, query in sorted(status.queries.items())
         for reason in _query(name, query, baseline.queries.get(name) if baseline else None, batches)
     ]
+    since = [q.first_commit_at or status.started_at for q in status.queries.values()]
+    if since and not reasons and clock.age(max(since, key=clock.parse)) < run_for:
+        reasons.append(f"it must run for {run_for:g} s")
     if not status.queries:
         reasons.append("no query has reported yet")
     return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status)

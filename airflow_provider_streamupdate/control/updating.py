@@ -70,6 +70,7 @@ def update(
     rehearse: int = 0,
     asked_by: str | None = None,
     side: SideBySide | None = None,
+    run_for: float = 0.0,
 ) -> UpdateRecord:
     """See StreamUpdateClient.update. `snapshot`: start from this one instead of a fresh one (the results since then are
     computed again). A standby goes on from the running version, so that with a `snapshot` the strategy is restart."""
@@ -131,7 +132,7 @@ def update(
                     renames=renames,
                 )
             step(registry, deployment, "submitted")
-            client.wait_healthy(app, record.runs, baseline_snapshot=name, timeout=timeout, progress=progress)
+            client.wait_healthy(app, record.runs, name, timeout, run_for=run_for, progress=progress)
             step(registry, deployment, "verified")
             ended = promote(client, app, deployment)
             assert ended is not None  # the record was written above

@@ -13,15 +13,20 @@ class HealthRequests(Requests):
     """The client's requests on a deployment's health."""
 
     def health(
-        self, app: str, deployment: str | None = None, baseline_snapshot: str | None = None, batches: int = 2
+        self,
+        app: str,
+        deployment: str | None = None,
+        baseline_snapshot: str | None = None,
+        batches: int = 2,
+        run_for: float = 0.0,
     ) -> Health:
-        """How a deployment (default: the current one) does, against what it was in a snapshot."""
+        """How a deployment (default: the current one) does, against what it was in a snapshot. See `health.assess`."""
         registry = self.registry.existing(app)
         deployment = deployment or self._current(registry)[0]
         registry.spec(deployment)
         drivers = self._drivers(registry)
         baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
-        return assess(deployment, drivers.state(deployment), drivers.status(deployment), baseline, batches)
+        return assess(deployment, drivers.state(deployment), drivers.status(deployment), baseline, batches, run_for)
 
     def wait_healthy(
         self,
@@ -30,13 +35,15 @@ class HealthRequests(Requests):
         baseline_snapshot: str | None = None,
         timeout: float = 300.0,
         batches: int = 2,
+        run_for: float = 0.0,
         progress: Progress = quiet,
     ) -> Health:
-        """Until the deployment is healthy; StreamUpdateError when it fails or is not in time, with the reasons."""
+        """Until the deployment is healthy; StreamUpdateError when it fails or is not in time, with the reasons.
+        timeout: seconds it gets beside `run_for`"""
         last: list[Health] = []
 
         def poll() -> Health | None:
-            health = self.health(app, deployment, baseline_snapshot, batches)
+            health = self.health(app, deployment, baseline_snapshot, batches, run_for)
             if not last or last[-1].reasons != health.reasons:
                 progress("; ".join(health.reasons) or f"{app} is healthy")
             last.append(health)
@@ -45,8 +52,7 @@ class HealthRequests(Requests):
             return health if health.healthy else None
 
         try:
-            return wait_for(poll, f"the health of {app}", timeout)
+            return wait_for(poll, f"the health of {app}", timeout + run_for)
         except TimeoutError as error:
-            raise StreamUpdateError(
-                f"{app} is not healthy after {timeout:g} s: {'; '.join(last[-1].reasons) if last else 'no status'}"
-            ) from error
+            reasons = "; ".join(last[-1].reasons) if last else "no status"
+            raise StreamUpdateError(f"{app} is not healthy after {timeout + run_for:g} s: {reasons}") from error

@@ -71,6 +71,11 @@ def seconds(value: Any, what: str) -> float:
     return result
 
 
+def optional_seconds(value: Any, what: str, default: float) -> float:
+    """As `seconds`; `default` for None and blank text."""
+    return default if isinstance(value, str | None) and optional_text(value) is None else seconds(value, what)
+
+
 def _seconds(value: Any, what: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()

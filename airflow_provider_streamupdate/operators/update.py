@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
@@ -10,7 +11,7 @@ from ..control import updating
 from ..control.holding import holding
 from ..control.parallel import CATCH_UP_SECONDS, SideBySide
 from ..hooks.errors import ERROR_KEY
-from ..hooks.values import optional_text, seconds
+from ..hooks.values import optional_seconds, optional_text, seconds
 from ..state.names import check_name
 from ..state.serde import to_dict
 from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY
@@ -34,9 +35,10 @@ class StreamUpdateBeginOperator(ApplicationOperator):
     from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
     strategy: ``standby`` (``restart`` with `from_snapshot`), ``restart``, ``parallel`` or ``in_flight``, see
         update_dag.stream_update
+    durations: what later tasks get as durations, by name, so that a wrong one is found before anything is stopped
     """
 
-    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy")
+    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy", "durations")
     ui_color = "#eef3f8"
 
     def __init__(
@@ -46,10 +48,12 @@ class StreamUpdateBeginOperator(ApplicationOperator):
         deployment_id: str | None = None,
         from_snapshot: str | None = None,
         strategy: str | None = STANDBY,
+        durations: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(app=app, multiple_outputs=True, **kwargs)
         self.strategy = strategy
+        self.durations = durations
         self.deployment_id = deployment_id
         self.from_snapshot = from_snapshot
 
@@ -58,6 +62,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             app = check_name("app", self.app_name)
             given = optional_text(self.from_snapshot)
             strategy = updating.check_strategy(optional_text(self.strategy) or STANDBY, given)
+            for name, duration in (self.durations or {}).items():
+                optional_seconds(duration, name, 0.0)
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
@@ -134,8 +140,8 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
     def execute(self, context: Any) -> str:
         with self.step(context):
             side = SideBySide(
-                seconds=_seconds(self.run_beside, "run_beside", 0.0),
-                catch_up_timeout=_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
+                seconds=optional_seconds(self.run_beside, "run_beside", 0.0),
+                catch_up_timeout=optional_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
             )
             timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             registry = self.client.registry.existing(self.app)
@@ -232,11 +238,6 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )
-
-
-def _seconds(value: Any, what: str, default: float) -> float:
-    """A duration; `default` for blank."""
-    return default if isinstance(value, str | None) and optional_text(value) is None else seconds(value, what)
 
 
 def step_states(ti: Any, steps: dict[str, str]) -> dict[str, str]:

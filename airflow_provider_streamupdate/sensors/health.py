@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..hooks.values import optional_text
+from ..hooks.errors import airflow_errors
+from ..hooks.values import optional_seconds, optional_text
 from ..operators.steps import note_step
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor
@@ -18,10 +19,12 @@ class StreamHealthSensor(StreamSensor):
     app ...: see StreamSensor
     deployment_id: the deployment; None: the current one
     batches: how many batches every query must have committed since its start
+    run_for: how long it must have run, and be well at the end: seconds, a timedelta or ISO 8601 text, which `timeout`
+        does not count; None: not asked
     baseline_snapshot: the snapshot whose lag and state rows count as "where they were"; None: not compared
     """
 
-    template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot")
+    template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot", "run_for")
     ui_color = "#e3f1e3"
 
     def __init__(
@@ -30,18 +33,26 @@ class StreamHealthSensor(StreamSensor):
         deployment_id: str | None = None,
         batches: int = 2,
         baseline_snapshot: str | None = None,
+        run_for: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.deployment_id = deployment_id
         self.batches = batches
         self.baseline_snapshot = baseline_snapshot
+        self.run_for = run_for
+
+    def execute(self, context: Any) -> Any:
+        with airflow_errors(context):
+            self.timeout += optional_seconds(self.run_for, "run_for", 0.0)
+        return super().execute(context)
 
     def trigger(self, **common: Any) -> HealthTrigger:
         return HealthTrigger(
             deployment=optional_text(self.deployment_id),
             baseline_snapshot=optional_text(self.baseline_snapshot),
             batches=self.batches,
+            run_for=optional_seconds(self.run_for, "run_for", 0.0),
             **common,
         )
 

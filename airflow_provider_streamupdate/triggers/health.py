@@ -19,6 +19,7 @@ class HealthTrigger(StreamUpdateTrigger):
     deployment: the deployment; None: the current one
     baseline_snapshot: lag and state rows must be back to what they were in this snapshot
     batches: how many batches every query must have committed since its start
+    run_for: seconds it must have run, and be well at their end
     """
 
     def __init__(
@@ -26,12 +27,14 @@ class HealthTrigger(StreamUpdateTrigger):
         deployment: str | None = None,
         baseline_snapshot: str | None = None,
         batches: int = 2,
+        run_for: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.deployment = deployment
         self.baseline_snapshot = baseline_snapshot
         self.batches = batches
+        self.run_for = run_for
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -39,6 +42,7 @@ class HealthTrigger(StreamUpdateTrigger):
             "deployment": self.deployment,
             "baseline_snapshot": self.baseline_snapshot,
             "batches": self.batches,
+            "run_for": self.run_for,
         }
 
     def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
@@ -60,4 +64,5 @@ class HealthTrigger(StreamUpdateTrigger):
             deployment=self.deployment,
             baseline_snapshot=self.baseline_snapshot,
             batches=self.batches,
+            run_for=self.run_for,
         )

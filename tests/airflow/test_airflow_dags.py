@@ -101,6 +101,7 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "rehearse",
         "run_beside",
         "catch_up_timeout",
+        "verify_for",
         "drain_timeout",
     }
     assert params.get_param("agree").schema["type"] == ["null", "array"]

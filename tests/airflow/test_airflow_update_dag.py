@@ -159,6 +159,7 @@ def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
         ({"application": "other.py"}, "defines app 'other', not 'alarm'"),
         ({"conf": "{"}, "conf must be a JSON object"),
         ({"app_params": {"a": []}}, "app_params 'a' must be text"),
+        ({"durations": {"drain_timeout": "", "verify_for": "soon"}}, "verify_for must be seconds"),
     ],
 )
 def test_bad_input_is_refused_by_the_plan(

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from airflow_provider_streamupdate.control import updating
-from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
 
 from .conftest import REPOSITORY, Site, document, table
@@ -312,6 +312,16 @@ def test_a_snapshot_by_name_is_verified_before_a_driver_is_started(running: Site
 def test_update_as_json_is_its_record(running: Site) -> None:
     record = document(running.run("update", running.application("v2"), "--deployment", "v2", "--json"))
     assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")
+
+
+def test_the_new_version_must_run_for_a_while_before_it_is_promoted(running: Site) -> None:
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2", "--json")
+    assert "it must run for 2 s" in result.stderr
+    verified = clock.parse(document(result)["step_times"]["verified"])
+    status = running.client.registry.app("alarm").status("v2")
+    assert status is not None
+    committed = clock.parse(str(status.queries["events"].first_commit_at))
+    assert (verified - committed).total_seconds() >= 2
 
 
 def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> None:

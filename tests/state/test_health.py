@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.health import assess
+from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, QueryStatus
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, Snapshot
 
@@ -35,6 +37,19 @@ def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2
 
 def test_well() -> None:
     assert reasons(GOOD) == () and reasons(GOOD, baseline()) == ()
+
+
+def test_it_must_run_for_a_while() -> None:
+    """Since its first commit, or since the driver's start when there was nothing to commit."""
+    for query in (attrs.evolve(GOOD, first_commit_at=_ago(30)), QueryStatus(idle=True)):
+        at = status(queries={"windows": query}, started_at=_ago(30))
+        assert assess("v2", "running", at, run_for=20).healthy
+        health = assess("v2", "running", at, run_for=40)
+        assert health.reasons == ("it must run for 40 s",) and not health.failed
+
+
+def _ago(seconds: float) -> str:
+    return clock.from_epoch_ms((time.time() - seconds) * 1000)
 
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
