@@ -114,7 +114,7 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         name = f"{new.name}/{stage.name}"
         before = old.stage(stage.name)
         if before is None:
-            yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage)))
+            yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, stores=new.stores)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
             findings = _migrated(judge(STAGE_RULES, change), _migration(change))

@@ -132,6 +132,8 @@ def _run(pair: _Pair, outcome: Outcome) -> Outcome:
         if _TOO_BUSY in reasons:
             return attrs.evolve(outcome, kind=NO_VERSION, details=reasons)
         harmless = goes_on(old.renamed(change.renames), change.spec)
+        if harmless and not _runs_alone(pair):
+            return attrs.evolve(outcome, kind=NO_VERSION, details=reasons)
         return attrs.evolve(outcome, kind=FALSELY_REFUSED if harmless else RIGHT, details=reasons)
     return _continue(pair, bench, snapshot, planned, report, oracle, outcome)
 

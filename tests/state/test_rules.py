@@ -201,6 +201,14 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
     "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
     "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
+    "stage.new-families": (
+        q(stores={PROVIDER: DEFAULT_STORE}),
+        q(
+            of("aggregate"),
+            attrs.evolve(with_schema({"encoder": {}, "row": KEY}), name="more"),
+            stores={PROVIDER: DEFAULT_STORE},
+        ),
+    ),
     "stage.new-initial-state": (
         q(),
         q(of("aggregate"), attrs.evolve(of("transform-with-state", initial_state=True), name="more")),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import QueryPlan
+from airflow_provider_streamupdate.state.plan import QueryPlan, StateSchema
 from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.restore import plan_restore, record_stores
 from airflow_provider_streamupdate.state.serde import to_json
@@ -65,6 +65,17 @@ def test_a_plan_alone_says_what_its_offset_log_will_record(tmp_path: Path) -> No
     file = tmp_path / "plan.json"
     file.write_bytes(to_json(app_plan(query_plan(stores=OLD), query_plan(name="older"))))
     assert PlanFile.read(str(file)).recorded == {"windows": OLD}
+
+
+def test_a_new_stage_that_needs_rocksdb_is_refused_without() -> None:
+    families = StateSchema(name="n", key={"encoder": {}, "row": {}, "user_key": ""}, value={})
+    added = stage_plan("more", 1, kind="transform-with-state", schemas=(families,))
+    for provider, verdict in ((DEFAULT_STORE, "refused"), (ROCKSDB, "empty")):
+        new = app_plan(query_plan(stage_plan(), added, stores={**OLD, PROVIDER: provider}))
+        items = {i.name: i for i in compare(app_plan(query_plan(stores=OLD)), new, "s1").items}
+        assert items["windows/more"].verdict == verdict
+    # the query's state moves to RocksDB in the same update
+    assert items["windows/daily"].verdict == "migrated"
 
 
 def test_a_stage_that_is_refused_is_not_said_to_be_migrated() -> None:

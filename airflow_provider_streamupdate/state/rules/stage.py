@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from ..migration import variables
 from ..plan import PYTHON, RESTORABLE_KINDS, UNKNOWN, QueryPlan, StagePlan, StateSchema
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from ..stores import NAMES, PROVIDER, ROCKSDB, column_families
 from .rule import Facts, Rule, differ
 
 RESTART = "; give the changed stage another name to start it empty"
@@ -757,14 +758,21 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
 
 @attrs.frozen(kw_only=True)
 class LoneStage:
-    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name."""
+    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name. stores:
+    of a new one, the settings of its query's stores."""
 
     stage: StagePlan
     twin: StagePlan | None = None
+    stores: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def _initial_state(c: LoneStage) -> Facts | None:
     return {} if c.stage.definition.get("initial state") else None
+
+
+def _families_without_rocksdb(c: LoneStage) -> Facts | None:
+    provider = c.stores.get(PROVIDER, ROCKSDB)
+    return {"store": NAMES.get(provider, provider)} if column_families(c.stage) and provider != ROCKSDB else None
 
 
 def _gone(c: LoneStage) -> Facts | None:
@@ -809,6 +817,17 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
         tests=("state/test_compatibility.py::test_a_new_stage_with_an_initial_state_is_refused",),
         applies=_initial_state,
+    ),
+    _LoneRule(
+        id="stage.new-families",
+        verdict=REFUSED,
+        change="a new stage whose state lies in column families (transformWithState; joins of state formats 3 and 4), "
+        "in a query on the default store",
+        reason="its state lies in column families, which only RocksDB has, and the query's is in {store}: set "
+        f"{PROVIDER}={ROCKSDB}, which moves the state of its other stages, too",
+        source="HDFSBackedStateStoreProvider.init refuses column families; found by the fuzz",
+        tests=("state/test_stores.py::test_a_new_stage_that_needs_rocksdb_is_refused_without",),
+        applies=_families_without_rocksdb,
     ),
 )
 
