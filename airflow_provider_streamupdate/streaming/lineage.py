@@ -263,6 +263,7 @@ def _offset(dividend: Node) -> int:
     return 0
 
 
+_OF_A_CALENDAR = re.compile("day|week|month|year")
 _TIME = "its column"  # which is in the text itself, where branches of a union can be told apart
 
 
@@ -276,8 +277,10 @@ def _window(expression: Node, env: dict[int, str]) -> str | None:
     if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
         gap = text(gaps[0].children[1], env)
         column = text(gaps[0].children[0], env)
-        shape = _digest([text(c, env).replace(column, _TIME) for c in expression.children])
-        return f"session_window({column}, gap {gap}, #{shape})"
+        inner = [text(c, env).replace(column, _TIME) for c in expression.children]
+        if not _OF_A_CALENDAR.search(gap):  # a zone has no part in adding hours
+            inner = [re.sub(r"timeZoneId=[^,)]+", "timeZoneId=UTC", t) for t in inner]
+        return f"session_window({column}, gap {gap}, #{_digest(inner)})"
     window = window_key(expression, env)
     if window is None:
         return None

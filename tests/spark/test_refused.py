@@ -249,18 +249,29 @@ def daily(bench: Bench):
     return stage("totals", bench.source().groupBy(F.to_date("ts").alias("day")).count())
 
 
+def sessions_of(gap: str):
+    def build(bench: Bench):
+        stream = bench.source().withWatermark("ts", "10 minutes")
+        return stage("w", stream.groupBy(F.session_window("ts", gap), "k").count())
+
+    return build
+
+
 def test_another_time_zone_is_another_key_where_the_key_depends_on_it_and_a_loss_elsewhere(bench: Bench) -> None:
     plans = {}
     for zone in ("UTC", "Etc/UTC", "Asia/Tokyo"):
         bench.spark.conf.set("spark.sql.session.timeZone", zone)
-        plans[zone] = [bench.plan(build)[0] for build in (daily, grouped("k"))]
+        builds = (daily, sessions_of("1 day"), grouped("k"), sessions_of("90 minutes"))
+        plans[zone] = [bench.plan(build, "complete")[0] for build in builds]
     for old, new in zip(plans["UTC"], plans.pop("Etc/UTC"), strict=True):
         assert compare(old, new, "the old plan").compatible  # another name of it
-    by_day, by_key = (compare(*pair, "the old plan") for pair in zip(*plans.values(), strict=True))
-    assert {i.verdict for i in by_day.items if i.thing == "stage"} == {"refused"}
-    assert [(i.name, i.verdict) for i in by_key.items if i.blocks] == [
-        ("q:spark.sql.session.timeZone", "carried with loss")
-    ]
+    reports = [compare(*pair, "the old plan") for pair in zip(*plans.values(), strict=True)]
+    for of_days in reports[:2]:
+        assert {i.verdict for i in of_days.items if i.thing == "stage"} == {"refused"}
+    for report in reports[2:]:
+        assert [(i.name, i.verdict) for i in report.items if i.blocks] == [
+            ("q:spark.sql.session.timeZone", "carried with loss")
+        ]
 
 
 def test_a_column_under_another_case_is_no_change(bench: Bench) -> None:
@@ -286,11 +297,8 @@ def test_a_null_that_becomes_a_value_is_another_key(bench: Bench) -> None:
 
 
 def test_sliding_to_session_windows_is_another_kind(bench: Bench) -> None:
-    def sessions(bench: Bench):
-        stream = bench.source().withWatermark("ts", "10 minutes")
-        return stage("w", stream.groupBy(F.session_window("ts", "5 minutes"), "k").count())
-
-    old, new = (bench.plan(b, "append")[0] for b in (window("10 minutes", "5 minutes"), sessions))
+    versions = (window("10 minutes", "5 minutes"), sessions_of("5 minutes"))
+    old, new = (bench.plan(b, "append")[0] for b in versions)
     report = compare(old, new, "the old plan")
     assert {r for i in report.items if i.blocks for r in i.rules} >= {"stage.kind"}
 
