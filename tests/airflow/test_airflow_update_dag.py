@@ -12,6 +12,8 @@ from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
+from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOperator
 from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,
@@ -383,6 +385,9 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
     plan = StreamUpdateBeginOperator(task_id="plan", deployment_id="v2", strategy="parallel", **described)
     begun = plan.execute(context)
     update = {"deployment_id": begun["deployment"], "snapshot": begun["snapshot"]}
+    check = StreamCompatibilityCheckOperator(task_id="check", deployment_id="v2", **described)
+    report = check.execute(context)
+    assert report["compatible"]
     standby = StreamUpdateStandbyOperator(task_id="standby", **update, **described)
     side = {"run_beside": pendulum.duration(seconds=1), "catch_up_timeout": "PT1M"}
     stop = StreamUpdateStopOperator(task_id="stop", app="alarm", **side, **update)
@@ -405,6 +410,14 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
     assert site.drivers_alive() == ["v2"]
     current = site.client.status("alarm").current
     assert current is not None and (current.deployment, current.epoch) == ("v2", 3), "its second driver's number"
+    # The whole chain again, as after a crash of Airflow: what was done is not done again.
+    assert plan.execute(context) == begun
+    assert check.execute(context) == report
+    rehearse = StreamRehearseOperator(task_id="rehearse", deployment_id="v2", **described)
+    assert rehearse.execute(context) is None
+    standby.execute(context)
+    stop.execute(context)
+    assert site.drivers_alive() == ["v2"] and site.client.status("alarm").current == current
 
 
 def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(
