@@ -349,6 +349,7 @@ def test_both_versions_run_side_by_side(site: Site) -> None:
     assert record["pause_seconds"] is None and lease_is_free(site)
 
 
+@pytest.mark.slow
 def test_a_version_that_does_not_catch_up_is_dropped(site: Site) -> None:
     site.submit(SINK=SINKS[0])
     before = site.client.status("alarm")
@@ -378,6 +379,7 @@ def test_a_version_with_the_old_one_s_sink_does_not_begin(site: Site, context: d
     assert site.client.registry.app("alarm").updates() == [] and site.drivers_alive() == ["v1"]
 
 
+@pytest.mark.slow
 def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site, context: dict[str, Any]) -> None:
     """The tasks one by one, as a DAG author may put them together; each is killed once."""
     site.submit(SINK=SINKS[0])
