@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..state.application import Application
-from ..state.errors import ApplicationError
+from ..state.errors import ApplicationError, NotFoundError
 from ..state.names import check_name
 from ..state.plan import AppPlan
 from ..state.report import CompatibilityReport
-from ..state.serde import to_json
+from ..state.serde import from_json, to_json
 from ..state.snapshots import SnapshotStore
 from .planning import Planned, plan_application
 from .requests import Requests
@@ -83,6 +83,13 @@ class CheckRequests(Requests):
         folder.write(f"updates/{deployment}.report.json", to_json(report))
         folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())
         return f"{folder.uri}/updates/{deployment}.report.md"
+
+    def stored_report(self, app: str, deployment: str) -> CompatibilityReport:
+        """The report that was kept for an update; NotFoundError when there is none."""
+        folder, path = self.registry.app(app).folder, f"updates/{check_name('deployment', deployment)}.report.json"
+        if (text := folder.read(path)) is None:
+            raise NotFoundError(f"there is no report of the update of app {app} to {deployment}; check it first")
+        return from_json(text, CompatibilityReport, folder.path(path))
 
 
 def same_app(application: Application, plan: AppPlan, app: str) -> None:

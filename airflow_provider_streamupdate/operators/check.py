@@ -51,6 +51,11 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         with self.step(context):
             application = self.described()
             deployment = optional_text(self.deployment_id)
+            beside = runs_beside(self.client, self.app_name, deployment)
+            if self.app_name and deployment and beside is None:  # it would be compared with itself, as its own fork
+                self.log.info("%s runs already: its report is that of an earlier try", deployment)
+                report = self.client.stored_report(self.app_name, deployment)
+                return self._show(context, report, deployment)
             report = self.client.check(
                 application,
                 app=self.app_name,
@@ -58,7 +63,7 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
                 agree=text_list(self.agree, "agree"),
                 renames=text_map(self.renames, "renames"),
                 deployment=deployment,
-                fork=runs_beside(self.client, self.app_name, deployment),
+                fork=bool(beside),
             )
             result = self._show(context, report, deployment)
             if not report.compatible:

@@ -69,6 +69,9 @@ class StreamRehearseOperator(ApplicationOperator):
                 self.log.info("no rehearsal was asked for")
                 return None
             deployment = optional_text(self.deployment_id)
+            if (beside := runs_beside(self.client, self.app_name, deployment)) is None:
+                self.log.info("%s runs already: there is nothing to rehearse", deployment)
+                return None
             report = self.client.rehearse(
                 self.described(),
                 app=self.app_name,
@@ -79,7 +82,7 @@ class StreamRehearseOperator(ApplicationOperator):
                 renames=text_map(self.renames, "renames"),
                 timeout=seconds(self.timeout, "timeout"),
                 progress=self.log.info,
-                fork=runs_beside(self.client, self.app_name, deployment),
+                fork=beside,
             )
             markdown = report.to_markdown()
             self.log.info("%s", markdown)

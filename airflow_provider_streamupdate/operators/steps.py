@@ -22,10 +22,13 @@ def note_step(client: StreamUpdateClient, app: str, deployment: str | None, step
         updating.step(registry, record.new, step)
 
 
-def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool:
-    """Whether an update with strategy parallel brings `deployment` in."""
-    record = client.registry.app(app).update(deployment) if app and deployment else None
-    return record is not None and record.strategy == PARALLEL
+def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool | None:
+    """Whether an update with strategy parallel brings `deployment` in; None when it did, and is current now."""
+    registry = client.registry.app(app) if app else None
+    record = registry.update(deployment) if registry and deployment else None
+    if registry is None or record is None or record.strategy != PARALLEL:
+        return False
+    return None if registry.current_id() == record.new else True
 
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:

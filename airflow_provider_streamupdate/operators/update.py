@@ -77,7 +77,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 self.log.warning("%s", warning)
             if strategy == IN_FLIGHT:
                 self.client.check_change(application, plan)
-            if strategy == PARALLEL:
+            if strategy == PARALLEL and registry.update(deployment) is None:  # else it may be what runs
                 self.client.check_side_by_side(application, plan)
             record = updating.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)

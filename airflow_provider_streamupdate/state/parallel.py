@@ -10,12 +10,12 @@ import attrs
 from .checkpoint import Checkpoint
 from .errors import RefusedError
 from .plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
+from .rehearsal import READABLE
 from .rules.fork import FUNCTIONS, NOWHERE, same_sink
-from .rules.source import FILES, short_format
+from .rules.source import short_format
 
 # Sources whose offsets are numbers that only grow: KafkaSourceOffset, LongOffset, RatePerMicroBatchStreamOffset.
 _GROWING = ("kafka", "rate", "rate-micro-batch")
-_READABLE = (*FILES, *_GROWING, "delta", "iceberg")  # a second reader takes nothing away
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +120,7 @@ def _sources(old: AppPlan, new: AppPlan) -> Iterator[str]:
     for query in new.queries:
         for source in query.sources:
             name, kind = f"source {query.name}/{source.name}", short_format(source.format)
-            if kind not in _READABLE:
+            if kind not in READABLE:
                 yield f"what reading {name} (format {source.format}) twice does to it is not known"
             if _cleaned(source):
                 yield f"{name} removes the files it has read (cleanSource), which the running version may still need"

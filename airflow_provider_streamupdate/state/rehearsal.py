@@ -19,7 +19,7 @@ ERROR = "error"
 # Sources that reading does nothing to. Files are removed by cleanSource, and a Kafka group of the app's own is shared
 # with the running app (FileStreamSource: cleanSource; Kafka integration guide: kafka.group.id). What another source
 # does when it is read (acknowledge, delete) is not known.
-_READABLE = (*FILES, "kafka", "rate", "rate-micro-batch", "delta", "iceberg")
+READABLE = (*FILES, "kafka", "rate", "rate-micro-batch", "delta", "iceberg")
 
 _FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
 
@@ -163,7 +163,7 @@ def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
 def _effect(source: SourcePlan) -> str | None:
     """What a rehearsal would do to the source, or to the app that reads it; None when it is harmless."""
     kind = short_format(source.format)
-    if kind not in _READABLE:
+    if kind not in READABLE:
         return f"what reading a source of format {source.format} does to it is not known"
     if kind in FILES and source.options.get("cleansource", "off").lower() != "off":
         return "it removes the files it has read (cleanSource), which the running app may still need"

@@ -401,11 +401,11 @@ class Agent:
         return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
 
     def _runs_beside(self) -> bool:
-        """Whether this driver's epoch has not begun. It ends with its update."""
+        """Whether its parent is current, and this driver's epoch has not begun. It ends with its update."""
         # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
         update = self.app.update(self.spec.deployment)
         current = self.app.current()
-        if current is None or current.epoch >= self.epoch:
+        if current is None or current.epoch >= self.epoch or current.deployment != self.spec.parent:
             return False
         if self._replaced():
             raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")

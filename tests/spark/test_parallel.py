@@ -121,3 +121,7 @@ def test_it_ends_with_its_update_and_is_started_again_where_it_was(beside: Besid
     assert beside.drive(3, replaced) == 1, "it is fenced by a later driver of its deployment"
     assert beside.state(3) == RUNNING, "the status is the later driver's to write"
     assert registry.current() == Current(deployment="d1", epoch=1, promoted=True)
+
+    other = Current(deployment="d3", epoch=2)
+    assert beside.drive(5, lambda: registry.claim(other)) == 1
+    assert "deployment d3 in epoch 2 may commit now" in registry.status("d2").error
