@@ -64,6 +64,7 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "rows_per_second": 120.5,
         "state_rows": 42,
         "updating_to": None,
+        "beside": None,
     }
 
 
@@ -137,7 +138,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     result = run("status", "flights", "--json")
     found = document(result)
     assert set(found) == {
-        *("app", "state", "current", "spec", "status", "launch", "update"),
+        *("app", "state", "current", "spec", "status", "launch", "update", "beside"),
         *("driver_log", "changes", "plan", "deployments"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
