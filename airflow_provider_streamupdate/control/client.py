@@ -18,6 +18,7 @@ from .changing import ChangeRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .overview import OverviewRequests
 from .rehearsing import RehearseRequests
 from .requests import quiet
 from .snapshotting import SnapshotRequests
@@ -52,6 +53,7 @@ class StreamUpdateClient(
     StopRequests,
     HealthRequests,
     AdoptRequests,
+    OverviewRequests,
 ):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
