@@ -61,7 +61,7 @@ def _same_site(request: Request) -> None:
     headers = request.headers
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "the request comes from another site")
-    own = {headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="")).netloc}
+    own = {headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="")).netloc} - {""}
     if (origin := headers.get("origin")) is not None and urlsplit(origin).netloc not in own:
         raise HTTPException(403, f"the request comes from {origin}")
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":

@@ -209,10 +209,12 @@ def test_errors_are_json_with_what_to_do(page: Page, site: Site, app: Any) -> No
     assert told(f"{SNAPSHOTS}/none/verify", "POST", headers=JSON) == (404, "NotFoundError")
     set_status(app, "v1", status("cancelled"))
     assert told(SNAPSHOTS, "POST", json={"name": "s3"}) == (409, "NotRunningError")
+    whole = app.folder.read("deployments/v1/spec.json")
     app.folder.write("deployments/v1/spec.json", b"{")
     assert told("/api/apps/streamupdate_default/flights") == (500, "CorruptError")
     [listed] = page.get("/api/apps")["apps"]
     assert listed["state"] == "unreadable" and "spec.json" in listed["error"]["message"]
+    app.folder.write("deployments/v1/spec.json", whole)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: A
 
 def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
     some = next(path for path in Path(app.folder.path("objects")).rglob("*") if path.is_file())
-    some.write_bytes(b"altered")
+    some.unlink()  # the other snapshot has a link to the same bytes
     for name in ("s1", "s2"):
         assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
 
@@ -316,11 +318,13 @@ class _run:
         self.dag_id, self.run_id, self.xcoms = dag_id, run_id, xcoms
 
     def __enter__(self) -> None:
+        from airflow.dag_processing.bundles.manager import DagBundlesManager
         from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
         from airflow.models.xcom import XComModel
         from airflow.utils.session import create_session
         from airflow_site import REPOSITORY
 
+        DagBundlesManager().sync_bundles_to_db()
         bag = DagBag(str(REPOSITORY / "dags" / f"{self.dag_id}.py"))
         sync_bag_to_db(bag, "dags-folder", None)
         from airflow.models.dagrun import DagRun
