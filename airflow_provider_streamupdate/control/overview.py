@@ -26,6 +26,7 @@ from .requests import Requests
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
 EVENTS_SHOWN = 50
+SNAPSHOTS_KNOWN = 20_000
 DAMAGED = "damaged"  # in place of a snapshot's kind
 
 
@@ -106,9 +107,12 @@ class OverviewRequests(Requests):
     def _snapshot_document(self, store: SnapshotStore, name: str) -> dict[str, Any]:
         path = f"snapshots/{name}/snapshot.json"
         key = store.folder.path(path), store.folder.modified(path)
-        if key not in self._known_snapshots:
-            self._known_snapshots[key] = snapshot_document(store.get(name))
-        return {**self._known_snapshots[key], "verified": to_dict(store.verified(name))}
+        known = self._known_snapshots.get(key)
+        if known is None:
+            if len(self._known_snapshots) >= SNAPSHOTS_KNOWN:
+                self._known_snapshots.clear()
+            known = self._known_snapshots[key] = snapshot_document(store.get(name))
+        return {**known, "verified": to_dict(store.verified(name))}
 
     def _glance(self, registry: AppRegistry, alive: process.Living) -> Glance:
         current = registry.current()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..state import errors
 from ..state.errors import StreamUpdateError
 from .connections import Installations
 from .guard import User, editor, may, reader, rollback_dag_id, update_dag_id
+from .looks import Looks
 from .masking import masked
 from .runs import asked_for, update_runs
 
@@ -53,7 +55,7 @@ class NewSnapshot(BaseModel):
 def create_app() -> FastAPI:
     """The application that the plugin mounts."""
     app = FastAPI(title="Streaming apps", docs_url=None, redoc_url=None, openapi_url=None)
-    installations = Installations()
+    installations, looks = Installations(), Looks()
     verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
     _handle_errors(app)
 
@@ -95,23 +97,26 @@ def create_app() -> FastAPI:
 
     @app.get("/api/apps")
     def list_apps(_: Reader) -> Response:
+        began = time.monotonic()
+        found = installations.all()
+        started = {i.conn_id: looks.start(i.conn_id, i.client.glances) for i in found if i.client is not None}
         connections, apps = [], []
-        for found in installations.all():
-            error = found.error
-            if found.client is not None:
+        for installation in found:
+            conn_id, error = installation.conn_id, installation.error
+            if conn_id in started:
                 try:
-                    apps += [
-                        {"conn_id": found.conn_id, **_shown(summary(*glance))} for glance in found.client.glances()
-                    ]
+                    glances = looks.wait(started[conn_id], f"connection {conn_id}", began)
+                    apps += [{"conn_id": conn_id, **_shown(summary(*glance))} for glance in glances]
                 except StreamUpdateError as problem:
                     error = problem
             told = masked(_document(error)) if error else None
-            connections.append({"conn_id": found.conn_id, "root": masked(found.root), "error": told})
+            connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": told})
         return JSONResponse({"connections": connections, "apps": apps})
 
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
-        document = installations.client(conn_id).app_document(name)
+        client = installations.client(conn_id)
+        document = looks.look((conn_id, name), f"app {name}", lambda: client.app_document(name))
         runs = [run for run in update_runs(user) if run["app"] == name]
         return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs}))
 

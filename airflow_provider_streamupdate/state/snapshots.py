@@ -151,9 +151,11 @@ class SnapshotStore:
             self.folder.write(_verified(name), to_json(found))
 
     def verified(self, name: str) -> Verified | None:
-        """What the last verification found; None: there was none."""
+        """What the last verification found; None: there was none, or its note cannot be read."""
         text = self.folder.read(_verified(name))
-        return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
+        with contextlib.suppress(CorruptError):
+            return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
+        return None
 
     def delete(self, name: str, progress: Progress | None = None) -> int:
         """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.

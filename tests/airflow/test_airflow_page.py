@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,32 @@ def test_a_broken_connection_hides_no_other(
     errors = {c["conn_id"]: c["error"] for c in found["connections"]}
     assert errors["streamupdate_default"] is None
     assert errors["broken"]["type"] == type_ and words in errors["broken"]["message"]
+
+
+def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
+    from airflow_provider_streamupdate.plugins.looks import Looks
+    from airflow_provider_streamupdate.state.errors import StorageError, WaitTimeoutError
+
+    looks, over, asked = Looks(seconds=0.1), threading.Event(), []
+
+    def hangs() -> str:
+        asked.append(1)
+        over.wait()
+        return "there"
+
+    for _ in range(3):
+        with pytest.raises(WaitTimeoutError, match="app x did not answer within"):
+            looks.look("x", "app x", hangs)
+    assert looks.look("y", "app y", lambda: 7) == 7
+    waiting = looks.start("x", hangs)
+    over.set()
+    assert waiting.result(30) == "there" and asked == [1]
+
+    def fails() -> None:
+        raise StorageError("no")
+
+    with pytest.raises(StorageError, match="no"):
+        looks.look("z", "app z", fails)
 
 
 def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
