@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
+from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "scripts"))
@@ -26,6 +27,7 @@ USERS = {"viewer": "viewer", "editor": "user"}
 APPS = REPOSITORY / "tests" / "ui" / "apps"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WAIT = 180_000  # ms, for what a busy machine may take its time for
+expect.set_options(timeout=60_000)
 
 
 class Site:
@@ -38,13 +40,16 @@ class Site:
         passwords = folder / "passwords.json"
         passwords.write_text(json.dumps({user: user for user in USERS}))
         spark_submit = str(REPOSITORY / ".venv-spark" / "bin" / "spark-submit")
-        extra = {"root": str(self.root), "spark_submit": spark_submit}
+        patience = {"submit_timeout": 600, "drain_timeout": 600}
+        extra = {"root": str(self.root), "spark_submit": spark_submit, "defaults": json.dumps(patience)}
         self.server = AirflowServer(
             folder / "airflow",
             {
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{u}:{role}" for u, role in USERS.items()),
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+                "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+                "UP_TIMEOUT": "600",
                 "AIRFLOW_CONN_STREAMUPDATE_DEFAULT": json.dumps({"conn_type": "streamupdate", "extra": extra}),
             },
         )
@@ -63,7 +68,7 @@ class Site:
         environment = {**os.environ, "PYSPARK_PYTHON": pyspark, "PYSPARK_DRIVER_PYTHON": pyspark}
         with open(self.folder / "streamupdate.log", "ab") as log:
             subprocess.run(
-                [python, "-c", code, *args, *root], check=True, stdout=log, stderr=log, timeout=300, env=environment
+                [python, "-c", code, *args, *root], check=True, stdout=log, stderr=log, timeout=700, env=environment
             )
 
     def token(self, user: str) -> str:
@@ -71,6 +76,18 @@ class Site:
         request = urllib.request.Request(f"{self.url}/auth/token", body, {"Content-Type": "application/json"})
         with self._opener.open(request, timeout=60) as answer:
             return str(json.load(answer)["access_token"])
+
+    def unpause(self, dag_id: str) -> None:
+        """Once the DAG processor has read its file."""
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                self.api("editor", "PATCH", f"dags/{dag_id}", {"is_paused": False})
+                return
+            except urllib.error.HTTPError as error:
+                if error.code != 404 or time.monotonic() > deadline:
+                    raise
+            time.sleep(1)
 
     def api(self, user: str, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(
@@ -90,9 +107,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         made.streamupdate(
             *("submit", str(APPS / "v1.py"), "--deployment", "v1", "--set", "rate=300", "--set", "api_token=secret"),
-            *("--master", "local[1]", "--conf", "spark.ui.enabled=true"),
+            *("--master", "local[1]", "--conf", "spark.ui.enabled=true", "--timeout", "600"),
         )
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while not made.server.ready():
             assert time.monotonic() < deadline, "Airflow did not come up"
             time.sleep(0.5)

@@ -92,7 +92,7 @@ def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None
 
 
 def test_an_update_is_started_and_followed(site: Site, open_page: Open, screenshot: Shot) -> None:
-    site.api("editor", "PATCH", "dags/stream_update", {"is_paused": False})
+    site.unpause("stream_update")
     path = f"{LIST}/streamupdate/?conn_id=streamupdate_default&app={APP}"
     page, dark = open_page("editor", path), open_page("viewer", path, theme="dark")
     frame = inside(page)
