@@ -45,7 +45,28 @@ def get_provider_info() -> dict[str, Any]:
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
         ],
         "connection-types": [_connection_type()],
+        "config": {"streamupdate": {"description": "The page Streaming apps in the UI.", "options": _options()}},
     }
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "update_dag_id": _option(
+            "The DAG whose permissions count: who may read it may see the page, who may edit it may act. The page "
+            "starts updates with it.",
+            "stream_update",
+        ),
+        "rollback_dag_id": _option("The DAG that the page rolls back with.", "stream_rollback"),
+        "connections": _option(
+            "Ids of the connections whose apps the page shows, separated by commas. Empty: all of type streamupdate in "
+            "the database and the environment, and streamupdate_default.",
+            "",
+        ),
+    }
+
+
+def _option(description: str, default: str) -> dict[str, Any]:
+    return {"description": description, "version_added": "0.1.0", "type": "string", "example": None, "default": default}
 
 
 def _modules(*names: str) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ..state.rehearsal import RehearsalReport
     from ..state.report import CompatibilityReport
 
-_SECRET = re.compile(
-    r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|storage[._-]?options", re.IGNORECASE
-)
 _COLOURS = {
     "running": "green",
     "promoted": "green",
@@ -51,6 +48,22 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[str] = ()) -> None:
     """A table without lines, for people and for awk alike; the columns in `right` are aligned right. On a terminal that
     is too narrow cells are folded, never cut."""
+    wanted = set(right)
+    cells = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
+    if any("\n" in cell for row in cells for cell in row) or (sys.stdout.isatty() and _too_wide(widths)):
+        _print_folded(columns, cells, wanted)
+        return
+    # Without rich, which takes seconds for a thousand lines.
+    for number, row in enumerate((columns, *cells)):
+        padded = [
+            _styled(cell, number == 0, " " * (width - _width(cell)), column in wanted)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ]
+        click.echo("  ".join(padded).rstrip())
+
+
+def _print_folded(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Container[str]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -59,6 +72,23 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: It
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     _print(table)
+
+
+def _styled(text: str, header: bool, padding: str, right: bool) -> str:
+    styled = click.style(text, bold=True) if header else click.style(text, fg=_COLOURS.get(text))
+    return padding + styled if right else styled + padding
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _too_wide(widths: Sequence[int]) -> bool:
+    return sum(widths) + 2 * (len(widths) - 1) > shutil.get_terminal_size().columns
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -87,10 +117,14 @@ def _print(table: Table) -> None:
         click.echo(line.rstrip())
 
 
+def _text(value: Any) -> str:
+    return NOTHING if value is None or value == "" else str(value)
+
+
 def _cell(value: Any) -> Text:
     import rich.text  # as plain text: square brackets are no markup
 
-    text = NOTHING if value is None or value == "" else str(value)
+    text = _text(value)
     return rich.text.Text(text, style=_COLOURS.get(text, ""))
 
 
@@ -126,11 +160,6 @@ def number(value: float | None) -> str | None:
     if value is None:
         return None
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
-
-
-def redacted(values: Mapping[str, str]) -> dict[str, str]:
-    """Settings with the values of those hidden whose names speak of secrets."""
-    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in values.items()}
 
 
 def report_document(report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from .values import KeyValue
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
+    from ..control.overview import OverviewRequests
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,12 +31,23 @@ class Settings:
         """A client that can start drivers. UsageError without a root."""
         from ..control.client import StreamUpdateClient
         from ..control.launcher import SparkSubmit
+
+        root, options = self._where()
+        return StreamUpdateClient(root, SparkSubmit(self.spark_submit), options)
+
+    def reader(self) -> OverviewRequests:
+        """What only looks, and is imported in a fraction of the client's time. UsageError without a root."""
+        from ..control.overview import OverviewRequests
+
+        root, options = self._where()
+        return OverviewRequests(root, None, options)
+
+    def _where(self) -> tuple[str, dict[str, Any]]:
         from ..state.storage_options import from_environment
 
         if not self.root:
             raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")
-        options = {**from_environment(), **self.storage_options}
-        return StreamUpdateClient(self.root, SparkSubmit(self.spark_submit), options)
+        return self.root, {**from_environment(), **self.storage_options}
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +14,7 @@ from .values import Duration
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..state.snapshot import DamagedSnapshot, Snapshot
-
-DAMAGED = "damaged"  # in place of a snapshot's kind
+    from ..state.snapshot import Snapshot
 
 
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
@@ -37,12 +35,14 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
       streamupdate save-snapshot flight-windows nightly
       streamupdate save-snapshot flight-windows before-move --cancel
     """
+    from ..control.overview import snapshot_document
+
     client = settings.client()
     interrupted = f"the snapshot goes on without this command; run it again to wait for {name}"
     with progress(f"snapshot {name} of {app}", interrupted) as report:
         snapshot = client.save_snapshot(app, name, cancel, timeout, report)
     if settings.as_json:
-        print_json(_document(snapshot))
+        print_json(snapshot_document(snapshot))
     note(settings, f"saved snapshot {name} of {app}: {size(snapshot.size)}, {size(snapshot.bytes_new)} of it new")
 
 
@@ -61,11 +61,13 @@ def list_all(ctx: click.Context, app: str | None) -> None:
     Example:
       streamupdate list-snapshots flight-windows
     """
+    from ..control.overview import DAMAGED, damaged_document, snapshot_document
+
     settings = ctx.ensure_object(Settings)
     client = settings.client()
     snapshots, damaged = client.snapshots(app), client.damaged_snapshots(app)
     if settings.as_json:
-        print_json([*(_document(s) for s in snapshots), *(_damaged_document(d) for d in damaged)])
+        print_json([*(snapshot_document(s) for s in snapshots), *(damaged_document(d) for d in damaged)])
     else:
         print_table(
             ("TIME", "SIZE", "APP", "SNAPSHOT NAME", "DEPLOYMENT", "KIND", "BATCH"),
@@ -135,35 +137,6 @@ def need_snapshot(client: StreamUpdateClient, name: str) -> None:
     check_name("snapshot", name)
     if not any(SnapshotStore(client.registry.app(app)).exists(name) for app in client.apps()):
         raise NotFoundError(f"no app under {client.root} has a snapshot {name!r}; see list-snapshots")
-
-
-def _document(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot without its list of files and its plan."""
-    return {
-        "app": snapshot.app,
-        "name": snapshot.name,
-        "created_at": snapshot.created_at,
-        "deployment": snapshot.deployment,
-        "kind": snapshot.kind,
-        "size": snapshot.size,
-        "bytes_new": snapshot.bytes_new,
-        "queries": {
-            name: {
-                "batch": query.batch,
-                "committed_at": query.committed_at,
-                "in_flight": query.in_flight,
-                "watermark_ms": query.watermark_ms,
-                "state_rows": query.state_rows,
-                "files": len(query.files),
-            }
-            for name, query in snapshot.queries.items()
-        },
-    }
-
-
-def _damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
-    error = {"type": "CorruptError", "message": damaged.problem}
-    return {"app": damaged.app, "name": damaged.name, "kind": DAMAGED, "error": error}
 
 
 def _batches(snapshot: Snapshot) -> str:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..state.redaction import redacted
 from .failure import FAILED
-from .output import ago, moment, number, print_facts, print_json, print_table, redacted
+from .output import ago, moment, number, print_facts, print_json, print_table
 from .settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
     from ..control.client import AppStatus, StreamUpdateClient
+    from ..control.overview import Glance
     from ..state.application import Application
-    from ..state.deployment import QueryStatus, Status
+    from ..state.deployment import Status
     from ..state.plan import AppPlan
     from ..state.update import UpdateRecord
 
@@ -33,23 +35,18 @@ def list_apps(ctx: click.Context) -> None:
     Example:
       streamupdate list --root /data/streams
     """
+    from ..control.overview import summary
     from ..state.errors import StreamUpdateError
 
     settings = ctx.ensure_object(Settings)
-    client = settings.client()
-    found: list[tuple[str, AppStatus | StreamUpdateError]] = []
-    for app in client.apps():
-        try:
-            found.append((app, client.status(app)))
-        except StreamUpdateError as error:
-            found.append((app, error))
+    found = settings.reader().glances()
     broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
     if settings.as_json:
-        print_json([_summary(app, status) for app, status in found])
+        print_json([summary(app, glance) for app, glance in found])
     else:
         print_table(
             ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
-            (row for app, status in found for row in _rows(app, status)),
+            (row for app, glance in found for row in _rows(app, glance)),
             right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
         )
         if not found:
@@ -120,43 +117,27 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
         click.echo(text)
 
 
-def _rows(app: str, found: AppStatus | Exception) -> Iterator[tuple[Any, ...]]:
+def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
     """A line for the app's current deployment, and one for the one that runs beside it."""
     if isinstance(found, Exception):
         yield app, "unreadable", *(None,) * 6
         return
-    current = found.current
-    place = (current.deployment, current.epoch) if current else (None, None)
+    place = (found.current.deployment, found.current.epoch) if found.current else (None, None)
     yield app, found.state, *place, *_figures(found.status)
     if found.beside:
         yield app, found.beside.state, found.beside.deployment, "beside", *_figures(found.beside.status)
 
 
 def _figures(status: Status | None) -> tuple[Any, ...]:
+    from ..control.overview import figures
+
+    known = figures(status)
     return (
-        _batches(status),
-        number(_total(q.processed_rows_per_second for q in status.queries.values())) if status else None,
-        number(_total(n for q in status.queries.values() for n in q.state_rows.values())) if status else None,
-        ago(status.heartbeat_at) if status else None,
+        _batches(known["batches"]),
+        number(known["rows_per_second"]),
+        number(known["state_rows"]),
+        ago(known["heartbeat_at"]),
     )
-
-
-def _summary(app: str, found: AppStatus | Exception) -> dict[str, Any]:
-    if isinstance(found, Exception):
-        return {"app": app, "state": "unreadable", "error": {"type": type(found).__name__, "message": str(found)}}
-    status = found.status
-    return {
-        "app": app,
-        "state": found.state,
-        "deployment": found.current.deployment if found.current else None,
-        "epoch": found.current.epoch if found.current else None,
-        "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
-        "rows_per_second": _total(q.processed_rows_per_second for q in status.queries.values()) if status else None,
-        "state_rows": _total(n for q in status.queries.values() for n in q.state_rows.values()) if status else None,
-        "heartbeat_at": status.heartbeat_at if status else None,
-        "updating_to": found.update.new if found.update else None,
-        "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
-    }
 
 
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
@@ -175,6 +156,8 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
 
 
 def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
+    from ..control.overview import figures
+
     facts: dict[str, Any] = {"app": found.app, "state": found.state}
     status, spec, current = found.status, found.spec, found.current
     if current and spec:
@@ -201,7 +184,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         since = moment(found.update.started_at)
         facts["update"] = f"to {found.update.new} is under way since {since}: {found.update.step}{snapshot}"
     if found.beside:
-        batches = f", {text}" if (text := _batches(found.beside.status)) else ""
+        batches = f", {text}" if (text := _batches(figures(found.beside.status)["batches"])) else ""
         facts["beside it"] = f"{found.beside.deployment} is {found.beside.state}{batches}"
     return facts
 
@@ -277,14 +260,8 @@ def _outcome(record: UpdateRecord | None) -> str | None:
     return None if record is None else record.outcome or f"under way ({record.step})"
 
 
-def _batches(status: Status | None) -> str | None:
-    queries: dict[str, QueryStatus] = status.queries if status else {}
-    if len(queries) == 1:
-        batch = next(iter(queries.values())).batch
+def _batches(batches: dict[str, int]) -> str | None:
+    if len(batches) == 1:
+        batch = next(iter(batches.values()))
         return str(batch) if batch >= 0 else None
-    return ", ".join(f"{name} {query.batch}" for name, query in sorted(queries.items())) or None
-
-
-def _total(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return ", ".join(f"{name} {batch}" for name, batch in sorted(batches.items())) or None

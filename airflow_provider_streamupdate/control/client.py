@@ -11,13 +11,14 @@ import attrs
 
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import PARALLEL, RESTART, STANDBY, UpdateRecord
+from ..state.update import RESTART, STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
 from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .overview import Beside, OverviewRequests, beside
 from .parallel import ParallelRequests, SideBySide
 from .rehearsing import RehearseRequests
 from .requests import quiet
@@ -28,15 +29,6 @@ from .verifying import HealthRequests
 from .waiting import Progress
 
 __all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "SideBySide", "StreamUpdateClient"]
-
-
-@attrs.frozen(kw_only=True)
-class Beside:
-    """The new version of an update with strategy parallel, before it is promoted."""
-
-    deployment: str
-    state: str
-    status: Status | None
 
 
 @attrs.frozen(kw_only=True)
@@ -65,6 +57,7 @@ class StreamUpdateClient(
     StopRequests,
     HealthRequests,
     AdoptRequests,
+    OverviewRequests,
 ):
     """All requests under one root: a part a file, and here what only looks and what makes an update of them.
 
@@ -87,9 +80,6 @@ class StreamUpdateClient(
                 launch=None,
                 update=update,
             )
-        beside = None
-        if update and update.strategy == PARALLEL and update.new != current.deployment and registry.launch(update.new):
-            beside = Beside(deployment=update.new, state=drivers.state(update.new), status=drivers.status(update.new))
         return AppStatus(
             app=app,
             state=drivers.state(current.deployment),
@@ -98,7 +88,7 @@ class StreamUpdateClient(
             status=drivers.status(current.deployment),
             launch=registry.launch(current.deployment),
             update=update,
-            beside=beside,
+            beside=beside(registry, drivers, current, update),
         )
 
     def deployments(self, app: str) -> list[DeploymentSpec]:

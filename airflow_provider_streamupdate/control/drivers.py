@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,17 @@ FIRST_SIGN_SECONDS = 120.0  # how long a driver on another machine may take to i
 
 
 class Drivers:
-    """The drivers of one app."""
+    """The drivers of one app. alive: whether a launch's processes live; None: on another machine."""
 
-    def __init__(self, app: AppRegistry, launcher: Launcher | None, root: str, storage_options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        app: AppRegistry,
+        launcher: Launcher | None,
+        root: str,
+        storage_options: dict[str, Any],
+        alive: Callable[[Launch], bool | None] = process.alive,
+    ) -> None:
+        self.alive = alive
         self.app = app
         self.launcher = launcher
         self.root = root
@@ -47,25 +56,33 @@ class Drivers:
 
     def state(self, deployment: str) -> str:
         """``new``, a state the driver wrote, or ``lost`` (its process is gone, or silent for too long)."""
-        launch = self.app.launch(deployment)
-        if launch is None:
-            return NEW
-        status = self.status(deployment)
-        if status is not None and status.final:
-            return status.state
-        living = process.alive(launch)
-        if living is False:
-            status = self.status(deployment)  # it may have written its last word meanwhile
-            return status.state if status is not None and status.final else LOST
-        if status is None:
-            overdue = living is None and clock.age(launch.launched_at) > FIRST_SIGN_SECONDS
-            return LOST if overdue else STARTING
-        return LOST if living is None and status.silent else status.state
+        return self.look(deployment)[0]
 
     def status(self, deployment: str) -> Status | None:
         """The heartbeat of the driver started last; None before its first one."""
-        launch, status = self.app.launch(deployment), self.app.status(deployment)
-        return status if status is not None and launch is not None and status.epoch >= launch.epoch else None
+        launch = self.app.launch(deployment)
+        return self._status_of(launch, deployment) if launch else None
+
+    def look(self, deployment: str) -> tuple[str, Status | None]:
+        """`state` and `status` of the same moment, reading each file once."""
+        launch = self.app.launch(deployment)
+        if launch is None:
+            return NEW, None
+        status = self._status_of(launch, deployment)
+        if status is not None and status.final:
+            return status.state, status
+        living = self.alive(launch)
+        if living is False:
+            status = self._status_of(launch, deployment)  # it may have written its last word meanwhile
+            return (status.state if status is not None and status.final else LOST), status
+        if status is None:
+            overdue = living is None and clock.age(launch.launched_at) > FIRST_SIGN_SECONDS
+            return (LOST if overdue else STARTING), None
+        return (LOST if living is None and status.silent else status.state), status
+
+    def _status_of(self, launch: Launch, deployment: str) -> Status | None:
+        status = self.app.status(deployment)
+        return status if status is not None and status.epoch >= launch.epoch else None
 
     def gone(self, deployment: str) -> bool:
         """Whether no driver of the deployment runs any more."""

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -75,6 +76,36 @@ def alive(launch: Launch) -> bool | None:
     if child := _children.get(launch.pid):
         child.poll()
     return bool(_group(launch))
+
+
+class Living:
+    """`alive` for many launches at the price of one: the processes of this machine are looked at once, when the first
+    is asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked_at = ""
+        self._started: dict[int, list[float]] = {}  # session -> start times of its processes
+
+    def __call__(self, launch: Launch) -> bool | None:
+        if launch.pid is None or launch.host != socket.gethostname():
+            return None
+        with self._lock:
+            if not self._looked_at:
+                self._look()
+        if launch.launched_at >= self._looked_at:
+            return alive(launch)
+        earliest = 0.0 if launch.pid_started is None else launch.pid_started - 1
+        return any(started >= earliest for started in self._started.get(launch.pid, ()))
+
+    def _look(self) -> None:
+        self._looked_at = clock.now()
+        for child in list(_children.values()):
+            child.poll()
+        for process in psutil.process_iter(["status", "create_time"]):
+            with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+                if process.info["status"] != psutil.STATUS_ZOMBIE:
+                    self._started.setdefault(os.getsid(process.pid), []).append(process.info["create_time"])
 
 
 def end(launch: Launch, seconds: float = 10.0) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 from ..state import commands
 from ..state.commands import CommandBox
 from ..state.deployment import FINAL_STATES
-from ..state.errors import AlreadyExistsError, NotRunningError, StreamUpdateError
+from ..state.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
 from ..state.export import export
 from ..state.names import check_name
 from ..state.snapshot import DamagedSnapshot, Snapshot
@@ -33,8 +34,20 @@ class SnapshotRequests(Requests):
         return SnapshotStore(self.registry.existing(app)).get(name)
 
     def verify_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
-        """Compare every file with its checksum; the number of files. CorruptError lists what is wrong."""
-        return SnapshotStore(self.registry.existing(app)).verify(name, progress)
+        """Compare every file with its checksum; the number of files. CorruptError lists what is wrong. What was found
+        is noted beside the snapshot, where that can be written."""
+        store = SnapshotStore(self.registry.existing(app))
+        files, problem = 0, None
+        try:
+            files = store.verify(name, progress)
+        except CorruptError as error:
+            problem = str(error)
+            raise
+        finally:
+            if files or problem:
+                with contextlib.suppress(StorageError):
+                    store.note_verified(name, files, problem)
+        return files
 
     def delete_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
         """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged

@@ -12,6 +12,7 @@ from .errors import AlreadyExistsError, FencedError, NotFoundError
 from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name
 from .plan import AppPlan
+from .report import CompatibilityReport
 from .serde import from_json, to_json
 from .storage import Folder
 from .update import UpdateRecord
@@ -164,8 +165,20 @@ class AppRegistry:
 
     def updates(self) -> list[UpdateRecord]:
         """Oldest first."""
-        names = [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
-        return sorted((r for n in names if (r := self.update(n))), key=lambda r: r.started_at)
+        return sorted((r for n in self._update_names() if (r := self.update(n))), key=lambda r: r.started_at)
+
+    def last_update(self) -> UpdateRecord | None:
+        """The record that was written last, found without reading the others: an update under way, else the one that
+        ended last."""
+        newest = self.folder.newest([f"updates/{name}.json" for name in self._update_names()])
+        return self._read(newest, UpdateRecord) if newest else None
+
+    def report(self, deployment: str) -> CompatibilityReport | None:
+        """What the check of the update that brings or brought `deployment` in came to."""
+        return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
+
+    def _update_names(self) -> list[str]:
+        return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
 
     def _spec(self, deployment: str) -> DeploymentSpec | None:
         spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)

@@ -91,3 +91,12 @@ class DamagedSnapshot:
     app: str
     name: str
     problem: str
+
+
+@attrs.frozen(kw_only=True)
+class Verified:
+    """When a snapshot was last compared with its checksums, how many files were, and what is wrong with it."""
+
+    at: str
+    files: int
+    problem: str | None = None

@@ -24,7 +24,7 @@ from .names import check_name
 from .plan import AppPlan
 from .registry import AppRegistry
 from .serde import from_json, to_json
-from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile
+from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, Verified
 from .storage import Folder
 
 Progress = Callable[[str], None]
@@ -143,6 +143,19 @@ class SnapshotStore:
                 f"snapshot {name} of {self.app.name} is damaged: {shown}; use another snapshot (list-snapshots)"
             )
         return len(files)
+
+    def note_verified(self, name: str, files: int, problem: str | None = None) -> None:
+        """Keep what a verification found, for those who only look."""
+        found = Verified(at=clock.now(), files=files, problem=problem)
+        if self.exists(name):
+            self.folder.write(_verified(name), to_json(found))
+
+    def verified(self, name: str) -> Verified | None:
+        """What the last verification found; None: there was none, or its note cannot be read."""
+        text = self.folder.read(_verified(name))
+        with contextlib.suppress(CorruptError):
+            return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
+        return None
 
     def delete(self, name: str, progress: Progress | None = None) -> int:
         """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.
@@ -300,6 +313,10 @@ class SnapshotStore:
 
 def _manifest(name: str) -> str:
     return f"snapshots/{name}/snapshot.json"
+
+
+def _verified(name: str) -> str:
+    return f"snapshots/{name}/verified.json"
 
 
 def _whole(manifest: bytes) -> bool:

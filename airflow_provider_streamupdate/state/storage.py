@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -118,6 +118,10 @@ class Folder:
                     raise
                 return []
         return sorted(n for n in found if n and not n.startswith("."))
+
+    def newest(self, paths: Sequence[str]) -> str | None:
+        """The file that was written last; None of none."""
+        return paths[0] if len(paths) == 1 else max(paths, key=lambda path: (self.modified(path), path), default=None)
 
     def files(self, relative: str = "") -> list[str]:
         """Paths, relative to `relative`, of all files below it, sorted; hidden ones left out."""

@@ -18,7 +18,7 @@ from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
-DAGS = ["stream_maintenance", "stream_release", "stream_update"]
+DAGS = ["stream_maintenance", "stream_release", "stream_rollback", "stream_update"]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 
 
@@ -110,6 +110,17 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
 
 def release(site: Site, application: str, **fields: Any) -> dict[str, Any]:
     return {"app": "alarm", "application": application, "drain_timeout": 20, **fields}
+
+
+def test_rolling_back_by_hand(site: Site) -> None:
+    site.submit()
+    client = site.client
+    client.update(application_of(describe(release(site, site.application("v2")))), "v2", strategy="restart")
+    assert site.drivers_alive() == ["v2"]
+    for _ in range(2):  # the second one changes nothing
+        run = site.run_dag("stream_rollback", app="alarm", deployment_id="v2")
+        assert run.state == "success", run.states
+        assert site.drivers_alive() == ["v1"]
 
 
 def test_release_without_a_release_is_skipped(site: Site) -> None:

@@ -61,10 +61,14 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "deployment": "v1",
         "epoch": 1,
         "batches": {"windows": 7},
+        "rows_in_per_second": None,
         "rows_per_second": 120.5,
+        "lag": None,
+        "batch_seconds": None,
         "state_rows": 42,
         "updating_to": None,
         "beside": None,
+        "last_update": None,
     }
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_streamupdate import __version__
 from airflow_provider_streamupdate.cli import main
-from airflow_provider_streamupdate.cli.output import ago, number, redacted
+from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.cli.values import Duration, KeyValue
+from airflow_provider_streamupdate.state.redaction import redacted
 
 from .conftest import Run, document
 

@@ -1,0 +1,327 @@
+"""Requests that only look, at all apps or at one: what `streamupdate list` and the page in Airflow's UI show."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+
+from ..state import clock
+from ..state.deployment import Current, DeploymentSpec, Status
+from ..state.errors import CorruptError, NotFoundError, StreamUpdateError
+from ..state.plan import AppPlan
+from ..state.redaction import redacted
+from ..state.registry import AppRegistry
+from ..state.report import CompatibilityReport
+from ..state.serde import parse_json, to_dict
+from ..state.snapshot import DamagedSnapshot, Snapshot
+from ..state.snapshots import SnapshotStore
+from ..state.update import PARALLEL, UpdateRecord
+from . import process
+from .drivers import NEW, Drivers
+from .requests import Requests
+
+READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
+EVENTS_SHOWN = 50
+SNAPSHOTS_KNOWN = 20_000
+DAMAGED = "damaged"  # in place of a snapshot's kind
+
+
+@attrs.frozen(kw_only=True)
+class Beside:
+    """The new version of an update with strategy parallel, before it is promoted."""
+
+    deployment: str
+    state: str
+    status: Status | None
+
+
+@attrs.frozen(kw_only=True)
+class Glance:
+    """What a list shows of an app. `state` is its current deployment's; last_update: under way, else the last one;
+    `beside`: what it runs beside the current deployment."""
+
+    app: str
+    state: str
+    current: Current | None
+    status: Status | None
+    last_update: UpdateRecord | None
+    beside: Beside | None = None
+
+
+def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
+    """What `update`, the last one, runs beside the current deployment."""
+    if update is None or update.outcome is not None or update.strategy != PARALLEL:
+        return None
+    if update.new == current.deployment or registry.launch(update.new) is None:
+        return None
+    state, status = drivers.look(update.new)
+    return Beside(deployment=update.new, state=state, status=status)
+
+
+class OverviewRequests(Requests):
+    """The client's requests that only look."""
+
+    def glances(self) -> list[tuple[str, Glance | StreamUpdateError]]:
+        """Every app, by name, or why it cannot be read. A handful of files an app, however much there is of it."""
+        alive = process.Living()
+
+        def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
+            try:
+                return app, self._glance(self.registry.app(app), alive)
+            except StreamUpdateError as error:
+                return app, error
+
+        apps = self.apps()
+        if self.registry.folder.local:
+            return [look(app) for app in apps]
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            return list(pool.map(look, apps))
+
+    def app_document(self, app: str) -> dict[str, Any]:
+        """Everything about an app, as JSON: its deployments, snapshots (oldest first) and updates with their steps, its
+        stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
+        """
+        registry = self.registry.existing(app)
+        drivers = Drivers(registry, None, self.root, self.storage_options, process.Living())
+        current, updates = registry.current(), registry.updates()
+        deployments = [
+            _deployment_document(registry, drivers, spec, current, updates) for spec in registry.deployments()
+        ]
+        plan = registry.plan(current.deployment) if current else None
+        state, status = drivers.look(current.deployment) if current else (NEW, None)
+        checked, report = _last_report(registry, updates)
+        snapshots = self._snapshot_documents(SnapshotStore(registry))
+        return {
+            "app": app,
+            "state": state,
+            "current": to_dict(current),
+            "status": to_dict(status),
+            "deployments": deployments,
+            "stages": list(_stages(status, plan, report)),
+            "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
+            "snapshots": snapshots,
+            "updates": [update_document(record) for record in updates],
+            "events": events(registry, current.deployment) if current else [],
+        }
+
+    @functools.cached_property
+    def _known_snapshots(self) -> dict[tuple[str, float], dict[str, Any]]:
+        """By path and time of writing: a manifest is never written again, and reading one grows with its files."""
+        return {}
+
+    def _snapshot_documents(self, store: SnapshotStore) -> list[dict[str, Any]]:
+        found = []
+        for name in store.names():
+            try:
+                found.append(self._snapshot_document(store, name))
+            except CorruptError as error:
+                damaged = DamagedSnapshot(app=store.app.name, name=name, problem=str(error))
+                found.append({**damaged_document(damaged), "verified": to_dict(store.verified(name))})
+            except (NotFoundError, FileNotFoundError):
+                pass  # deleted since it was listed
+        return sorted(found, key=lambda s: s.get("created_at") or "")
+
+    def _snapshot_document(self, store: SnapshotStore, name: str) -> dict[str, Any]:
+        path = f"snapshots/{name}/snapshot.json"
+        key = store.folder.path(path), store.folder.modified(path)
+        known = self._known_snapshots.get(key)
+        if known is None:
+            if len(self._known_snapshots) >= SNAPSHOTS_KNOWN:
+                self._known_snapshots.clear()
+            known = self._known_snapshots[key] = snapshot_document(store.get(name))
+        return {**known, "verified": to_dict(store.verified(name))}
+
+    def _glance(self, registry: AppRegistry, alive: process.Living) -> Glance:
+        current = registry.current()
+        if current is None:
+            return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
+        registry.spec(current.deployment)  # an app that could not be started again is told here
+        drivers = Drivers(registry, None, self.root, self.storage_options, alive)
+        state, status = drivers.look(current.deployment)
+        update = registry.last_update()
+        return Glance(
+            app=registry.name,
+            state=state,
+            current=current,
+            status=status,
+            last_update=update,
+            beside=beside(registry, drivers, current, update),
+        )
+
+
+def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
+    """A glance as JSON: rates in rows a second, lag in rows, durations in seconds; None: not known."""
+    if isinstance(found, Exception):
+        return {"app": app, "state": "unreadable", "error": {"type": type(found).__name__, "message": str(found)}}
+    update = found.last_update
+    return {
+        "app": app,
+        "state": found.state,
+        "deployment": found.current.deployment if found.current else None,
+        "epoch": found.current.epoch if found.current else None,
+        **figures(found.status),
+        "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
+        "updating_to": update.new if update and update.outcome is None else None,
+        "last_update": {
+            "deployment": update.new,
+            "strategy": update.strategy,
+            "started_at": update.started_at,
+            "step": update.step,
+            "outcome": update.outcome,
+            "pause_seconds": update.pause_seconds,
+        }
+        if update
+        else None,
+    }
+
+
+def figures(status: Status | None) -> dict[str, Any]:
+    """What a driver reported of all its queries together."""
+    queries = list(status.queries.values()) if status else []
+    return {
+        "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
+        "rows_in_per_second": total(q.input_rows_per_second for q in queries),
+        "rows_per_second": total(q.processed_rows_per_second for q in queries),
+        "lag": total(q.lag for q in queries),
+        "batch_seconds": max((q.batch_seconds for q in queries if q.batch_seconds is not None), default=None),
+        "state_rows": total(n for q in queries for n in q.state_rows.values()),
+        "heartbeat_at": status.heartbeat_at if status else None,
+    }
+
+
+def update_document(record: UpdateRecord) -> dict[str, Any]:
+    """An update with its steps in order and the seconds each took, since the step before it."""
+    steps, before = [], record.started_at
+    for name, at in sorted(record.step_times.items(), key=lambda item: item[1]):
+        steps.append({"step": name, "at": at, "seconds": _seconds(before, at)})
+        before = at
+    found: dict[str, Any] = {**to_dict(record), "steps": steps, "runs": record.runs}
+    return found
+
+
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot without its list of files and its plan."""
+    return {
+        "app": snapshot.app,
+        "name": snapshot.name,
+        "created_at": snapshot.created_at,
+        "deployment": snapshot.deployment,
+        "kind": snapshot.kind,
+        "size": snapshot.size,
+        "bytes_new": snapshot.bytes_new,
+        "queries": {
+            name: {
+                "batch": query.batch,
+                "committed_at": query.committed_at,
+                "in_flight": query.in_flight,
+                "watermark_ms": query.watermark_ms,
+                "state_rows": query.state_rows,
+                "files": len(query.files),
+            }
+            for name, query in snapshot.queries.items()
+        },
+    }
+
+
+def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
+    """A snapshot that cannot be read."""
+    error = {"type": "CorruptError", "message": damaged.problem}
+    return {"app": damaged.app, "name": damaged.name, "kind": DAMAGED, "error": error}
+
+
+def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> list[dict[str, Any]]:
+    """What a deployment's driver noted lately, oldest first."""
+    path = f"deployments/{deployment}/events.jsonl"
+    lines = (registry.folder.read(path) or b"").splitlines()[-last:]
+    return [parse_json(line, registry.folder.path(path)) for line in lines]
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None when nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _deployment_document(
+    registry: AppRegistry, drivers: Drivers, spec: DeploymentSpec, current: Current | None, updates: list[UpdateRecord]
+) -> dict[str, Any]:
+    state, status = drivers.look(spec.deployment)
+    launch = registry.launch(spec.deployment)
+    record = next((u for u in updates if u.new == spec.deployment), None)
+    application = {
+        **to_dict(spec.application),
+        **{part: redacted(getattr(spec.application, part)) for part in ("params", "conf", "env_vars")},
+    }
+    commits = [q.first_commit_at for q in status.queries.values() if q.first_commit_at] if status else []
+    return {
+        **to_dict(spec),
+        "application": application,
+        "current": current is not None and current.deployment == spec.deployment,
+        "state": state,
+        "epoch": launch.epoch if launch else None,
+        "started_at": status.started_at if status else None,
+        "first_commit_at": max(commits, default=None),
+        "heartbeat_at": status.heartbeat_at if status else None,
+        "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
+        "spark_ui": status.spark_ui if status else None,
+        "spark_version": status.spark_version if status else None,
+        "host": status.host if status else None,
+        "reason": status.reason if status else None,
+        "error": status.error if status else None,
+        "driver_log": launch.log if launch else None,
+        "update": (record.outcome or f"under way ({record.step})") if record else None,
+        "changes": [
+            {
+                "at": change.at,
+                "by": change.request.asked_by,
+                "undoes": change.undoes,
+                "before": redacted({k: change.before.get(k, "") for k in change.changed}),
+                "after": redacted({k: change.request.params.get(k, "") for k in change.changed}),
+            }
+            for change in registry.changes(spec.deployment)
+        ],
+    }
+
+
+def _stages(
+    status: Status | None, plan: AppPlan | None, report: CompatibilityReport | None
+) -> Iterator[dict[str, Any]]:
+    """The stages of the running version, and those of which the last report speaks."""
+    items = {item.name: item for item in report.items if item.thing == "stage"} if report else {}
+    for query in plan.queries if plan else ():
+        reported = status.queries.get(query.name) if status else None
+        for stage in query.stages:
+            item = items.pop(f"{query.name}/{stage.name}", None)
+            yield {
+                "name": f"{query.name}/{stage.name}",
+                "kind": stage.kind,
+                "operator_id": stage.operator_id,
+                "state_rows": reported.state_rows.get(stage.name) if reported else None,
+                "verdict": item.verdict if item else None,
+                "reason": item.reason if item else None,
+            }
+    for item in items.values():
+        yield {
+            "name": item.name,
+            "kind": None,
+            "operator_id": None,
+            "state_rows": None,
+            "verdict": item.verdict,
+            "reason": item.reason,
+        }
+
+
+def _last_report(registry: AppRegistry, updates: list[UpdateRecord]) -> tuple[str | None, CompatibilityReport | None]:
+    """The report of the newest update that has one."""
+    for record in reversed(updates):
+        if (report := registry.report(record.new)) is not None:
+            return record.new, report
+    return None, None
+
+
+def _seconds(since: str, until: str) -> float:
+    return round((clock.parse(until) - clock.parse(since)).total_seconds(), 3)

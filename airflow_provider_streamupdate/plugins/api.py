@@ -1,0 +1,205 @@
+"""The page's application: its files, and the API behind it. docs/ui.md has the table of routes and who may use them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from html import escape
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from ..control.overview import summary
+from ..state import errors
+from ..state.errors import StreamUpdateError
+from .connections import Installations
+from .guard import User, editor, may, reader, rollback_dag_id, update_dag_id
+from .looks import Looks
+from .masking import masked
+from .runs import asked_for, update_runs
+
+log = logging.getLogger(__name__)
+
+DIST = Path(__file__).with_name("www") / "dist"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+# What a StreamUpdateError answers with; the first that fits.
+STATUS: tuple[tuple[type[StreamUpdateError], int], ...] = (
+    (errors.NotFoundError, 404),
+    (errors.InvalidInputError, 422),
+    (errors.StorageError, 503),
+    (errors.WaitTimeoutError, 504),
+    (errors.CorruptError, 500),
+    (StreamUpdateError, 409),
+)
+Reader = Annotated[Any, Depends(reader)]
+Editor = Annotated[Any, Depends(editor)]
+
+
+class NewSnapshot(BaseModel):
+    """The body of a request for a snapshot."""
+
+    name: str
+
+
+def create_app() -> FastAPI:
+    """The application that the plugin mounts."""
+    app = FastAPI(title="Streaming apps", docs_url=None, redoc_url=None, openapi_url=None)
+    installations, looks = Installations(), Looks()
+    verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
+    _handle_errors(app)
+
+    @app.middleware("http")
+    async def headers(request: Request, call_next: Any) -> Response:
+        response: Response = await call_next(request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    @app.get("/")
+    def page(_: Reader) -> Response:
+        if not (DIST / "index.html").exists():
+            raise HTTPException(500, f"the page's files are missing under {DIST}; install the package again")
+        return FileResponse(DIST / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @app.get("/assets/{name}")
+    def asset(name: str, _: User) -> Response:
+        files = {path.name: path for path in (DIST / "assets").glob("*")}
+        if name not in files:
+            raise HTTPException(404, f"there is no file {name!r}")
+        return FileResponse(files[name], headers={"Cache-Control": "private, max-age=86400"})
+
+    @app.get("/api/me")
+    def me(request: Request, user: Reader) -> Response:
+        return JSONResponse(
+            {
+                "user": user.get_name(),
+                "may_edit": may(request, user, "PUT", update_dag_id()),
+                "may_trigger": {
+                    dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN)
+                    for dag_id in (update_dag_id(), rollback_dag_id())
+                },
+                "update_dag_id": update_dag_id(),
+                "rollback_dag_id": rollback_dag_id(),
+            }
+        )
+
+    @app.get("/api/apps")
+    def list_apps(_: Reader) -> Response:
+        began = time.monotonic()
+        found = installations.all()
+        started = {i.conn_id: looks.start(i.conn_id, i.client.glances) for i in found if i.client is not None}
+        connections, apps = [], []
+        for installation in found:
+            conn_id, error = installation.conn_id, installation.error
+            if conn_id in started:
+                try:
+                    glances = looks.wait(started[conn_id], f"connection {conn_id}", began)
+                    apps += [{"conn_id": conn_id, **_shown(summary(*glance))} for glance in glances]
+                except StreamUpdateError as problem:
+                    error = problem
+            told = masked(_document(error)) if error else None
+            connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": told})
+        return JSONResponse({"connections": connections, "apps": apps})
+
+    @app.get("/api/apps/{conn_id}/{name}")
+    def one_app(conn_id: str, name: str, user: Reader) -> Response:
+        client = installations.client(conn_id)
+        document = looks.look((conn_id, name), f"app {name}", lambda: client.app_document(name))
+        runs = [run for run in update_runs(user) if run["app"] == name]
+        return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs}))
+
+    @app.get("/api/context")
+    def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:
+        """The apps that a DAG, or one run of it, updates."""
+        if not may(request, user, "GET", dag_id, DagAccessEntity.RUN):
+            raise HTTPException(403, f"you may not read DAG {dag_id}")
+        runs = update_runs(user, dag_id, run_id)
+        apps = {run["app"] for run in runs}
+        if not apps and run_id and (app := asked_for(dag_id, run_id)):
+            apps = {app}
+        return JSONResponse({"apps": sorted(apps), "runs": runs})
+
+    @app.post("/api/apps/{conn_id}/{name}/snapshots", status_code=202)
+    def take_snapshot(conn_id: str, name: str, body: NewSnapshot, user: Editor) -> Response:
+        """Asks the driver, which takes it in its own time; the answer to a GET of it says when it is there."""
+        installations.client(conn_id).begin_snapshot(name, body.name)
+        log.info("%s asked for snapshot %s of %s", user.get_name(), body.name, name)
+        return JSONResponse({"app": name, "name": body.name}, 202)
+
+    @app.get("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
+    def one_snapshot(conn_id: str, name: str, snapshot: str, _: Reader) -> Response:
+        """200 when it is complete, 202 while it is under way, an error when it failed."""
+        found = installations.client(conn_id).poll_snapshot(name, snapshot)
+        return JSONResponse({"app": name, "name": snapshot, "complete": found is not None}, 200 if found else 202)
+
+    @app.post("/api/apps/{conn_id}/{name}/snapshots/{snapshot}/verify", status_code=202)
+    def verify(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
+        """Begins; what it finds is noted beside the snapshot."""
+        client = installations.client(conn_id)
+        client.snapshot(name, snapshot)
+
+        def work() -> None:
+            try:
+                client.verify_snapshot(name, snapshot)
+            except StreamUpdateError as error:
+                log.error("verification of snapshot %s of %s: %s", snapshot, name, error)
+
+        verifier.submit(work)
+        log.info("%s has snapshot %s of %s verified", user.get_name(), snapshot, name)
+        return JSONResponse({"app": name, "name": snapshot}, 202)
+
+    @app.delete("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
+    def delete(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
+        freed = installations.client(conn_id).delete_snapshot(name, snapshot)
+        log.info("%s deleted snapshot %s of %s", user.get_name(), snapshot, name)
+        return JSONResponse({"app": name, "name": snapshot, "bytes_freed": freed})
+
+    return app
+
+
+def _shown(document: dict[str, Any]) -> dict[str, Any]:
+    """Masks what may hold a path: an error. Names, numbers and times need no masker, which is slow."""
+    return {**document, "error": masked(document["error"])} if "error" in document else document
+
+
+def _document(error: BaseException) -> dict[str, str]:
+    return {"type": type(error).__name__, "message": str(error)}
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(StreamUpdateError)
+    def known(request: Request, error: StreamUpdateError) -> Response:
+        status = next(code for kind, code in STATUS if isinstance(error, kind))
+        return _told(request, status, masked(_document(error)))
+
+    @app.exception_handler(StarletteHTTPException)
+    def refused(request: Request, error: StarletteHTTPException) -> Response:
+        return _told(request, error.status_code, {"type": "HTTPException", "message": str(error.detail)})
+
+    @app.exception_handler(Exception)
+    def unknown(request: Request, error: Exception) -> Response:
+        log.exception("%s %s", request.method, request.url.path)
+        message = f"{type(error).__name__}; the log of the API server says more"
+        return _told(request, 500, {"type": type(error).__name__, "message": message})
+
+
+def _told(request: Request, status: int, error: dict[str, str]) -> Response:
+    """The error as JSON, or as a page for a person."""
+    inside = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    if inside.strip("/"):
+        return JSONResponse({"error": error}, status, headers=HEADERS)
+    text = "Log in to Airflow to see this page." if status == 401 else error["message"]
+    html = f"<!doctype html><title>Streaming apps</title><h1>Streaming apps</h1><p>{escape(text)}</p>"
+    return HTMLResponse(html, status, headers=HEADERS)

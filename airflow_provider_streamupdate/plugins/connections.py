@@ -1,0 +1,109 @@
+"""The installations the page shows: one a connection of type `streamupdate`.
+
+The API server has no supervisor to ask for connections, as tasks do; it asks the secrets backends, and the database for
+the list.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import attrs
+from airflow.configuration import conf
+from airflow.exceptions import AirflowNotFoundException
+from airflow.models.connection import Connection
+from airflow.sdk.log import mask_secret
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from ..control.client import StreamUpdateClient
+from ..hooks.settings import DEFAULT_CONN_ID, Settings
+from ..state.errors import InvalidInputError, NotFoundError, StreamUpdateError
+
+CONN_TYPE = "streamupdate"
+_ENVIRONMENT = "AIRFLOW_CONN_"
+
+
+@attrs.frozen
+class Installation:
+    """A connection and the client it leads to, or why there is none."""
+
+    conn_id: str
+    root: str | None = None
+    client: StreamUpdateClient | None = None
+    error: StreamUpdateError | None = None
+
+
+class Installations:
+    """All of them; a client is kept for as long as its connection stays the same, since it knows what it has read."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, tuple[str, StreamUpdateClient]] = {}
+
+    def all(self) -> list[Installation]:
+        """Those of `[streamupdate] connections`, or all connections of the type; broken ones with their error."""
+        return [self._installation(conn_id) for conn_id in connection_ids()]
+
+    def client(self, conn_id: str) -> StreamUpdateClient:
+        """NotFoundError for a connection that the page does not show, its error for a broken one."""
+        if conn_id not in (known := connection_ids()):
+            shown = ", ".join(known) or "none"
+            raise NotFoundError(
+                f"connection {conn_id} is not one of those that this page shows ({shown}): they are of type "
+                "streamupdate, or named in [streamupdate] connections"
+            )
+        return self._client(conn_id)[1]
+
+    def _installation(self, conn_id: str) -> Installation:
+        try:
+            settings, client = self._client(conn_id)
+        except StreamUpdateError as error:
+            return Installation(conn_id, error=error)
+        return Installation(conn_id, settings.root, client)
+
+    def _client(self, conn_id: str) -> tuple[Settings, StreamUpdateClient]:
+        settings = _settings(conn_id)
+        wanted = json.dumps(attrs.asdict(settings), sort_keys=True, default=str)
+        known = self._clients.get(conn_id)
+        if known is None or known[0] != wanted:
+            known = wanted, StreamUpdateClient(settings.root, storage_options=settings.storage_options or None)
+            self._clients[conn_id] = known
+        return settings, known[1]
+
+
+def connection_ids() -> list[str]:
+    """Ids of the connections the page shows, sorted."""
+    if configured := conf.get("streamupdate", "connections", fallback="").strip():
+        return sorted({name.strip() for name in configured.split(",") if name.strip()})
+    with create_session() as session:
+        found = set(session.scalars(select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)))
+    named = {name.removeprefix(_ENVIRONMENT).lower() for name in os.environ if name.startswith(_ENVIRONMENT)}
+    return sorted(found | {conn_id for conn_id in {*named, DEFAULT_CONN_ID} if _is_ours(conn_id)})
+
+
+def _is_ours(conn_id: str) -> bool:
+    try:
+        return bool(_connection(conn_id).conn_type == CONN_TYPE)
+    except Exception:  # another type's connection may be anything
+        return False
+
+
+def _connection(conn_id: str) -> Any:
+    return Connection.get_connection_from_secrets(conn_id)
+
+
+def _settings(conn_id: str) -> Settings:
+    try:
+        connection = _connection(conn_id)
+        extra = connection.extra_dejson
+    except AirflowNotFoundException as error:
+        raise NotFoundError(f"connection {conn_id} is not defined; create it in Admin > Connections") from error
+    except Exception as error:  # a URI or JSON that does not parse, a key that does not decrypt
+        raise InvalidInputError(
+            f"connection {conn_id} cannot be read: {type(error).__name__}: {error}; correct it in Admin > Connections"
+        ) from error
+    settings = Settings.from_extra(conn_id, connection.conn_type, extra)
+    mask_secret(settings.storage_options)
+    return settings

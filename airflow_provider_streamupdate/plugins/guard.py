@@ -1,0 +1,68 @@
+"""Who may do what, by Airflow's own authentication and authorisation.
+
+Whoever may read the update DAG (`[streamupdate] update_dag_id`) may look; whoever may edit it may act. A request that
+changes something must also come from the page itself or from no browser at all, since Airflow's session is a cookie.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from airflow.configuration import conf
+from fastapi import Depends, HTTPException, Request
+
+User = Annotated[Any, Depends(get_user)]  # 401 without a session, 403 with one that is not valid
+
+
+def update_dag_id() -> str:
+    """The DAG whose permissions count, and that the page starts updates with."""
+    return str(conf.get("streamupdate", "update_dag_id", fallback="stream_update"))
+
+
+def rollback_dag_id() -> str:
+    """The DAG that the page rolls back with."""
+    return str(conf.get("streamupdate", "rollback_dag_id", fallback="stream_rollback"))
+
+
+def may(request: Request, user: Any, method: Any, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
+    """Whether Airflow lets the user do this with a DAG, or with what belongs to it."""
+    try:
+        requires_access_dag(method, entity, dag_id)(request, user)
+    except HTTPException as refusal:
+        if refusal.status_code != 403:
+            raise
+        return False
+    return True
+
+
+def reader(request: Request, user: User) -> Any:
+    """403 for who may not read the update DAG."""
+    return _allowed(request, user, "GET")
+
+
+def editor(request: Request, user: User) -> Any:
+    """403 for who may not edit the update DAG, and for another site's page that has a user's browser ask."""
+    _same_site(request)
+    return _allowed(request, user, "PUT")
+
+
+def _allowed(request: Request, user: Any, method: str) -> Any:
+    if not may(request, user, method, update_dag_id()):
+        verb = "read" if method == "GET" else "edit"
+        raise HTTPException(403, f"you may not {verb} DAG {update_dag_id()}; ask for that permission")
+    return user
+
+
+def _same_site(request: Request) -> None:
+    """A browser states where a request comes from, and asks before it sends JSON to another site (CORS)."""
+    headers = request.headers
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise HTTPException(403, "the request comes from another site")
+    own = {headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="")).netloc} - {""}
+    if (origin := headers.get("origin")) is not None and urlsplit(origin).netloc not in own:
+        raise HTTPException(403, f"the request comes from {origin}")
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "send JSON (Content-Type: application/json)")

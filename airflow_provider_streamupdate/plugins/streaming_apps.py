@@ -1,0 +1,58 @@
+"""The plugin (entry point `airflow.plugins`): where the page appears in Airflow's UI and what serves it.
+
+Every process of Airflow's loads plugins, workers too, so that this imports next to nothing; the application is made by
+the API server's first request to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+NAME = "Streaming apps"
+PREFIX = "/streamupdate"
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class LazyApplication:
+    """An ASGI application that is made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: Asgi | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._made is None:
+            from .api import create_app
+
+            self._made = create_app()
+        await self._made(scope, receive, send)
+
+
+def _view(destination: str, route: str, query: str = "") -> dict[str, Any]:
+    base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    icons = f"{base}{PREFIX}/assets"
+    return {
+        "name": NAME,
+        "href": f"{base}{PREFIX}/{query}",
+        "destination": destination,
+        "url_route": route,
+        "icon": f"{icons}/icon.svg",
+        "icon_dark_mode": f"{icons}/icon-dark.svg",
+    }
+
+
+class StreamingAppsPlugin(AirflowPlugin):
+    """The navigation entry, and a tab each on the page of a DAG, a DAG run and a task instance."""
+
+    name = "streamupdate"
+    fastapi_apps = [{"app": LazyApplication(), "url_prefix": PREFIX, "name": NAME}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        _view("nav", "streaming-apps"),
+        _view("dag", "streaming-app", "?dag_id={DAG_ID}"),
+        _view("dag_run", "streaming-app-run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
+        _view("task_instance", "streaming-app-task", "?dag_id={DAG_ID}&run_id={RUN_ID}&task_id={TASK_ID}"),
+    ]

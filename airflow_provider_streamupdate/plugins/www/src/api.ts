@@ -1,0 +1,173 @@
+/** What the API answers (plugins/api.py, control/overview.py), and asking it. */
+
+export type Maybe<T> = T | null;
+
+export interface Failure {
+  type: string;
+  message: string;
+}
+
+export interface Me {
+  user: string;
+  may_edit: boolean;
+  may_trigger: Record<string, boolean>;
+  update_dag_id: string;
+  rollback_dag_id: string;
+}
+
+export interface ListedApp {
+  conn_id: string;
+  app: string;
+  state: string;
+  error?: Failure;
+  deployment?: Maybe<string>;
+  epoch?: Maybe<number>;
+  rows_in_per_second?: Maybe<number>;
+  rows_per_second?: Maybe<number>;
+  lag?: Maybe<number>;
+  batch_seconds?: Maybe<number>;
+  state_rows?: Maybe<number>;
+  heartbeat_at?: Maybe<string>;
+  updating_to?: Maybe<string>;
+  last_update?: Maybe<{ deployment: string; outcome: Maybe<string>; step: string; pause_seconds: Maybe<number> }>;
+}
+
+export interface AppList {
+  connections: { conn_id: string; root: Maybe<string>; error: Maybe<Failure> }[];
+  apps: ListedApp[];
+}
+
+export interface QueryStatus {
+  batch: number;
+  last_commit_at: Maybe<string>;
+  input_rows_per_second: Maybe<number>;
+  processed_rows_per_second: Maybe<number>;
+  batch_seconds: Maybe<number>;
+  lag: Maybe<number>;
+  watermark: Maybe<string>;
+  state_rows: Record<string, number>;
+  active: boolean;
+  idle: boolean;
+}
+
+export interface Deployment {
+  deployment: string;
+  state: string;
+  current: boolean;
+  submitted_at: string;
+  started_at: Maybe<string>;
+  first_commit_at: Maybe<string>;
+  heartbeat_at: Maybe<string>;
+  parent: Maybe<string>;
+  from_snapshot: Maybe<string>;
+  from_app: Maybe<string>;
+  digest: string;
+  epoch: Maybe<number>;
+  batches: Record<string, number>;
+  spark_ui: Maybe<string>;
+  spark_version: Maybe<string>;
+  host: Maybe<string>;
+  reason: Maybe<string>;
+  error: Maybe<string>;
+  driver_log: Maybe<string>;
+  update: Maybe<string>;
+  application: { file: string; params: Record<string, string>; conf: Record<string, string> };
+  changes: { at: string; by: string; before: Record<string, string>; after: Record<string, string> }[];
+}
+
+export interface Snapshot {
+  name: string;
+  app: string;
+  kind: string;
+  created_at?: string;
+  deployment?: string;
+  size?: number;
+  bytes_new?: number;
+  queries?: Record<string, { batch: number; committed_at: Maybe<string>; state_rows: Record<string, number> }>;
+  verified: Maybe<{ at: string; files: number; problem: Maybe<string> }>;
+  error?: Failure;
+}
+
+export interface Update {
+  old: Maybe<string>;
+  new: string;
+  runs: string;
+  strategy: string;
+  started_at: string;
+  step: string;
+  steps: { step: string; at: string; seconds: number }[];
+  snapshot: Maybe<string>;
+  outcome: Maybe<string>;
+  reason: Maybe<string>;
+  pause_seconds: Maybe<number>;
+}
+
+export interface Stage {
+  name: string;
+  kind: Maybe<string>;
+  operator_id: Maybe<number>;
+  state_rows: Maybe<number>;
+  verdict: Maybe<string>;
+  reason: Maybe<string>;
+}
+
+export interface Run {
+  dag_id: string;
+  run_id: string;
+  task_id: string;
+  app: string;
+  deployment: string;
+  state: Maybe<string>;
+}
+
+export interface AppDocument {
+  conn_id: string;
+  app: string;
+  state: string;
+  current: Maybe<{ deployment: string; epoch: number; promoted: boolean }>;
+  status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
+  deployments: Deployment[];
+  stages: Stage[];
+  report: Maybe<{ source: string; outcome: string; deployment: string }>;
+  snapshots: Snapshot[];
+  updates: Update[];
+  events: { at: string; epoch: number; event: string; [detail: string]: unknown }[];
+  runs: Run[];
+}
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Airflow's own address, e.g. `https://host/airflow/`: this page lies in a folder of it. */
+export const airflow = new URL("..", new URL(".", location.href)).href;
+
+/** Ask the page's API (a relative path) or Airflow's (its full address). */
+export async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (method !== "GET") headers["Content-Type"] = "application/json";
+  const request: RequestInit = { method, headers, credentials: "same-origin" };
+  if (body !== undefined) request.body = JSON.stringify(body);
+  let answer: Response;
+  try {
+    answer = await fetch(path, request);
+  } catch {
+    throw new ApiError(0, "Airflow's API server does not answer");
+  }
+  const document = await answer.json().catch(() => null);
+  if (answer.ok) return document as T;
+  if (answer.status === 401) throw new ApiError(401, "your session has ended: load Airflow's page again to log in");
+  const told = document?.error?.message ?? document?.detail;
+  throw new ApiError(answer.status, typeof told === "string" ? told : `${answer.status} ${answer.statusText}`);
+}
+
+export const appPath = (conn: string, app: string, ...rest: string[]): string =>
+  ["api", "apps", conn, app, ...rest].map(encodeURIComponent).join("/");
+
+export const trigger = (dag: string, conf: unknown): Promise<{ dag_run_id: string }> =>
+  ask(`${airflow}api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, "POST", { logical_date: null, conf });

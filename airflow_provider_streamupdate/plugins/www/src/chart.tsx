@@ -1,0 +1,90 @@
+/** A chart over time with the cut-overs marked. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+
+const COLOURS = ["#017cee", "#e07b00", "#00a36c", "#b5519c", "#7a6ff0", "#c0392b", "#6b8e23", "#008b8b"];
+const HEIGHT = 150;
+
+interface Props {
+  title: string;
+  unit: string;
+  times: number[];
+  series: { name: string; values: (number | null)[] }[];
+  marks: { at: number; deployment: string }[];
+}
+
+function drawMarks(plot: uPlot, marks: Props["marks"], colour: string): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.fillStyle = colour;
+  ctx.setLineDash([4, 4]);
+  ctx.font = `${11 * devicePixelRatio}px sans-serif`;
+  for (const mark of marks) {
+    const x = Math.round(plot.valToPos(mark.at, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(mark.deployment, x + 4, bbox.top + 12 * devicePixelRatio);
+  }
+  ctx.restore();
+}
+
+export function Chart({ title, unit, times, series, marks }: Props): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const drawn = useRef(marks);
+  drawn.current = marks;
+  const theme = document.documentElement.dataset.theme;
+  const names = series.map((one) => one.name).join("\n");
+  const data = [times, ...series.map((one) => one.values)] as uPlot.AlignedData;
+  useEffect(() => {
+    const box = place.current!;
+    const style = getComputedStyle(document.documentElement);
+    const text = style.getPropertyValue("--quiet").trim();
+    const line = style.getPropertyValue("--line").trim();
+    const axis: uPlot.Axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
+    plot.current = new uPlot(
+      {
+        width: box.clientWidth || 300,
+        height: HEIGHT,
+        cursor: { drag: { x: true, y: false } },
+        scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 1, 1e-9) * 1.08] } },
+        axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
+        series: [
+          {},
+          ...series.map((one, n) => ({
+            label: one.name,
+            stroke: COLOURS[n % COLOURS.length],
+            width: 1.5,
+            spanGaps: true,
+            points: { show: times.length < 30 },
+          })),
+        ],
+        hooks: { draw: [(u) => drawMarks(u, drawn.current, text)] },
+      },
+      data,
+      box,
+    );
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: HEIGHT }));
+    resized.observe(box);
+    return () => {
+      resized.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [names, theme]);
+  useEffect(() => plot.current?.setData(data), [times.length, times.at(-1), marks.length]);
+  const known = series.some((one) => one.values.some((value) => value !== null));
+  return (
+    <figure>
+      <figcaption>{title}</figcaption>
+      <div ref={place} />
+      {!known && <p class="quiet over">nothing reported yet</p>}
+    </figure>
+  );
+}

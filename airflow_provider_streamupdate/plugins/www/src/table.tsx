@@ -1,0 +1,83 @@
+/** A table whose columns sort it. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+
+export interface Column<T> {
+  name: string;
+  title?: string;
+  value: (row: T) => string | number | null | undefined;
+  show?: (row: T) => ComponentChildren;
+  right?: boolean;
+}
+
+interface Props<T> {
+  id: string;
+  columns: Column<T>[];
+  rows: T[];
+  rowKey: (row: T) => string;
+  /** The column sorted by at first; with a minus in front, downwards. */
+  by: string;
+  empty: string;
+  rowClass?: (row: T) => string;
+}
+
+function compare(a: string | number | null | undefined, b: string | number | null | undefined): number {
+  const missing = Number(a === null || a === undefined) - Number(b === null || b === undefined);
+  if (missing) return missing;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
+}
+
+export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Props<T>): JSX.Element {
+  const stored = sessionStorage.getItem(`sort ${id}`) ?? by;
+  const [order, setOrder] = useState(stored);
+  const down = order.startsWith("-");
+  const sorted = columns.find((column) => column.name === order.replace(/^-/, "")) ?? columns[0]!;
+  const ordered = [...rows].sort((a, b) => {
+    const x = sorted.value(a);
+    const y = sorted.value(b);
+    const known = (value: unknown): boolean => value !== null && value !== undefined;
+    return compare(x, y) * (down && known(x) && known(y) ? -1 : 1);
+  });
+  const sort = (name: string): void => {
+    const now = order === name ? `-${name}` : name;
+    sessionStorage.setItem(`sort ${id}`, now);
+    setOrder(now);
+  };
+  return (
+    <div class="scroll">
+      <table id={id}>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th
+                key={column.name}
+                class={column.right ? "right" : ""}
+                title={column.title}
+                aria-sort={column === sorted ? (down ? "descending" : "ascending") : "none"}
+              >
+                <button type="button" onClick={() => sort(column.name)}>
+                  {column.name}
+                  <span class="arrow">{column === sorted ? (down ? "▾" : "▴") : ""}</span>
+                </button>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {ordered.map((row) => (
+            <tr key={rowKey(row)} class={rowClass?.(row)}>
+              {columns.map((column) => (
+                <td key={column.name} class={column.right ? "right" : ""}>
+                  {column.show ? column.show(row) : (column.value(row) ?? "–")}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length === 0 && <p class="quiet">{empty}</p>}
+    </div>
+  );
+}

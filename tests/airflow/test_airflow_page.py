@@ -1,0 +1,397 @@
+"""The page's API: the real application in front of a real Airflow's users, connections and database."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from airflow_site import Site
+
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.deployment import Current
+from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.update import UpdateRecord
+from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
+
+ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}
+JSON = {"Content-Type": "application/json"}
+
+
+@attrs.frozen
+class Page:
+    """The API as a user sees it."""
+
+    client: Any
+    tokens: dict[str, str]
+
+    def ask(self, method: str, path: str, user: str | None = "viewer", **more: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.tokens[user]}"} if user else {}
+        return self.client.request(method, path, headers={**headers, **more.pop("headers", {})}, **more)
+
+    def get(self, path: str, user: str | None = "viewer") -> Any:
+        answer = self.ask("GET", path, user)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@pytest.fixture(scope="module")
+def page(airflow_db: str) -> Iterator[Page]:
+    from airflow.api_fastapi.app import init_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi.testclient import TestClient
+
+    from airflow_provider_streamupdate.plugins.streaming_apps import LazyApplication
+
+    manager = init_auth_manager()
+    users = {name: SimpleAuthManagerUser(username=name, role=role) for name, role in ROLES.items()}
+    tokens = {name: manager.generate_jwt(user) for name, user in users.items()}
+    yield Page(TestClient(LazyApplication(), raise_server_exceptions=False), tokens)
+    purge_cached_app()
+
+
+@pytest.fixture
+def app(site: Site) -> Any:
+    return app_with_snapshots(site.root, ("s1", "s2"))
+
+
+SNAPSHOTS = "/api/apps/streamupdate_default/flights/snapshots"
+READS = ("/", "/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", "/api/context?dag_id=stream_update")
+ACTIONS = (
+    ("POST", SNAPSHOTS, {"name": "s3"}, 202),
+    ("POST", f"{SNAPSHOTS}/s1/verify", {}, 202),
+    ("DELETE", f"{SNAPSHOTS}/s1", {}, 200),
+)
+
+
+@pytest.mark.parametrize("path", READS)
+def test_who_may_read(page: Page, app: Any, path: str) -> None:
+    codes = {user: page.ask("GET", path, user).status_code for user in (None, *ROLES)}
+    assert codes == {None: 401, "nobody": 403, "viewer": 200, "editor": 200, "admin": 200}
+
+
+@pytest.mark.parametrize(("method", "path", "body", "done"), ACTIONS)
+@pytest.mark.parametrize("user", [None, "nobody", "viewer"])
+def test_who_may_not_act(
+    page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int, user: str | None
+) -> None:
+    refused = page.ask(method, path, user, json=body) if body else page.ask(method, path, user, headers=JSON)
+    assert refused.status_code == (401 if user is None else 403)
+    assert "error" in refused.json()
+    left = {s["name"]: s["verified"] for s in page.get("/api/apps/streamupdate_default/flights")["snapshots"]}
+    assert left == {"s1": None, "s2": None}
+    assert not list(Path(app.folder.path("deployments/v1")).rglob("commands/*"))
+
+
+@pytest.mark.parametrize(("method", "path", "body", "done"), ACTIONS)
+def test_who_may_act(page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int) -> None:
+    allowed = page.ask(method, path, "editor", json=body, headers=JSON)
+    assert allowed.status_code == done, allowed.text
+
+
+def test_an_expired_session_is_none(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    old = get_auth_manager().generate_jwt(
+        SimpleAuthManagerUser(username="old", role="admin"), expiration_time_in_seconds=-3600
+    )
+    answer = page.client.get("/api/apps", headers={"Authorization": f"Bearer {old}"})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://elsewhere.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}, 202),
+    ],
+)
+def test_another_site_cannot_have_a_browser_act(page: Page, app: Any, headers: dict[str, str], code: int) -> None:
+    answer = page.ask("POST", f"{SNAPSHOTS}/s1/verify", "editor", headers={**JSON, **headers})
+    assert answer.status_code == code, answer.text
+
+
+def test_the_session_cookie_is_enough(page: Page, app: Any) -> None:
+    from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
+
+    cookie = {"Cookie": f"{COOKIE_NAME_JWT_TOKEN}={page.tokens['viewer']}"}
+    assert page.client.get("/api/apps", headers=cookie).status_code == 200
+    assert page.client.post(f"{SNAPSHOTS}/s1/verify", headers={**JSON, **cookie}).status_code == 403
+
+
+def test_the_list(page: Page, site: Site, app: Any) -> None:
+    found = page.get("/api/apps")
+    assert found["connections"] == [{"conn_id": "streamupdate_default", "root": str(site.root), "error": None}]
+    [listed] = found["apps"]
+    assert (listed["conn_id"], listed["app"], listed["state"], listed["deployment"]) == (
+        "streamupdate_default",
+        "flights",
+        "running",
+        "v1",
+    )
+    assert listed == {"conn_id": "streamupdate_default", **site_summary(site)}
+
+
+def site_summary(site: Site) -> dict[str, Any]:
+    """What the command line says of the app."""
+    from click.testing import CliRunner
+
+    from airflow_provider_streamupdate.cli import main
+
+    [listed] = json.loads(CliRunner().invoke(main, ["list", "--json", "--root", str(site.root)]).stdout)
+    return dict(listed)
+
+
+def test_what_the_page_knows_of_its_user(page: Page) -> None:
+    seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
+    assert [(m["user"], m["may_edit"], m["may_trigger"]["stream_update"]) for m in seen.values()] == [
+        ("viewer", False, False),
+        ("editor", True, True),
+    ]
+
+
+def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:
+    secret = "hunter2-hunter2"
+    site.connect(storage_options=json.dumps({"secret": secret, "endpoint": "x"}))
+    application = Application(
+        file="application/v1.py",
+        params={"input": f"s3://me:{secret}@bucket/in", "api_token": "t0k3n-t0k3n", "note": f"uses {secret}"},
+        conf={"spark.hadoop.fs.s3a.secret.key": "k3y-k3y", "spark.sql.shuffle.partitions": "2"},
+        env_vars={"DB_PASSWORD": "pa55-pa55", "URL": "jdbc://u:pw-pw@host/x"},
+    )
+    app.create_deployment(spec("v2", application=application))
+    set_status(app, "v2", status(error=f"cannot log in with {secret}"))
+    text = page.ask("GET", "/api/apps/streamupdate_default/flights").text
+    for word in (secret, "t0k3n-t0k3n", "k3y-k3y", "pa55-pa55", "pw-pw"):
+        assert word not in text
+    shown = json.loads(text)["deployments"][1]["application"]
+    assert shown["conf"]["spark.sql.shuffle.partitions"] == "2"
+    assert shown["params"]["input"].endswith("@bucket/in")
+
+
+def test_nothing_of_a_document_is_markup(page: Page, app: Any) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    app.create_deployment(spec("v2", application=Application(file="x.py", params={"note": hostile})))
+    answer = page.ask("GET", "/api/apps/streamupdate_default/flights")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy and "unsafe" not in policy
+    assert answer.json()["deployments"][1]["application"]["params"]["note"] == hostile
+    told = page.ask("GET", f"/api/apps/{hostile.replace('/', '')}/flights")
+    assert (told.status_code, told.headers["content-type"]) == (404, "application/json")
+
+
+@pytest.mark.parametrize("path", ["/assets/../api.py", "/assets/..%2f..%2fapi.py", "/assets/%2e%2e", "/assets/none.js"])
+def test_only_the_pages_own_files_are_served(page: Page, path: str) -> None:
+    assert page.ask("GET", path).status_code == 404
+
+
+def test_errors_are_json_with_what_to_do(page: Page, site: Site, app: Any) -> None:
+    def told(path: str, method: str = "GET", **more: Any) -> tuple[int, str]:
+        answer = page.ask(method, path, "editor", **more)
+        return answer.status_code, answer.json()["error"]["type"]
+
+    assert told("/api/apps/streamupdate_default/none") == (404, "NotFoundError")
+    assert told("/api/apps/other/flights") == (404, "NotFoundError")
+    assert told(SNAPSHOTS, "POST", json={"name": "no/name"}) == (422, "InvalidInputError")
+    assert told(SNAPSHOTS, "POST", json={"name": "s1"}) == (409, "AlreadyExistsError")
+    assert told(f"{SNAPSHOTS}/none/verify", "POST", headers=JSON) == (404, "NotFoundError")
+    set_status(app, "v1", status("cancelled"))
+    assert told(SNAPSHOTS, "POST", json={"name": "s3"}) == (409, "NotRunningError")
+    whole = app.folder.read("deployments/v1/spec.json")
+    app.folder.write("deployments/v1/spec.json", b"{")
+    assert told("/api/apps/streamupdate_default/flights") == (500, "CorruptError")
+    [listed] = page.get("/api/apps")["apps"]
+    assert listed["state"] == "unreadable" and "spec.json" in listed["error"]["message"]
+    app.folder.write("deployments/v1/spec.json", whole)
+
+
+@pytest.mark.parametrize(
+    ("connection", "type_", "words"),
+    [
+        ({"conn_type": "streamupdate"}, "InvalidInputError", "has no root"),
+        ({"conn_type": "streamupdate", "extra": {"root": "nope://x"}}, "InvalidInputError", "nope"),
+        ({"conn_type": "streamupdate", "extra": {"root": "/dev/null/x"}}, "StorageError", "/dev/null"),
+    ],
+)
+def test_a_broken_connection_hides_no_other(
+    page: Page, site: Site, app: Any, connection: dict[str, Any], type_: str, words: str
+) -> None:
+    site.define("broken", **connection)
+    found = page.get("/api/apps")
+    assert [listed["app"] for listed in found["apps"]] == ["flights"]
+    errors = {c["conn_id"]: c["error"] for c in found["connections"]}
+    assert errors["streamupdate_default"] is None
+    assert errors["broken"]["type"] == type_ and words in errors["broken"]["message"]
+
+
+def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
+    from airflow_provider_streamupdate.plugins.looks import Looks
+    from airflow_provider_streamupdate.state.errors import StorageError, WaitTimeoutError
+
+    looks, over, asked = Looks(seconds=0.1), threading.Event(), []
+
+    def hangs() -> str:
+        asked.append(1)
+        over.wait()
+        return "there"
+
+    for _ in range(3):
+        with pytest.raises(WaitTimeoutError, match="app x did not answer within"):
+            looks.look("x", "app x", hangs)
+    assert looks.look("y", "app y", lambda: 7) == 7
+    waiting = looks.start("x", hangs)
+    over.set()
+    assert waiting.result(30) == "there" and asked == [1]
+
+    def fails() -> None:
+        raise StorageError("no")
+
+    with pytest.raises(StorageError, match="no"):
+        looks.look("z", "app z", fails)
+
+
+def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
+    page: Page, site: Site, app: Any, tmp_path: Path
+) -> None:
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    deploy(Registry(str(tmp_path / "second")).app("alarm"))
+    site.define("elsewhere", conn_type="http", host="x")
+    extra = json.dumps({"root": str(tmp_path / "second")})
+    with create_session() as session:
+        session.add(Connection(conn_id="from_the_database", conn_type="streamupdate", extra=extra))
+    try:
+        found = page.get("/api/apps")
+        assert [c["conn_id"] for c in found["connections"]] == ["from_the_database", "streamupdate_default"]
+        assert [(a["conn_id"], a["app"]) for a in found["apps"]] == [
+            ("from_the_database", "alarm"),
+            ("streamupdate_default", "flights"),
+        ]
+    finally:
+        with create_session() as session:
+            session.query(Connection).filter_by(conn_id="from_the_database").delete()
+
+
+def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: Any) -> None:
+    from airflow_provider_streamupdate.state.commands import CommandBox
+
+    assert page.ask("POST", SNAPSHOTS, "editor", json={"name": "by-hand"}).status_code == 202
+    [command] = CommandBox(app.deployment_folder("v1"), 1).pending()
+    assert (command.kind, command.snapshot, command.cancel) == ("snapshot", "by-hand", False)
+    assert page.ask("GET", f"{SNAPSHOTS}/by-hand").status_code == 202
+    assert page.ask("GET", f"{SNAPSHOTS}/s1").status_code == 200
+
+
+def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
+    some = next(path for path in Path(app.folder.path("objects")).rglob("*") if path.is_file())
+    some.unlink()  # the other snapshot has a link to the same bytes
+    for name in ("s1", "s2"):
+        assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
+
+    def found() -> dict[str, Any]:
+        return {s["name"]: s["verified"] for s in page.get("/api/apps/streamupdate_default/flights")["snapshots"]}
+
+    from airflow_provider_streamupdate.control.waiting import wait_for
+
+    verified = wait_for(lambda: v if all((v := found()).values()) else None, "the verifications", 30)
+    assert sorted(bool(v["problem"]) for v in verified.values()) == [False, True]
+
+
+def test_a_deleted_snapshot_is_gone_and_one_in_use_stays(page: Page, app: Any) -> None:
+    assert page.ask("DELETE", f"{SNAPSHOTS}/s1", "editor", headers=JSON).json()["bytes_freed"] > 0
+    kept = page.ask("DELETE", f"{SNAPSHOTS}/s2", "editor", headers=JSON)
+    assert (kept.status_code, kept.json()["error"]["type"]) == (409, "InUseError")
+    shown = page.get("/api/apps/streamupdate_default/flights")["snapshots"]
+    assert [s["name"] for s in shown] == ["s2"]
+
+
+def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app: Any) -> None:
+    app.set_update(
+        UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00", outcome="promoted")
+    )
+    app.set_current(Current(deployment="v1", epoch=1))
+    with _run("stream_update", "by-hand", {"app": "flights", "deployment": "v2"}):
+        [run] = page.get("/api/apps/streamupdate_default/flights")["runs"]
+        assert (run["dag_id"], run["run_id"], run["deployment"], run["state"]) == (
+            "stream_update",
+            "by-hand",
+            "v2",
+            "success",
+        )
+        assert page.get("/api/context?dag_id=stream_update")["apps"] == ["flights"]
+        assert page.get("/api/context?dag_id=stream_update&run_id=by-hand")["apps"] == ["flights"]
+        assert page.get("/api/context?dag_id=stream_update&run_id=another")["apps"] == []
+        assert page.get("/api/context?dag_id=other")["apps"] == []
+
+
+class _run:
+    """A DAG run in the database whose step `plan` left XComs."""
+
+    def __init__(self, dag_id: str, run_id: str, xcoms: dict[str, str]) -> None:
+        self.dag_id, self.run_id, self.xcoms = dag_id, run_id, xcoms
+
+    def __enter__(self) -> None:
+        from airflow.dag_processing.bundles.manager import DagBundlesManager
+        from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+        from airflow_site import REPOSITORY
+
+        DagBundlesManager().sync_bundles_to_db()
+        bag = DagBag(str(REPOSITORY / "dags" / f"{self.dag_id}.py"))
+        sync_bag_to_db(bag, "dags-folder", None)
+        from airflow.models.dagrun import DagRun
+        from airflow.models.serialized_dag import SerializedDagModel
+        from airflow.utils.state import DagRunState
+        from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+        with create_session() as session:
+            dag = SerializedDagModel.get(self.dag_id, session=session).dag
+            now = datetime.datetime.now(datetime.UTC)
+            run: DagRun = dag.create_dagrun(
+                run_id=self.run_id,
+                run_after=now,
+                run_type=DagRunType.MANUAL,
+                triggered_by=DagRunTriggeredByType.TEST,
+                state=DagRunState.SUCCESS,
+                session=session,
+                conf={"app": "flights", "application": "x"},
+            )
+            session.flush()
+            for key, value in self.xcoms.items():
+                XComModel.set(
+                    key=key, value=value, dag_id=self.dag_id, task_id="update.plan", run_id=run.run_id, session=session
+                )
+
+    def __exit__(self, *_: object) -> None:
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            session.query(DagRun).filter_by(dag_id=self.dag_id, run_id=self.run_id).delete()
+
+
+def test_the_plugin_is_one_to_airflow() -> None:
+    from airflow._shared.plugins_manager import is_valid_plugin
+    from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
+
+    from airflow_provider_streamupdate.plugins.streaming_apps import StreamingAppsPlugin
+
+    assert is_valid_plugin(StreamingAppsPlugin)
+    views = [ExternalViewResponse(**view) for view in StreamingAppsPlugin.external_views]
+    assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
+    assert len({view.url_route for view in views}) == len(views)
