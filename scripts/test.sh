@@ -33,7 +33,7 @@ if [ "$kind" = fast ]; then
     scripts/lint.sh || failed="$failed lint"
 fi
 echo "== tests ($kind, .venv)"
-.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/ui -m "$select" "$@"
+.venv/bin/python -m pytest tests --ignore=tests/spark -m "$select" "$@"
 note tests $?
 if [ -d tests/spark ]; then
     echo "== tests/spark ($kind, .venv-spark)"
