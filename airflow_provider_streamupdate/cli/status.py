@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,24 +37,8 @@ def list_apps(ctx: click.Context) -> None:
     Example:
       streamupdate list --root /data/streams
     """
-    from ..control.overview import summary
-    from ..state.errors import StreamUpdateError
-
-    settings = ctx.ensure_object(Settings)
-    found = settings.reader().glances()
-    broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
-    if settings.as_json:
-        print_json([summary(app, glance) for app, glance in found])
-    else:
-        print_table(
-            ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
-            (row for app, glance in found for row in _rows(app, glance)),
-            right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
-        )
-        if not found:
-            click.echo(f"no apps under {settings.root}", err=True)
-        for app, problem in broken:
-            click.echo(f"Error: {app}: {problem}", err=True)
+    with _no_collection():
+        broken = _list(ctx.ensure_object(Settings))
     if broken:
         ctx.exit(FAILED)
 
@@ -115,6 +101,41 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
         print_json({"app": app, "deployment": deployment, "path": path, "lines": text.splitlines()})
     else:
         click.echo(text)
+
+
+def _list(settings: Settings) -> bool:
+    """Whether one of them could not be read."""
+    from ..control.overview import summary
+    from ..state.errors import StreamUpdateError
+
+    found = settings.reader().glances()
+    broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
+    if settings.as_json:
+        print_json([summary(app, glance) for app, glance in found])
+    else:
+        print_table(
+            ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
+            (row for app, glance in found for row in _rows(app, glance)),
+            right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
+        )
+        if not found:
+            click.echo(f"no apps under {settings.root}", err=True)
+        for app, problem in broken:
+            click.echo(f"Error: {app}: {problem}", err=True)
+    return bool(broken)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without looking for garbage: what a list makes is none until it is printed, and to look for it takes a quarter of
+    the time (measured with a thousand apps)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:

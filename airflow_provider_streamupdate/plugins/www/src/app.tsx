@@ -6,15 +6,13 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Action, type Asked, UPDATES } from "./actions";
 import { airflow, type AppDocument, appPath, ask, type Deployment, type Me, type Run, type Snapshot, type Stage, type Update } from "./api";
 import { Chart } from "./chart";
-import { ago, bytes, count, moment, seconds } from "./format";
+import { ago, bytes, count, moment, RUNNING, seconds } from "./format";
 import { follow, safe } from "./frame";
 import { cutovers, History, type Point } from "./history";
 import { Word } from "./list";
 import { usePolled } from "./polling";
 import { type Column, Table } from "./table";
 import { Timeline } from "./timeline";
-
-const RUNNING = ["starting", "standby", "restoring", "running", "draining", "suspended"];
 
 function Section({ title, children }: { title: string; children: ComponentChildren }): JSX.Element {
   return (

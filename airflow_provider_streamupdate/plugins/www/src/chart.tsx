@@ -53,7 +53,10 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
         width: box.clientWidth || 300,
         height: HEIGHT,
         cursor: { drag: { x: true, y: false } },
-        scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 1, 1e-9) * 1.08] } },
+        scales: {
+          x: { range: (_, first, last) => [Math.min(first ?? 0, (last ?? 0) - 60), last ?? 60] },
+          y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] },
+        },
         axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
         series: [
           {},

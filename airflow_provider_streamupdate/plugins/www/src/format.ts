@@ -45,6 +45,9 @@ export function ago(value: Value<string>): string {
   return `${Math.round(past)} s ago`;
 }
 
+/** States in which a driver lives. */
+export const RUNNING = ["starting", "standby", "restoring", "running", "draining", "suspended"];
+
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated"];
 const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible"];
 const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "rolled-back", "ignored", "carried with loss"];

@@ -22,6 +22,8 @@ interface Props<T> {
   rowClass?: (row: T) => string;
 }
 
+const AT_FIRST = 200; // rows: more take a browser too long to show before they are asked for
+
 function compare(a: string | number | null | undefined, b: string | number | null | undefined): number {
   const missing = Number(a === null || a === undefined) - Number(b === null || b === undefined);
   if (missing) return missing;
@@ -40,6 +42,8 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
     const known = (value: unknown): boolean => value !== null && value !== undefined;
     return compare(x, y) * (down && known(x) && known(y) ? -1 : 1);
   });
+  const [all, setAll] = useState(false);
+  const shown = all ? ordered : ordered.slice(0, AT_FIRST);
   const sort = (name: string): void => {
     const now = order === name ? `-${name}` : name;
     sessionStorage.setItem(`sort ${id}`, now);
@@ -66,7 +70,7 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
           </tr>
         </thead>
         <tbody>
-          {ordered.map((row) => (
+          {shown.map((row) => (
             <tr key={rowKey(row)} class={rowClass?.(row)}>
               {columns.map((column) => (
                 <td key={column.name} class={column.right ? "right" : ""}>
@@ -77,6 +81,13 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
           ))}
         </tbody>
       </table>
+      {shown.length < rows.length && (
+        <p>
+          <button type="button" onClick={() => setAll(true)}>
+            Show all {rows.length}
+          </button>
+        </p>
+      )}
       {rows.length === 0 && <p class="quiet">{empty}</p>}
     </div>
   );

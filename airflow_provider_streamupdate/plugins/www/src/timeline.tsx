@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 
 import type { AppDocument } from "./api";
-import { moment, tone } from "./format";
+import { moment, RUNNING, tone } from "./format";
 
 const LANE = 34;
 const LEFT = 130;
@@ -19,7 +19,7 @@ export function Timeline({ app }: { app: AppDocument }): JSX.Element | null {
   const spans = lanes.map((d) => {
     const from = at(d.started_at ?? d.submitted_at);
     const last = at(d.heartbeat_at);
-    return { from, to: Math.max(from, d.current && !Number.isNaN(last) ? now : Number.isNaN(last) ? from : last) };
+    return { from, to: Math.max(from, Number.isNaN(last) ? from : RUNNING.includes(d.state) ? now : last) };
   });
   const snapshots = app.snapshots.filter((s) => s.created_at && lanes.some((d) => d.deployment === s.deployment));
   const first = Math.min(...spans.map((s) => s.from), ...snapshots.map((s) => at(s.created_at)));
