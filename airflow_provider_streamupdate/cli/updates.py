@@ -203,9 +203,8 @@ def rehearse(
 @click.option(
     "--verify-for",
     type=Duration(),
-    default="0",
-    show_default=True,
-    help="How long the new version must have run, and be well at the end of it, before it is promoted.",
+    help="How long the new version must have run, and be well at the end of it, before it is promoted (else until its "
+    "second batch).",
 )
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
@@ -222,7 +221,7 @@ def update(
     rehearse: int | None,
     run_beside: float | None,
     catch_up_timeout: float | None,
-    verify_for: float,
+    verify_for: float | None,
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -266,7 +265,7 @@ def update(
             strategy,
             rehearse or 0,
             side=side if strategy == PARALLEL else None,
-            run_for=verify_for,
+            run_for=verify_for or 0.0,
         )
     if settings.as_json:
         print_json(record)
