@@ -27,6 +27,7 @@ def final_state(ground, deployment: str) -> str:
     return drivers.state(deployment)
 
 
+@pytest.mark.slow
 def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
     ground.feed()
 

@@ -174,6 +174,7 @@ def test_a_limit_counts_on(make, store: str) -> None:
     assert found == Counter([("a", 1), ("b", 2), ("c", 3)])
 
 
+@pytest.mark.slow
 def test_a_limit_starts_empty(make) -> None:
     def build(bench: Bench):
         return stage("first", bench.source().limit(2)).select("k", "a")
@@ -506,6 +507,7 @@ def test_timers_set_by_the_old_version_fire_in_the_new_one(make) -> None:
     assert found == Counter([("a", "00:11", 2), ("b", "00:12", 1)])
 
 
+@pytest.mark.slow
 def test_an_aggregation_without_keys_starts_empty_and_goes_on(make) -> None:
     """Its state is in partition 0 alone."""
 

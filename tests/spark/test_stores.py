@@ -220,6 +220,7 @@ class OneVariable(StatefulProcessor):
         pass
 
 
+@pytest.mark.slow
 def test_a_single_state_variable_goes_on_in_other_partitions(bench: Bench) -> None:
     """Its one column family bears a name as well."""
 
