@@ -197,12 +197,27 @@ def text(expression: Node, env: dict[int, str]) -> str:
         return window
     if name == "KnownNullable":
         return children[0]
+    if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
+        fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
     details = [
         f"{k}={zone(v) if k == 'timeZoneId' else _plain(v)}"
         for k, v in sorted(fields.items())
         if k not in _NOISE | _CHILD_FIELDS and v is not None
     ]
     return f"{name.lower()}({', '.join(children + details)})"
+
+
+_DAY = 86_400_000_000  # microseconds
+_OF_A_CALENDAR = re.compile("day|week|month|year")
+
+
+def _of_days(interval: Node) -> bool:
+    """Whether an interval may have days or more, which are added as such, so that how long they are depends on the time
+    zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units are added as they are."""
+    value = str(interval.fields.get("value"))
+    if interval.name == "Literal" and interval.fields.get("dataType") == "interval":
+        return _OF_A_CALENDAR.search(value) is not None
+    return interval.name != "Literal" or not value.lstrip("-").isdigit() or abs(int(value)) >= _DAY
 
 
 def aggregates(node: Node, env: dict[int, str]) -> list[str]:
@@ -263,7 +278,6 @@ def _offset(dividend: Node) -> int:
     return 0
 
 
-_OF_A_CALENDAR = re.compile("day|week|month|year")
 _TIME = "its column"  # which is in the text itself, where branches of a union can be told apart
 
 
@@ -277,10 +291,8 @@ def _window(expression: Node, env: dict[int, str]) -> str | None:
     if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
         gap = text(gaps[0].children[1], env)
         column = text(gaps[0].children[0], env)
-        inner = [text(c, env).replace(column, _TIME) for c in expression.children]
-        if not _OF_A_CALENDAR.search(gap):  # a zone has no part in adding hours
-            inner = [re.sub(r"timeZoneId=[^,)]+", "timeZoneId=UTC", t) for t in inner]
-        return f"session_window({column}, gap {gap}, #{_digest(inner)})"
+        shape = _digest([text(c, env).replace(column, _TIME) for c in expression.children])
+        return f"session_window({column}, gap {gap}, #{shape})"
     window = window_key(expression, env)
     if window is None:
         return None

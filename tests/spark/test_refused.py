@@ -257,6 +257,26 @@ def sessions_of(gap: str):
     return build
 
 
+def pairs_within(interval: str):
+    def build(bench: Bench):
+        left, right = (bench.source(name=n).withWatermark("ts", "1 minute") for n in ("left", "right"))
+        left, right = left.toDF("k", "k2", "a", "b", "lts"), right.toDF("rk", "rk2", "ra", "rb", "rts")
+        on = F.expr(f"k = rk AND rts BETWEEN lts AND lts + INTERVAL {interval}")
+        return stage("pairs", left.join(right, on)).select("k", "a", "ra")
+
+    return build
+
+
+def test_a_time_zone_has_no_part_in_a_join_within_hours(bench: Bench) -> None:
+    for interval, verdict in (("90 MINUTES", "carried"), ("2 DAYS", "refused"), ("1 MONTH", "refused")):
+        plans = []
+        for zone in ("UTC", "Asia/Tokyo"):
+            bench.spark.conf.set("spark.sql.session.timeZone", zone)
+            plans.append(bench.plan(pairs_within(interval))[0])
+        items = compare(*plans, "the old plan").items
+        assert {i.verdict for i in items if i.thing == "stage"} == {verdict}, interval
+
+
 def test_another_time_zone_is_another_key_where_the_key_depends_on_it_and_a_loss_elsewhere(bench: Bench) -> None:
     plans = {}
     for zone in ("UTC", "Etc/UTC", "Asia/Tokyo"):
