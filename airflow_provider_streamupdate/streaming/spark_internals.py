@@ -6,6 +6,7 @@ Class and field names are verified with javap on the released jars. What differs
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -223,14 +224,17 @@ def _dry_run(
     if write:
         adapter.write_metadata(execution)
     return DryRun(
-        optimized=_plan_json(spark, execution.optimizedPlan()), buffers=_aggregate_buffers(execution.executedPlan())
+        optimized=_plan_json(spark, execution.optimizedPlan()),
+        buffers=_aggregate_buffers(jvm, execution.executedPlan()),
     )
 
 
-def _aggregate_buffers(plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
+def _aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
     """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
     (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
     aggregates' aggBufferAttributes, one after the other)."""
+    aggregate = "org.apache.spark.sql.catalyst.expressions.aggregate"
+    declarative, typed = (_class(jvm, f"{aggregate}.{n}Aggregate") for n in ("Declarative", "TypedImperative"))
     found = {}
     for node in _pre_order(plan):
         if node.getClass().getSimpleName() == "StateStoreSaveExec":
@@ -238,19 +242,20 @@ def _aggregate_buffers(plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
             below = next(n for n in _pre_order(node.child()) if "Aggregate" in n.getClass().getSimpleName())
             expressions = below.aggregateExpressions()
             made = [expressions.apply(i).aggregateFunction() for i in range(expressions.size())]
-            found[int(node.stateInfo().get().operatorId())] = tuple(_aggregate_buffer(f) for f in made)
+            found[int(node.stateInfo().get().operatorId())] = tuple(
+                _aggregate_buffer(f, declarative.isInstance(f), typed.isInstance(f)) for f in made
+            )
     return found
 
 
-def _aggregate_buffer(function: Any) -> AggregateBuffer:
+def _aggregate_buffer(function: Any, declarative: bool, typed: bool) -> AggregateBuffer:
     """DeclarativeAggregate has initial values as expressions; TypedImperativeAggregate keeps one serialized object.
     Other ImperativeAggregates (a HyperLogLog, for example) fill their buffer in code: not known."""
-    methods = {m.getName() for m in function.getClass().getMethods()}
     initial: tuple[str, ...] = ()
-    if "initialValues" in methods:
+    if declarative:
         values = function.initialValues()
         initial = tuple(str(values.apply(i).sql()) for i in range(values.size()))
-    elif {"createAggregationBuffer", "serialize"} <= methods:
+    elif typed:
         initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
     return AggregateBuffer(
         function=str(function.getClass().getSimpleName()),
@@ -469,9 +474,15 @@ def _execution(query: StreamingQuery) -> Any:
 
 def _module(spark: SparkSession, name: str) -> Any:
     """A Scala object (its MODULE$)."""
-    return _class(spark._jvm, f"{name}$").getField("MODULE$").get(None)
+    return _object(spark._jvm, name)
 
 
+@functools.cache
+def _object(jvm: Any, name: str) -> Any:
+    return _class(jvm, f"{name}$").getField("MODULE$").get(None)
+
+
+@functools.cache  # to find one takes several calls of the JVM
 def _class(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())
 
