@@ -9,7 +9,7 @@ from ..state.errors import ApplicationError, NotFoundError
 from ..state.names import check_name
 from ..state.plan import AppPlan
 from ..state.report import CompatibilityReport
-from ..state.serde import from_json, to_json
+from ..state.serde import to_json
 from ..state.snapshots import SnapshotStore
 from .planning import Planned, plan_application
 from .requests import Requests
@@ -86,10 +86,10 @@ class CheckRequests(Requests):
 
     def stored_report(self, app: str, deployment: str) -> CompatibilityReport:
         """The report that was kept for an update; NotFoundError when there is none."""
-        folder, path = self.registry.app(app).folder, f"updates/{check_name('deployment', deployment)}.report.json"
-        if (text := folder.read(path)) is None:
+        report = self.registry.app(app).report(check_name("deployment", deployment))
+        if report is None:
             raise NotFoundError(f"there is no report of the update of app {app} to {deployment}; check it first")
-        return from_json(text, CompatibilityReport, folder.path(path))
+        return report
 
 
 def same_app(application: Application, plan: AppPlan, app: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from ..state.deployment import (
     Launch,
     Status,
 )
-from ..state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
-from ..state.registry import AppRegistry
+from ..state.errors import AlreadyExistsError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ..state.registry import AppRegistry, used_before
 from ..state.storage import Folder
 from . import process, runtime
 from .launcher import Launcher, driver_environment
@@ -194,6 +194,45 @@ class Drivers:
         """End the driver's processes, if they are on this machine."""
         if launch := self.app.launch(deployment):
             process.end(launch)
+
+
+def stored_spec(registry: AppRegistry, deployment: str, owner: str) -> DeploymentSpec | None:
+    """The deployment that an earlier try of `owner` made; None when there is none. AlreadyExistsError for another's."""
+    if deployment not in registry.deployment_ids():
+        return None
+    spec = registry.spec(deployment)
+    if not owner or spec.owner != owner:
+        raise AlreadyExistsError(used_before(registry.name, deployment))
+    return spec
+
+
+def store_spec(
+    registry: AppRegistry,
+    application: Application,
+    deployment: str,
+    parent: str,
+    snapshot: str,
+    agree: Iterable[str],
+    renames: Mapping[str, str] | None,
+    owner: str,
+    fork: bool = False,
+) -> DeploymentSpec:
+    """Make a deployment that gets ready or runs beside its parent, with copies of its code and files."""
+    spec = DeploymentSpec(
+        app=registry.name,
+        deployment=deployment,
+        application=store_application(application, registry.deployment_folder(deployment)),
+        digest=application.digest(),
+        submitted_at=clock.now(),
+        parent=parent,
+        from_snapshot=snapshot,
+        agree=tuple(agree),
+        renames=dict(renames or {}),
+        owner=owner,
+        fork=fork,
+    )
+    registry.create_deployment(spec)
+    return spec
 
 
 def store_application(application: Application, folder: Folder) -> Application:

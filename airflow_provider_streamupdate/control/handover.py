@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..state import clock, commands
+from ..state import commands
 from ..state.application import Application
 from ..state.commands import CommandBox, CommandResult
-from ..state.deployment import FINAL_STATES, STANDBY, DeploymentSpec
+from ..state.deployment import FINAL_STATES, STANDBY
 from ..state.errors import AlreadyExistsError, DriverError
 from ..state.export import export
-from ..state.registry import AppRegistry, used_before
+from ..state.registry import AppRegistry
 from ..state.snapshots import SnapshotStore
-from .drivers import NEW, Drivers, store_application
+from .drivers import NEW, Drivers, store_spec, stored_spec
 from .holding import holding
 from .requests import Requests, quiet
 from .waiting import Progress, wait_for
@@ -49,24 +49,9 @@ class HandoverRequests(Requests):
                 return
             if SnapshotStore(registry).exists(snapshot):
                 raise AlreadyExistsError(f"app {app} already has a snapshot {snapshot!r}; choose another deployment id")
-            if deployment in registry.deployment_ids():
-                spec = registry.spec(deployment)
-                if not owner or spec.owner != owner:
-                    raise AlreadyExistsError(used_before(app, deployment))
-            else:
-                spec = DeploymentSpec(
-                    app=app,
-                    deployment=deployment,
-                    application=store_application(application, registry.deployment_folder(deployment)),
-                    digest=application.digest(),
-                    submitted_at=clock.now(),
-                    parent=parent,
-                    from_snapshot=snapshot,
-                    agree=tuple(agree),
-                    renames=dict(renames or {}),
-                    owner=owner,
-                )
-                registry.create_deployment(spec)
+            spec = stored_spec(registry, deployment, owner)
+            if spec is None:
+                spec = store_spec(registry, application, deployment, parent, snapshot, agree, renames, owner)
             if drivers.state(deployment) in (*FINAL_STATES, NEW):
                 drivers.start_standby(spec, epoch + 1)
                 progress(f"deployment {deployment} of {app}: driver started beside {parent}")

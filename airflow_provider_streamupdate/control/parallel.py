@@ -12,9 +12,8 @@ import attrs
 from ..state import clock
 from ..state.application import Application
 from ..state.checkpoint import Checkpoint
-from ..state.deployment import FAILED, FINAL_STATES, LOST, RUNNING, Current, DeploymentSpec
+from ..state.deployment import FAILED, FINAL_STATES, LOST, RUNNING, Current
 from ..state.errors import (
-    AlreadyExistsError,
     CorruptError,
     DriverError,
     FencedError,
@@ -23,10 +22,10 @@ from ..state.errors import (
 )
 from ..state.parallel import Position, behind, check_side_by_side, positions
 from ..state.plan import AppPlan
-from ..state.registry import AppRegistry, used_before
+from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.shared import check_shared
-from .drivers import NEW, Drivers, store_application
+from .drivers import NEW, Drivers, store_spec, stored_spec
 from .health import assess
 from .holding import holding
 from .requests import quiet
@@ -86,30 +85,14 @@ class ParallelRequests(SnapshotRequests, StopRequests):
             parent, epoch = self._current(registry)
             if parent == deployment:
                 return
-            if deployment in registry.deployment_ids():
-                spec = registry.spec(deployment)
-                if not owner or spec.owner != owner:
-                    raise AlreadyExistsError(used_before(app, deployment))
-            else:
+            spec = stored_spec(registry, deployment, owner)
+            if spec is None:
                 if fresh:
                     check_shared(registry, parent, progress)
                     self.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
                 else:
                     self.verify_snapshot(app, snapshot, progress)
-                spec = DeploymentSpec(
-                    app=app,
-                    deployment=deployment,
-                    application=store_application(application, registry.deployment_folder(deployment)),
-                    digest=application.digest(),
-                    submitted_at=clock.now(),
-                    parent=parent,
-                    from_snapshot=snapshot,
-                    agree=tuple(agree),
-                    renames=dict(renames or {}),
-                    owner=owner,
-                    fork=True,
-                )
-                registry.create_deployment(spec)
+                spec = store_spec(registry, application, deployment, parent, snapshot, agree, renames, owner, fork=True)
             if drivers.state(deployment) in (*FINAL_STATES, NEW):
                 # Every start has a number of its own, later than the app's epoch: it becomes the app's when it is
                 # promoted. A driver that sees a later one of its deployment ends.

@@ -33,9 +33,8 @@ class NewKey:
     window: WindowKey | None = None
 
 
-# Kinds of state variables of transformWithState (StateVariableType)
-VALUE, LIST, MAP = "ValueState", "ListState", "MapState"
-
+# Kinds of state variables of transformWithState that are no plain value (StateVariableType)
+LIST, MAP = "ListState", "MapState"
 
 # The sides of a join, each with two stores: how many rows a key has, and the rows, by key and index
 # (SymmetricHashJoinStateManager).
@@ -100,7 +99,7 @@ def join_rows(stage: StagePlan, side: str) -> tuple[Any, Any]:
 
 
 def variable_type(stage: StagePlan, name: str) -> str:
-    """VALUE, LIST, MAP, or another; empty for a column family that is none of the author's."""
+    """``ValueState``, LIST or MAP; empty for a column family that is none of the author's."""
     return variables(stage).get(name, "").removesuffix(_TTL)
 
 
@@ -197,12 +196,15 @@ def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | N
         return f"the keys of state variable {name} changed"
     if _named(was.value) == _named(now.value):
         return None
-    kind, form = variables(new)[name], describe_part(old, name)
+    if variables(new)[name].endswith(_TTL):  # no oracle has checked what is written then
+        return (
+            f"the values of state variable {name} have a time to live, and such values are not rewritten; give the "
+            "changed variable another name, or declare it as it was"
+        )
+    form = describe_part(old, name)
     if unknown := _unwritable(now.value) or _unwritable(now.key["row"]):
         return f"state variable {name} has values of type {unknown}, which cannot be written"
     if f"{name}: {form}" in new.migrates:
-        if kind.endswith(_TTL):
-            return f"state variable {name} has a time to live, which its values are indexed by"
         return PartChange(name=name, by_function=True)
     if _grows(was.value, now.value):
         return PartChange(name=name, by_function=False)

@@ -98,6 +98,7 @@ class SnapshotStore:
         export_id = uuid.uuid4().hex
         marker = f"snapshots/{name}/exporting.json"
         self.folder.write(marker, to_json({"export": export_id, "started_at": clock.now()}))
+        self.folder.remove(_verified(name))  # of a deleted one of the name, noted while that was deleted
         known = self.shared(deployment)
         stored: dict[str, QuerySnapshot] = {}
         new_bytes = 0

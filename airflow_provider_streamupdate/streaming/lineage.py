@@ -214,10 +214,10 @@ _OF_A_CALENDAR = re.compile("day|week|month|year")
 def _of_days(interval: Node) -> bool:
     """Whether an interval may have days or more, which are added as such, so that how long they are depends on the time
     zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units are added as they are."""
-    value = str(interval.fields.get("value"))
-    if interval.name == "Literal" and interval.fields.get("dataType") == "interval":
-        return _OF_A_CALENDAR.search(value) is not None
-    return interval.name != "Literal" or not value.lstrip("-").isdigit() or abs(int(value)) >= _DAY
+    kind, value = str(interval.fields.get("dataType")), str(interval.fields.get("value"))
+    if interval.name != "Literal" or _OF_A_CALENDAR.search(f"{kind} {value}"):
+        return True
+    return kind != "interval" and not (value.lstrip("-").isdigit() and abs(int(value)) < _DAY)
 
 
 def aggregates(node: Node, env: dict[int, str]) -> list[str]:

@@ -49,7 +49,7 @@ _SCRATCH = "migration"
 
 def find_functions(functions: MigrationFunctions, query: str, stage: MigratedStage) -> dict[str, MigrationFunction]:
     """The app's functions for a stage and its old state, where it is to be migrated by them: one, under the name
-    ``""``, or one for each state variable."""
+    ``""``, or one for each state variable or side of a join."""
     made = stage.migration
     if made is None:
         return {}
@@ -158,11 +158,10 @@ def _rows(
     state = read_store(spark, stage.old, batch, old)
     if not migration.by_function:
         return _by_rules(state, stage.old, stage.new, migration)
-    where = f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
-    rows = _by_function(state, functions.get(""), where, dict(_rows_of(stage.new)))
+    rows = _by_function(state, functions, stage, "", dict(_rows_of(stage.new)))
     rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
     if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
-        raise ApplicationError(f"{where} returned a row whose key is not that of its value")
+        raise ApplicationError(f"{_named(stage)} returned a row whose key is not that of its value")
     return rows
 
 
@@ -198,9 +197,7 @@ def _variables(
         rows = read_variable(spark, stage.old, change.name, batch, old)
         wanted = {"key": grouping_key(stage.new, change.name), "value": value_type(stage.new, change.name)}
         if change.by_function:
-            form = describe_part(stage.old, change.name)
-            where = f"the migration function of {stage.new.name}/{change.name} for {form!r}"
-            made[change.name] = _by_function(rows, functions.get(change.name), where, wanted)
+            made[change.name] = _by_function(rows, functions, stage, change.name, wanted)
         else:
             was = value_type(stage.old, change.name)
             made[change.name] = rows.select("key", _widened(rows["value"], was, wanted["value"]).alias("value"))
@@ -218,31 +215,31 @@ def _sides(
     """The new rows of a join's sides that change."""
     made = {}
     for change in migration.parts:
-        where = (
-            f"the migration function of {stage.new.name}/{change.name} for {describe_part(stage.old, change.name)!r}"
-        )
         wanted = dict(zip(("key", "value"), join_rows(stage.new, change.name), strict=True))
         rows = read_side(spark, stage.old, change.name, batch, old)
-        rows = _by_function(rows, functions.get(change.name), where, wanted, unique=False)
+        rows = _by_function(rows, functions, stage, change.name, wanted, unique=False)
         if not rows.where("value.matched is null").isEmpty():
-            raise ApplicationError(f"{where} returned a row without `matched`; hand it on, or make it false")
+            told = _named(stage, change.name)
+            raise ApplicationError(f"{told} returned a row without `matched`; hand it on, or make it false")
         made[change.name] = rows
     return made
 
 
 def _by_function(
     state: DataFrame,
-    function: MigrationFunction | None,
-    where: str,
+    functions: Mapping[str, MigrationFunction],
+    stage: MigratedStage,
+    part: str,
     wanted: Mapping[str, Any],
     unique: bool = True,
 ) -> DataFrame:
     """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
     types (`wanted`) of columns, no row without a key, no key twice (if keys are to be `unique`), no value that is null.
     """
-    if function is None:
+    where = _named(stage, part)
+    if part not in functions:
         raise ApplicationError(f"{where} is not there; register it with @app.migrate")
-    made = function(state.select("key", "value"))
+    made = functions[part](state.select("key", "value"))
     shown = f"DataFrame({', '.join(f'{part} {_shown(kind)}' for part, kind in wanted.items())})"
     if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
         raise ApplicationError(f"{where} returned {made!r}; return a {shown}")
@@ -261,6 +258,13 @@ def _by_function(
     if unique and (twice := rows.groupBy("key").count().where("count > 1").head()):
         raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
     return rows
+
+
+def _named(stage: MigratedStage, part: str = "") -> str:
+    """The app's function for a stage, or for a state variable or side of it."""
+    if part:
+        return f"the migration function of {stage.new.name}/{part} for {describe_part(stage.old, part)!r}"
+    return f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
 
 
 def _shown(kind: Any) -> str:

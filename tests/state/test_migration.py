@@ -309,7 +309,12 @@ COUNTED = ("n", "ValueState", row(["integer"]))
             "adds fields to or widens n: f0 string -> array<struct<f0:int>>",
         ),
         ("MapState", row(["integer"]), row(["long"]), "n: f0 string -> map<struct<f0:string>,struct<f0:int>>"),
-        ("ValueState with TTL", row([row(["integer"]), "long"]), row([row(["integer", "string"]), "long"]), "adds"),
+        (
+            "ValueState with TTL",
+            row([row(["integer"]), "long"]),
+            row([row(["integer", "string"]), "long"]),
+            "have a time to live",
+        ),
         ("ValueState", row(["long"]), row(["integer"]), "write a migration function for totals/n from"),
         ("ValueState", row(["integer", "long"]), row(["integer"]), "write a migration function for totals/n from"),
         (
