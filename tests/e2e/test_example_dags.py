@@ -12,6 +12,8 @@ import pytest
 from conftest import ROOT, SPARK_SUBMIT, Ground
 from demolib.airflow_server import without_airflow
 
+from airflow_provider_streamupdate.control.waiting import wait_for
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -58,7 +60,7 @@ def test_the_example_dags_are_listed_and_each_is_run(ground: Ground, airflow, tm
     airflow("dags", "reserialize")
     assert rows(airflow("dags", "list-import-errors", "-o", "json")) == []
     listed = {d["dag_id"] for d in rows(airflow("dags", "list", "-o", "json"))}
-    assert listed == {"stream_update", "stream_release", "stream_maintenance"}
+    assert listed == {"stream_update", "stream_release", "stream_rollback", "stream_maintenance"}
 
     ground.feed()
     ground.client.submit(ground.application("v1"), "one", app=ground.app)
@@ -88,5 +90,15 @@ def test_the_example_dags_are_listed_and_each_is_run(ground: Ground, airflow, tm
 
     ground.settle()
     assert ground.client.status(ground.app).state == "running"
+    assert len(ground.drivers()) == 1
+    ground.check_answer("before-two")
+
+    # Back to the deployment before the release, whose batches replace the released one's.
+    seen = ground.batch()
+    airflow("dags", "test", "stream_rollback", "-c", json.dumps({"app": ground.app}))
+    assert ground.client.status(ground.app).spec.deployment == "two"
+    ground.feed()
+    wait_for(lambda: ground.batch() > seen or None, "deployment two to replace the released one's batches", 200)
+    ground.settle()
     assert len(ground.drivers()) == 1
     ground.check_answer("before-two")
