@@ -82,7 +82,7 @@ def _plan_query(
     sources, order = plan_sources(name, df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else {}
-        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf)
+        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         optimized = parse_plan(planned.optimized, mode)
         leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
         stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
@@ -120,14 +120,20 @@ def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[st
 
 
 def dry_run(
-    df: DataFrame, output_mode: str, uri: str, local: Path, conf: dict[str, str] | None = None
+    df: DataFrame,
+    output_mode: str,
+    uri: str,
+    local: Path,
+    conf: dict[str, str] | None = None,
+    scratch: bool = False,
 ) -> spark_internals.DryRun:
-    """Write Spark's metadata of a first batch under `uri` (= `local`) and return what was planned."""
+    """Write Spark's metadata of a first batch under `uri` (= `local`; thrown away later when `scratch`) and return what
+    was planned."""
     (local / "offsets").mkdir(parents=True, exist_ok=True)
     placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
     placeholder.write_text("v1\n")
     try:
-        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True)
+        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True, scratch=scratch)
     finally:
         placeholder.unlink()
 

@@ -174,7 +174,7 @@ def check_restorable(
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
         checkpoint = Folder.open(str(scratch / query.name))
-        plan = _restore(saved, query, writers[query.name], checkpoint)
+        plan = _restore(saved, query, writers[query.name], checkpoint, scratch=True)
         batch = saved.queries[query.name].batch + 1
         (scratch / query.name / "offsets" / str(batch)).touch()
         writer = writers[query.name]
@@ -185,6 +185,7 @@ def check_restorable(
                 checkpoint.uri,
                 batch=batch,
                 conf=plan.conf,
+                scratch=True,
             )
         except StreamUpdateError:
             raise
@@ -215,7 +216,9 @@ def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QueryS
     )
 
 
-def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> RestorePlan:
+def _restore(
+    saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, scratch: bool = False
+) -> RestorePlan:
     """Everything but the state of migrated stages; what was done and is left to do."""
     snapshot = saved.queries[query.name]
     old = saved.plan.query(query.name)
@@ -224,17 +227,19 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     plan = plan_restore(snapshot, old, query)
     df = spark_internals.writer_frame(writer)
     # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
-    _write_metadata(writer, query, checkpoint, plan.conf)
+    _write_metadata(writer, query, checkpoint, plan.conf, scratch)
     bring_files(plan, saved.folders[query.name], checkpoint)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
     return plan
 
 
-def _write_metadata(writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str]) -> None:
+def _write_metadata(
+    writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str], scratch: bool
+) -> None:
     df = spark_internals.writer_frame(writer)
     if checkpoint.local:
-        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf)
+        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf, scratch)
         return
     checkpoint.write("offsets/0", b"v1\n")
     try:

@@ -32,6 +32,13 @@ _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "path
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
+# How files are written that nobody will find after a crash: on a local disk Spark's own way starts a process for a file's
+# permissions and for each link it looks at, and it adds a checksum file (FileContextBasedCheckpointFileManager,
+# ChecksumCheckpointFileManager; half of a check's time, measured).
+_SCRATCH = {
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
@@ -161,12 +168,14 @@ def dry_run(
     batch: int,
     conf: dict[str, str] | None = None,
     write: bool = False,
+    scratch: bool = False,
 ) -> DryRun:
     """Plan one micro-batch as Spark would, without running it.
 
     An IncrementalExecution assigns operator ids, and checks state schemas and operators against what lies under
     `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
     are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
+    `scratch`: what is written under `checkpoint` is thrown away afterwards.
     For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
 
     To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
@@ -176,7 +185,7 @@ def dry_run(
     late: Exception | None = None
     for _ in range(WORKER_STARTS):
         try:
-            return _dry_run(df, output_mode, checkpoint, batch, conf, write)
+            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch)
         except Exception as error:
             if WORKER_LATE not in str(error):
                 raise
@@ -188,7 +197,13 @@ def dry_run(
 
 
 def _dry_run(
-    df: DataFrame, output_mode: str, checkpoint: str, batch: int, conf: dict[str, str] | None, write: bool
+    df: DataFrame,
+    output_mode: str,
+    checkpoint: str,
+    batch: int,
+    conf: dict[str, str] | None,
+    write: bool,
+    scratch: bool,
 ) -> DryRun:
     spark = df.sparkSession
     adapter = _adapter(spark)
@@ -201,6 +216,8 @@ def _dry_run(
     )
     if conf:
         meta_class.setSessionConf(metadata, session.sessionState().conf())
+    for key, value in _SCRATCH.items() if scratch else ():
+        session.conf().set(key, value)
     none = jvm.scala.Option.apply(None)
     query_id = jvm.java.util.UUID.randomUUID()
     execution = getattr(jvm, f"{_STREAMING}.runtime.IncrementalExecution")(

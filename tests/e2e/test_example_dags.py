@@ -14,7 +14,7 @@ from demolib.airflow_server import without_airflow
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def airflow(ground: Ground, tmp_path: Path):
             capture_output=True,
             text=True,
             env=environment,
-            timeout=400,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, f"{arguments}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
