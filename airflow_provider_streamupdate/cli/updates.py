@@ -49,6 +49,8 @@ def plan(settings: Settings, application: Application) -> None:
 @click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
 @click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
 @rename_option
+@click.option("--fork", is_flag=True, help="Check it as a fork, which is to run beside the app, under own query ids.")
+@click.option("--from-app", metavar="APP", help="With --fork: the app the state is of (else the file's own).")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
@@ -59,6 +61,8 @@ def check(
     plan_file: str | None,
     agree: tuple[str, ...],
     renames: dict[str, str],
+    fork: bool,
+    from_app: str | None,
     markdown: bool,
 ) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
@@ -69,6 +73,8 @@ def check(
     With --plan nothing but a plan is needed: what `plan --json` printed for the old version, the plan.json of a
     deployment or the snapshot.json of a snapshot. That is for a CI of the app's own: no state is restored, so that
     Spark's own checks do not run.
+
+    With --fork it is checked as what `submit --fork` and `update --strategy parallel` start.
 
     Exit code: 0 compatible, 1 not compatible, 2 wrong usage or unreadable input, so that no verdict could be given.
 
@@ -84,6 +90,10 @@ def check(
         raise click.UsageError("--markdown and --json exclude each other")
     if plan_file is not None and snapshot is not None:
         raise click.UsageError("--plan and --snapshot exclude each other")
+    if plan_file is not None and fork:
+        raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
+    if from_app is not None and not fork:
+        raise click.UsageError("--from-app goes with --fork")
     against = f"snapshot {snapshot}" if snapshot else plan_file or "the current deployment"
     try:
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
@@ -93,7 +103,9 @@ def check(
                 client = settings.client()
                 if snapshot is not None:
                     need_snapshot(client, snapshot)
-                report = client.check(application, snapshot=snapshot, agree=agree, renames=renames)
+                report = client.check(
+                    application, snapshot=snapshot, agree=agree, renames=renames, fork=fork, from_app=from_app
+                )
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     if settings.as_json:

@@ -31,13 +31,14 @@ class CheckRequests(Requests):
         deployment: str | None = None,
         renames: Mapping[str, str] | None = None,
         fork: bool = False,
+        from_app: str | None = None,
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
-        `fork`: it is to run beside the app, under query ids of its own."""
+        `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
         if deployment:
             check_name("deployment", deployment)
-        report = self.plan_and_check(application, app, snapshot, agree, renames, fork).report
+        report = self.plan_and_check(application, app, snapshot, agree, renames, fork, from_app).report
         assert report is not None  # a check was asked for
         if deployment:
             self.store_report(report, deployment)

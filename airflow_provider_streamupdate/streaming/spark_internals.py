@@ -32,11 +32,12 @@ _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "path
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
-# How files are written that nobody will find after a crash: on a local disk Spark's own way starts a process for a file's
-# permissions and for each link it looks at, and it adds a checksum file (FileContextBasedCheckpointFileManager,
-# ChecksumCheckpointFileManager; half of a check's time, measured).
+_FILES = f"{_STREAMING}.checkpointing"
+# How files are written that are thrown away: on a local disk Spark's own way starts a process for a file's permissions
+# and for each link it looks at (FileContextBasedCheckpointFileManager), and adds a file with a checksum
+# (ChecksumCheckpointFileManager).
 _SCRATCH = {
-    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_FILES}.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"

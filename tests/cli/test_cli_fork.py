@@ -35,6 +35,18 @@ def test_a_fork_runs_beside_the_app_its_state_is_from(running: Site) -> None:
     client.drivers("trial").kill("f1")
 
 
+def test_a_fork_is_checked_without_being_started(running: Site) -> None:
+    trial = running.application("trial", APP="trial")
+    against = ("--snapshot", "s1", "--fork", "--from-app", "alarm")
+    report = document(running.run("check", trial, *against, "--json"))
+    assert report["app"] == "trial" and report["source"] == "snapshot s1", report
+    alone = running.run("check", running.application("v2"), "--fork", "--json")
+    assert document(alone)["source"] == "deployment v1"
+    for wrong in (("--from-app", "alarm"), ("--fork", "--plan", "plan.json")):
+        assert running.run("check", trial, *wrong).exit_code == 2
+    assert running.client.apps() == ["alarm"]
+
+
 def test_another_app_s_snapshot_is_no_other_start(running: Site) -> None:
     trial = running.application("trial", APP="trial")
     for wrong in (("--snapshot", "s1", "--from-app", "alarm"), ("--fork",)):
