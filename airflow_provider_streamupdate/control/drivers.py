@@ -13,6 +13,7 @@ import attrs
 
 from ..state import clock
 from ..state.application import Application
+from ..state.checkpoint import Checkpoint
 from ..state.deployment import (
     FAILED,
     FINAL_STATES,
@@ -26,6 +27,7 @@ from ..state.deployment import (
     Status,
 )
 from ..state.errors import AlreadyExistsError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ..state.fence import put_up
 from ..state.registry import AppRegistry, used_before
 from ..state.storage import Folder
 from . import process, runtime
@@ -92,13 +94,24 @@ class Drivers:
 
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
         """Make the deployment current in `epoch` and start its driver. The caller holds the lease and has seen to it
-        that no other driver of the app runs; one that does all the same is fenced by the epoch."""
+        that no other driver of the app runs; one that does all the same is fenced by the epoch, and where nobody can
+        tell, it cannot begin a batch any more."""
         self._check_launcher()
+        before = self.app.current()
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
             raise FencedError(
                 f"epoch {epoch} of {self.app.name} was taken by {self.app.current_id()} a moment ago; try again"
             )
+        if before is not None and before.deployment != spec.deployment:
+            self._fence(before.deployment)
         return self._launch(spec, epoch)
+
+    def _fence(self, deployment: str) -> None:
+        """Fence off a driver on another machine that was not heard of for long: it may still run."""
+        launch, plan = self.app.launch(deployment), self.app.plan(deployment)
+        if launch is not None and plan is not None and self.alive(launch) is None and self.state(deployment) == LOST:
+            for query in plan.queries:
+                put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
     def start_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver that gets ready beside the current one and runs its queries when `epoch` becomes its own."""

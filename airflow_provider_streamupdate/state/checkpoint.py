@@ -22,6 +22,8 @@ from .serde import parse_json
 from .snapshot import QuerySnapshot, SnapshotFile
 from .storage import Folder
 
+FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
+
 _NUMBER = re.compile(r"\d+")
 
 
@@ -52,7 +54,13 @@ class Checkpoint:
 
     def logged_batch(self) -> int | None:
         """The last batch in the offset log (it may not have committed)."""
-        return max(self._numbers("offsets"), default=None)
+        fenced = self.fenced()
+        return max((n for n in self._numbers("offsets") if n != fenced), default=None)
+
+    def fenced(self) -> int | None:
+        """The batch that a fence keeps from beginning; None where there is no fence."""
+        last = max(self._numbers("offsets"), default=None)
+        return last if last is not None and self.folder.read(f"offsets/{last}", len(FENCE)) == FENCE else None
 
     def query_id(self) -> str:
         return str(parse_json(self._need("metadata"), self.folder.path("metadata"))["id"])

@@ -22,6 +22,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state import clock
 from ..state import commands as words
+from ..state.checkpoint import Checkpoint
 from ..state.commands import Command, CommandBox
 from ..state.deployment import (
     CANCELLED,
@@ -48,6 +49,7 @@ from ..state.errors import (
 )
 from ..state.events import Events
 from ..state.export import export
+from ..state.fence import take_down
 from ..state.in_flight import ChangeRequest
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
@@ -150,9 +152,10 @@ class Agent:
         self._check_fence()
         if self._final is not None:
             return
-        queries = RunningQueries(
-            spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
-        )
+        checkpoints = {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}
+        for folder in checkpoints.values():
+            take_down(Checkpoint(folder))
+        queries = RunningQueries(spark, writers, checkpoints, plan)
         queries.start()
         self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
         self._report(state=RUNNING, reason=None)

@@ -13,6 +13,7 @@ from airflow_provider_streamupdate.control import updating
 from airflow_provider_streamupdate.control.requests import quiet
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.serde import to_json
 
 from .conftest import Site, document
@@ -79,3 +80,23 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
     assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
     assert running.run("update", v2, "--deployment", "v3", "--strategy", strategy).exit_code == 0
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
+
+
+@pytest.mark.parametrize("host", ["elsewhere", None])
+def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_starts(
+    running: Site, host: str | None
+) -> None:
+    """On a machine nobody can look at it may still run; on this one its process is seen to be gone."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    registry, drivers = running.client.registry.app("alarm"), running.client.drivers("alarm")
+    drivers.kill("v1")
+    launch, status = registry.launch("v1"), registry.status("v1")
+    assert launch is not None and status is not None
+    silent = attrs.evolve(status, state="running", heartbeat_at=clock.from_epoch_ms((time.time() - 86400) * 1000))
+    registry.folder.write("deployments/v1/status.json", to_json(silent))
+    registry.set_launch("v1", attrs.evolve(launch, host=host or launch.host))
+    assert drivers.state("v1") == "lost"
+    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1").exit_code == 0
+    checkpoint = Checkpoint(registry.checkpoint("v1", "events"))
+    logged = checkpoint.logged_batch()
+    assert logged is not None and checkpoint.fenced() == (logged + 1 if host else None)
