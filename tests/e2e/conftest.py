@@ -36,7 +36,7 @@ class Ground:
     """A root, a folder events arrive in, and motion-alarm to run on it."""
 
     app = "motion-alarm"
-    feed_seconds = 0.3  # between two files
+    feed_seconds = 1.0  # between two files: more than a batch takes on a slow machine, so that no backlog grows
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -50,7 +50,6 @@ SUM, COUNT = 'F.sum("a").alias("s")', 'F.count("*").alias("n")'
 
 class Pair(Ground):
     app = "pair"
-    feed_seconds = 1.0  # a file a batch, and a batch of two queries takes a second here
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
