@@ -3,7 +3,7 @@ a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
-from . import adopt, apps, snapshots, status, updates
+from . import adopt, apps, doctor, snapshots, status, updates
 from .group import main
 
 for _command in (
@@ -24,6 +24,7 @@ for _command in (
     apps.suspend,
     apps.resume,
     apps.cancel,
+    doctor.doctor,
 ):
     main.add_command(_command)
 

@@ -116,12 +116,22 @@ def spark_environment(spark_submit: str, env_vars: Mapping[str, str]) -> dict[st
 
 def check_environment(spark_submit: str, environment: Mapping[str, str]) -> None:
     """EnvironmentProblem when a driver could not be started: spark-submit, Java or the environment is wrong."""
+    check_spark_submit(spark_submit)
+    check_java(environment)
+
+
+def check_spark_submit(spark_submit: str) -> None:
+    """EnvironmentProblem when it is not there, or lies in an environment that is mixed with Airflow's."""
     if not (os.path.isfile(spark_submit) and os.access(spark_submit, os.X_OK)):
         raise EnvironmentProblem(
             f"spark-submit was not found at {spark_submit!r}; install pyspark into an environment of its own and name "
             "its spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
         )
     _check_not_mixed(spark_submit)
+
+
+def check_java(environment: Mapping[str, str]) -> str:
+    """What drivers run on, e.g. ``Java 17 (/usr/bin/java)``; EnvironmentProblem when there is none or it is too old."""
     home = environment.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
     where = f"JAVA_HOME={home}" if home else "PATH"
@@ -137,6 +147,7 @@ def check_environment(spark_submit: str, environment: Mapping[str, str]) -> None
             f"{java} is Java {version or 'of an unknown version'}; Spark 4 needs Java {JAVA_NEEDED} or newer: "
             "set JAVA_HOME"
         )
+    return f"Java {version} ({java})"
 
 
 def _check_not_mixed(spark_submit: str) -> None:

@@ -1,0 +1,75 @@
+"""The command that looks at what the others rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from .failure import FAILED
+from .output import print_json, print_table
+from .settings import Settings, shared
+
+if TYPE_CHECKING:
+    from ..control.doctor import Finding
+
+
+@click.command(short_help="Check Java, Spark, the root, the clocks and the apps.")
+@click.option("--conn-id", metavar="ID", help="Check what this Airflow connection names (needs Airflow beside it).")
+@shared
+@click.pass_context
+def doctor(ctx: click.Context, conn_id: str | None) -> None:
+    """Check what all commands rest on, and say what to do where something is wrong.
+
+    Java and spark-submit, whether Spark's version is supported and its environment mixed with Airflow's; whether the
+    root can be written and locked and shows writes at once; the clocks of this machine, the root and the drivers;
+    whether each app's files can be read. No driver is started.
+
+    Exit code: 0 all is well (there may be warnings), 1 something failed.
+
+    \b
+    Examples:
+      streamupdate doctor --root /data/streams
+      streamupdate doctor --conn-id streamupdate_default
+    """
+    from ..control.doctor import FAILED as BAD
+    from ..control.doctor import examine
+    from ..control.launcher import find_spark_submit
+
+    settings = ctx.ensure_object(Settings)
+    if conn_id is not None:
+        findings = list(_of_connection(conn_id))
+    else:
+        requests = settings.reader() if settings.root else None
+        findings = list(examine(find_spark_submit(settings.spark_submit), {}, requests))
+    if settings.as_json:
+        print_json(findings)
+    else:
+        print_table(("CHECK", "RESULT", "FOUND"), ((f.thing, f.outcome, f.found) for f in findings))
+    if any(f.outcome == BAD for f in findings):
+        ctx.exit(FAILED)
+
+
+def _of_connection(conn_id: str) -> Iterator[Finding]:
+    """The connection itself, and what it names."""
+    from ..control.doctor import FAILED as BAD
+    from ..control.doctor import OK, Finding, examine
+    from ..control.launcher import find_spark_submit
+    from ..state.errors import StreamUpdateError
+
+    try:
+        from ..hooks.streamupdate import StreamUpdateHook
+    except ImportError as error:
+        raise click.UsageError(
+            f"--conn-id needs Airflow in this environment ({error}); use --root without it"
+        ) from error
+    hook = StreamUpdateHook(conn_id)
+    try:
+        named = hook.settings
+        hook.get_launcher().check_connection()
+    except StreamUpdateError as error:
+        yield Finding(thing="connection", outcome=BAD, found=str(error))
+        return
+    yield Finding(thing="connection", outcome=OK, found=f"{conn_id}; drivers by {named.spark_conn_id}")
+    yield from examine(find_spark_submit(named.spark_submit), named.env_vars, hook.get_client())

@@ -1,0 +1,153 @@
+"""What an update rests on, looked at before it is needed: Python, Spark, Java, the root, the clocks, the apps."""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+import attrs
+
+from ..state import clock
+from ..state.errors import StreamUpdateError
+from ..state.storage import Folder
+from .launcher import check_java, check_spark_submit, spark_environment
+from .requests import Requests
+
+OK, WARNING, FAILED = "ok", "warning", "failed"
+# Leases and heartbeats are compared across machines; from here on a lease could seem over that is not (state/lease.py).
+SKEW_SECONDS = 5.0
+_JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """What was found of one thing. `outcome`: OK, WARNING (it works, but) or FAILED; what to do is in the text."""
+
+    thing: str
+    outcome: str
+    found: str
+
+
+def examine(spark_submit: str, env_vars: Mapping[str, str], requests: Requests | None) -> Iterator[Finding]:
+    """Look at everything; nothing is left behind but an empty root that was not there. `requests`: the root's, None
+    without one."""
+    yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
+    yield _found("spark-submit", lambda: _spark(spark_submit))
+    yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
+    if requests is None:
+        yield Finding(thing="root", outcome=WARNING, found="not looked at; name it with --root or STREAMUPDATE_ROOT")
+        return
+    root = _found("root", lambda: _root(requests.registry.folder))
+    yield root
+    if root.outcome != FAILED:
+        yield _clock(requests.registry.folder)
+        yield from _apps(requests)
+
+
+def _found(thing: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(thing=thing, outcome=OK, found=look())
+    except StreamUpdateError as error:
+        return Finding(thing=thing, outcome=FAILED, found=str(error))
+
+
+def _airflow() -> str:
+    try:
+        return f", Airflow {metadata.version('apache-airflow-core')}"
+    except metadata.PackageNotFoundError:
+        return ", no Airflow beside it (the command line needs none)"
+
+
+def spark_version(spark_submit: str) -> str | None:
+    """Major and minor version of the Spark that spark-submit belongs to, by its core's jar; None: not found."""
+    home = Path(spark_submit).resolve().parent.parent
+    for folder in (home / "jars", *home.glob("lib/python3*/site-packages/pyspark/jars")):
+        for jar in folder.glob("spark-core_*.jar"):
+            if match := _JAR.fullmatch(jar.name):
+                return match.group(1)
+    return None
+
+
+def supported_versions() -> list[str]:
+    """The minor versions of Spark there is an adapter for."""
+    adapters = Path(__file__).parents[1] / "streaming" / "adapters"  # not imported: that takes pyspark
+    return sorted(path.stem.removeprefix("spark_").replace("_", ".") for path in adapters.glob("spark_*.py"))
+
+
+def _spark(spark_submit: str) -> str:
+    check_spark_submit(spark_submit)
+    version, known = spark_version(spark_submit), supported_versions()
+    if version is None:
+        return f"{spark_submit}; its version is told when a driver starts ({' and '.join(known)} are supported)"
+    if version not in known:
+        raise StreamUpdateError(
+            f"{spark_submit} is of Spark {version}; {' and '.join(known)} are supported: install one of them into an "
+            "environment of its own and name its spark-submit"
+        )
+    return f"Spark {version} ({spark_submit})"
+
+
+def _root(folder: Folder) -> str:
+    """That a lease can be taken: of two who create a file one wins, and what was written can be read and listed."""
+    name, data = f"_probe-{uuid.uuid4().hex}", b"streamupdate doctor"
+    try:
+        created, again = folder.create(name, data), folder.create(name, b"")
+        read, listed = folder.read(name), name in folder.names()
+    finally:
+        folder.remove(name)
+    if not created or again:
+        raise StreamUpdateError(
+            f"{folder.uri} lets a file be created that exists already, so that nothing could be locked there; use a "
+            "store with conditional writes"
+        )
+    if read != data or not listed:
+        raise StreamUpdateError(
+            f"a file that was just written to {folder.uri} cannot be {'listed' if read == data else 'read'}; use a "
+            "store that shows writes at once"
+        )
+    return f"{folder.uri} can be read, written and locked"
+
+
+def _clock(folder: Folder) -> Finding:
+    """By the time the root's file system gives a file that is written now."""
+    name = f"_probe-{uuid.uuid4().hex}"
+    before = time.time()
+    try:
+        folder.write(name, b"")
+        after = time.time()
+        written = folder.modified(name)
+    finally:
+        folder.remove(name)
+    skew = max(before - 1 - written, written - after - 1, 0.0)  # file times may be of whole seconds
+    if skew <= SKEW_SECONDS:
+        return Finding(thing="clock", outcome=OK, found="this machine's and the root's agree")
+    return Finding(
+        thing="clock",
+        outcome=WARNING,
+        found=f"this machine's and the root's are {skew:.0f} s apart: a lease may seem over that is not; use NTP",
+    )
+
+
+def _apps(requests: Requests) -> Iterator[Finding]:
+    for name in requests.apps():
+        yield _found(f"app {name}", lambda name=name: _app(requests, name))  # type: ignore[misc]
+
+
+def _app(requests: Requests, name: str) -> str:
+    registry = requests.registry.existing(name)
+    registry.updates()
+    current = registry.current()
+    if current is None:
+        return "was never started"
+    state, status = requests.drivers(name).look(current.deployment)
+    if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
+        raise StreamUpdateError(
+            f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future: set that "
+            "machine's clock and this one's by NTP"
+        )
+    return f"{current.deployment} is {state}"

@@ -1,0 +1,101 @@
+"""`doctor`, on what is in order and on what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import doctor
+from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state.serde import to_json
+
+from .conftest import REPOSITORY, Run, Site, document, table
+
+
+def found(result: Any) -> dict[str, tuple[str, str]]:
+    return {f["thing"]: (f["outcome"], f["found"]) for f in document(result)}
+
+
+def jar(spark: Path, version: str) -> None:
+    folder = spark.parent.parent / "jars"
+    folder.mkdir()
+    (folder / f"spark-core_2.13-{version}.jar").touch()
+
+
+def test_all_is_well(site: Site, spark: Path, tmp_path: Path) -> None:
+    jar(spark, "4.3.0")
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    result = site.run("doctor", "--json")
+    assert result.exit_code == 0, result.output
+    findings = found(result)
+    assert {outcome for outcome, _ in findings.values()} == {"ok"}
+    assert list(findings) == ["python", "spark-submit", "java", "root", "clock", "app alarm"]
+    assert findings["spark-submit"] == ("ok", f"Spark 4.3 ({spark})")
+    assert findings["java"][1].startswith("Java 17 (") and findings["app alarm"][1] == "v1 is running"
+    assert os.listdir(tmp_path / "root") == ["alarm"]
+    assert table(site.run("doctor"))[0] == ["CHECK", "RESULT", "FOUND"]
+
+
+def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
+    site: Site, spark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    registry = site.client.registry.app("alarm")
+    site.client.drivers("alarm").kill("v1")
+    status = registry.status("v1")
+    assert status is not None
+    later = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() + 100) * 1000)
+    registry.folder.write("deployments/v1/status.json", to_json(attrs.evolve(status, heartbeat_at=later)))
+    shutil.copytree(site.folder / "root" / "alarm", site.folder / "root" / "broken")
+    (site.folder / "root" / "broken" / "current.json").write_text("{")
+    jar(spark, "3.5.1")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    result = site.run("doctor", "--json")
+    assert result.exit_code == 1
+    findings = found(result)
+    assert findings["spark-submit"][0] == "failed" and "is of Spark 3.5; 4.2 and 4.3 are supported" in str(findings)
+    assert findings["java"][0] == "failed" and "no Java was found (JAVA_HOME=/nowhere)" in findings["java"][1]
+    assert findings["root"][0] == findings["clock"][0] == "ok"
+    assert findings["app alarm"][0] == "failed" and "s in the future" in findings["app alarm"][1]
+    assert findings["app broken"][0] == "failed"
+
+
+def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
+    root.write_text("a file")
+    findings = found(run("doctor", "--json"))
+    assert findings["root"][0] == "failed" and "clock" not in findings
+
+
+def test_without_a_root(run: Run, spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STREAMUPDATE_ROOT")
+    assert found(run("doctor", "--json"))["root"][0] == "warning"
+
+
+def test_clocks_that_are_apart(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = doctor.time.time
+    monkeypatch.setattr(doctor.time, "time", lambda: real() + 60)
+    outcome, text = found(site.run("doctor", "--json"))["clock"]
+    assert outcome == "warning" and text.startswith("this machine's and the root's are 59 s apart")
+
+
+def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"root": str(tmp_path / "elsewhere"), "spark_submit": str(spark)}
+    monkeypatch.setenv("AIRFLOW_CONN_STREAMS", json.dumps({"conn_type": "streamupdate", "extra": extra}))
+    findings = found(site.run("doctor", "--conn-id", "streams", "--json"))
+    assert findings["connection"][0] == "failed" and "Spark connection spark_default" in findings["connection"][1]
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    findings = found(site.run("doctor", "--conn-id", "streams", "--json"))
+    assert findings["connection"][0] == "ok" and str(tmp_path / "elsewhere") in findings["root"][1]
+
+
+def test_the_supported_versions_are_those_with_an_adapter() -> None:
+    text = (REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "adapters" / "__init__.py").read_text()
+    assert doctor.supported_versions() and all(
+        f'"{version}": spark_' in text for version in doctor.supported_versions()
+    )
