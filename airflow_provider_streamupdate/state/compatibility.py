@@ -135,6 +135,7 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
             stage,
             definition=without(stage.definition, own, kept),
             filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
+            hidden=None if stage.hidden is None else tuple(without(stage.hidden, own, kept)),
             windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
         )
 

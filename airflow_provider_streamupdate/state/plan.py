@@ -74,6 +74,8 @@ class StagePlan:
     stores: store names under a partition (``default``)
     below: a digest of what the rows below it pass (filters, joins, other stages), to tell unnamed stages apart
     filters: what rows have to meet to reach it from the sources or stages below (none: not known)
+    hidden: those of them that are not written below it: the optimizer put them there, from above the stage or out of a
+        join's condition (none: not known)
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     windows: for an aggregation, its keys that are time windows
     migrates: the states (`migration.describe`) the app has a migration function for
@@ -89,6 +91,7 @@ class StagePlan:
     stores: tuple[str, ...] = ("default",)
     below: str = ""
     filters: tuple[str, ...] | None = None
+    hidden: tuple[str, ...] | None = None
     buffers: tuple[AggregateBuffer, ...] = ()
     windows: tuple[WindowKey, ...] = ()
     migrates: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 definition=_value(s.definition, names),
                 windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
                 filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
+                hidden=None if s.hidden is None else tuple(sorted(_text(f, names) for f in s.hidden)),
             )
             for s in query.stages
         ),

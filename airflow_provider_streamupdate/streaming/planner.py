@@ -85,7 +85,7 @@ def _plan_query(
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         optimized = parse_plan(planned.optimized, mode)
         leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
-        stages, lineage = _stages(name, analyzed, optimized, leaf_names, Path(scratch) / "state")
+        stages, lineage = _stages(name, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     stages = tuple(
         attrs.evolve(
             stage,
@@ -139,7 +139,13 @@ def dry_run(
 
 
 def _stages(
-    query: str, analyzed: Node, optimized: Node, leaf_names: dict[str, str], state: Path
+    query: str,
+    df: DataFrame,
+    analyzed: Node,
+    optimized: Node,
+    leaf_names: dict[str, str],
+    state: Path,
+    mode: str,
 ) -> tuple[tuple[StagePlan, ...], Lineage]:
     """Three views of the same operators, all in pre-order: names from the analyzed plan, meaning from the optimized
     one, Spark's operator ids and schemas from what the dry run wrote. They must agree, or nothing can be said."""
@@ -157,16 +163,18 @@ def _stages(
             f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
         )
     names = _names(query, given, operators)
-    lineage, before = (
-        Lineage(plan, [leaf_names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(plan)], names)
-        for plan in (optimized, analyzed)
-    )
+    lineage, before = (Lineage(plan, _leaf_names(plan, leaf_names), names) for plan in (optimized, analyzed))
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
         for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
     )
+    written = [n for n in analyzed.walk() if n.stateful]
+    inputs = _Inputs(df, analyzed, before, dict(zip(map(id, written), names, strict=True)), leaf_names, mode)
+    stages = tuple(
+        attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters or ()))
+        for stage, node in zip(stages, written, strict=True)
+    )
     if any(n.name in CLOCKS for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
-        written = [n for n in analyzed.walk() if n.stateful]
         stages = tuple(
             attrs.evolve(
                 s, definition=with_clocks(s.definition, define(before, n, o)) if s.kind in KINDS.values() else {}
@@ -174,6 +182,35 @@ def _stages(
             for s, n, o in zip(stages, written, operators, strict=True)
         )
     return stages, lineage
+
+
+@attrs.frozen
+class _Inputs:
+    """What the author wrote below each stage. names: the stages' by their nodes in the analyzed plan."""
+
+    df: DataFrame
+    analyzed: Node
+    lineage: Lineage
+    names: dict[int, str]
+    leaf_names: dict[str, str]
+    mode: str
+
+    def hidden(self, stage: Node, filters: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the filters below a stage that are not written there. A filter may be written otherwise than the
+        optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
+        written = set(self.lineage.filters(stage))
+        if not written >= set(filters):
+            position = next(i for i, node in enumerate(self.analyzed.walk()) if node is stage)
+            plans = [parse_plan(plan, self.mode) for plan in spark_internals.optimized_inputs(self.df, position)]
+            below = Node("Inputs", {}, plans)
+            names = [self.names[id(n)] for n in stage.walk() if id(n) in self.names and n is not stage]
+            if len(names) == sum(n.stateful for n in below.walk()):  # else nothing is known of them
+                written |= set(Lineage(below, _leaf_names(below, self.leaf_names), names).filters(below))
+        return tuple(sorted(set(filters) - written))
+
+
+def _leaf_names(plan: Node, names: dict[str, str]) -> list[str]:
+    return [names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(plan)]
 
 
 def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, named: bool, state: Path) -> StagePlan:

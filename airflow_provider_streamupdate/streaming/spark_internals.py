@@ -82,6 +82,15 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
     return _plan_json(df.sparkSession, df._jdf.queryExecution().analyzed())
 
 
+def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
+    """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
+    it would be without the node and everything above it."""
+    execution = df._jdf.queryExecution()
+    node = _pre_order(execution.analyzed())[position]
+    optimizer = execution.sparkSession().sessionState().optimizer()
+    return [_plan_json(df.sparkSession, optimizer.execute(child)) for child in _sequence(node.children())]
+
+
 def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
     """The streaming leaves of the analyzed plan, in pre-order: format, options and given name (or None) of each.
 

@@ -7,8 +7,8 @@ from typing import Any
 from airflow_provider_streamupdate.state.report import CARRIED, EMPTY, LOSS, MIGRATED
 
 from .meaning import Labels, functions, keys, meaning, stage_labels
-from .oracle import NOTHING, Clock, Group, Groups, merged
-from .spec import Aggregate, Counter, Spec
+from .oracle import NOTHING, Clock, Group, Groups, Oracle, merged
+from .spec import Aggregate, Counter, Join, Spec, Stage
 
 
 class WrongVerdictError(Exception):
@@ -37,8 +37,19 @@ def carry(old: Spec, states: dict[str, Any], new: Spec, verdicts: dict[str, str]
             continue  # the new variable starts empty
         if meaning(was, below) != meaning(now, now_below):
             raise WrongVerdictError(f"stage {stage.name} is {verdict}, but means something else now")
-        found[stage.name] = states[stage.name]
+        found[stage.name] = _kept(old, was, states[stage.name]) if verdict == LOSS else states[stage.name]
     return found
+
+
+def _kept(old: Spec, stage: Stage, state: Any) -> Any:
+    """Without the rows of a join that filters above it kept out of its state, because Spark puts them below it."""
+    if not isinstance(stage, Join):
+        return state
+    filters = {side: Oracle(old).first_filters(side) for side in state}
+    return {
+        side: [kept for kept in rows if all(f.keeps({f.column: kept[0][c]}) for f, c in filters[side])]
+        for side, rows in state.items()
+    }
 
 
 def _migrated(old: Aggregate, below: Labels, state: Groups, new: Aggregate, now_below: Labels) -> Groups:

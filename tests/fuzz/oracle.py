@@ -142,13 +142,13 @@ class Oracle:
             return
         for source, rows in given.items():
             for row in rows:
-                if all(f.keeps({f.column: row[c]}) for f, c in self._first_filters(source)):
+                if all(f.keeps({f.column: row[c]}) for f, c in self.first_filters(source)):
                     self._greatest[source] = max(row["ts"], self._greatest.get(source, row["ts"]))
         if len(self._greatest) == len(given):
             reached = min(self._greatest.values()) - self.spec.watermark
             self.clock.now = reached if self.clock.now is None else max(reached, self.clock.now)
 
-    def _first_filters(self, source: str) -> list[tuple[Filter, str]]:
+    def first_filters(self, source: str) -> list[tuple[Filter, str]]:
         """Filters above no stage but a join, with the column of this source they look at."""
         found = []
         for step, below in zip(self.spec.steps, self._below, strict=False):
