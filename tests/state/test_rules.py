@@ -161,6 +161,10 @@ PLAN = app_plan(q())
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
     "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
+    "stage.hidden-filter": (
+        q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
+        q(of("aggregate", filters=(), hidden=())),
+    ),
     "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
     "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
     "stage.window": (
