@@ -39,7 +39,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.adopt",
         ),
         "sensors": _modules("sensors.health", "sensors.snapshot"),
-        "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health"),
+        "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health", "triggers.parallel"),
         "extra-links": [
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")

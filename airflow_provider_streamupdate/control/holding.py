@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from ..state import lease
+from ..state import clock, lease
 from ..state.errors import StreamUpdateError, WaitTimeoutError
 from ..state.lease import Holder, Lease
 from ..state.registry import AppRegistry
@@ -21,6 +21,7 @@ from .waiting import wait_for
 
 RENEW_SECONDS = 5.0  # between a holder's signs of life
 WATCH_SECONDS = 20.0  # a holder on another machine that gives none for so long is gone
+KEEP_SECONDS = 60.0  # how often a lease is renewed for who waits
 CLOCK_SECONDS = 5.0  # a process's start time moves when the clock is set; a later process of its pid is further off
 
 _in_use: set[str] = set()  # tokens of the leases this process holds, so that blocks may be nested
@@ -48,6 +49,17 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
     finally:
         _in_use.discard(held.token)
         (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
+
+
+def keep(app: AppRegistry, deployment: str | None) -> None:
+    """Keep the app for the update that ends with `deployment` running, while it waits for something without a process
+    of its own; nothing when there is no such update, or a process works on it."""
+    owners = [u.new for u in app.updates() if u.outcome is None and u.runs == deployment]
+    held = lease.read(app.folder) if owners else None
+    if held is None or held.owner not in owners or held.holder is not None or held.released:
+        return
+    if not held.renewed_at or clock.age(held.renewed_at) > KEEP_SECONDS:
+        lease.renew(app.folder, held)
 
 
 def this_process() -> Holder:

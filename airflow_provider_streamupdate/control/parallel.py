@@ -25,9 +25,10 @@ from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.shared import check_shared
+from ..state.snapshot import Snapshot
 from .drivers import NEW, Drivers, store_spec, stored_spec
 from .health import assess
-from .holding import holding
+from .holding import holding, keep
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
@@ -102,47 +103,31 @@ class ParallelRequests(SnapshotRequests, StopRequests):
             drivers.wait_running(deployment, timeout)
             progress(f"deployment {deployment} of {app} runs beside {parent}, from snapshot {snapshot}")
 
-    def wait_caught_up(
-        self, app: str, new: str, snapshot: str, since: str, side: SideBySide, progress: Progress = quiet
-    ) -> None:
-        """Until both have run side by side for as long as they should, `new` is healthy and has caught up; at once when
-        the old one was ended by somebody meanwhile.
-
-        Caught up: all that the old one had committed CLOSE_SECONDS ago at most is in batches that the new one has
-        committed, or a look for input has found none.
-        since: when they began to run side by side. DriverError when one of them died, WaitTimeoutError when the new
-        one does not catch up in time; both go on as they are.
-        """
+    def pursuit(self, app: str, new: str, snapshot: str, side: SideBySide) -> Pursuit:
+        """To look whether `new`, which runs beside the current deployment, has caught up with it."""
         registry = self.registry.existing(app)
-        drivers = self._drivers(registry)
-        old = self._current(registry)[0]
-        chase = _Chase(registry, old, new)
+        record = registry.update(new)
+        since = record.step_times.get("beside") if record else None
         baseline = self.snapshot(app, snapshot)
+        return Pursuit(registry, self._drivers(registry), new, baseline, since or clock.now(), side)
+
+    def wait_caught_up(self, app: str, new: str, snapshot: str, side: SideBySide, progress: Progress = quiet) -> None:
+        """Until `new` has caught up (see Pursuit). DriverError when one of the two died, WaitTimeoutError when it does
+        not catch up in time; both go on as they are."""
+        pursuit = self.pursuit(app, new, snapshot, side)
         told: list[str] = []
 
         def poll() -> bool | None:
-            if drivers.state(new) in FINAL_STATES:
-                raise DriverError(drivers.death(new, drivers.state(new)))
-            if _ended(drivers, old):
-                return True
-            left = side.seconds - clock.age(since)
-            reason = f"{old} and {new} run side by side for {side.seconds:g} s"
-            if left <= 0:
-                health = assess(new, drivers.state(new), drivers.status(new), baseline)
-                reason = "; ".join((*health.reasons, *chase.reasons(drivers)))
-            if not told or told[-1] != reason:
-                progress(reason or f"{new} has caught up with {old}")
-                told.append(reason)
-            return None if reason else True
+            missing = pursuit.missing()
+            if not told or told[-1] != missing:
+                progress(missing or f"{new} has caught up with {pursuit.old}")
+                told.append(missing)
+            return None if missing else True
 
-        timeout = max(side.seconds - clock.age(since), 0) + side.catch_up_timeout
         try:
-            wait_for(poll, f"{new} of {app} to catch up", timeout, POLL_SECONDS)
+            wait_for(poll, f"{new} of {app} to catch up", pursuit.left(), POLL_SECONDS)
         except WaitTimeoutError as error:
-            raise WaitTimeoutError(
-                f"{new} of {app} has not caught up with {old} in {side.catch_up_timeout:g} s: {told[-1]}; give it "
-                "longer (--catch-up-timeout, catch_up_timeout), or more resources"
-            ) from error
+            raise WaitTimeoutError(pursuit.late(told[-1])) from error
 
     def take_over(self, app: str, new: str, timeout: float = 300.0, progress: Progress = quiet) -> None:
         """Drain the current deployment, and make `new`, which runs beside it, current in its place. Nothing is done
@@ -162,6 +147,56 @@ class ParallelRequests(SnapshotRequests, StopRequests):
             if not registry.claim(Current(deployment=new, epoch=launch.epoch), after=epoch):
                 raise FencedError(f"the epoch of {app} passed to {registry.current_id()} a moment ago; try again")
             progress(f"{new} has taken over; {old} was drained")
+
+
+class Pursuit:
+    """Two versions side by side, looked at again and again: until both have run for as long as they should, the new one
+    is healthy and has caught up, or the old one was ended by somebody.
+
+    Caught up: all that the old one had committed CLOSE_SECONDS ago at most is in batches that the new one has
+    committed, or a look for input has found none.
+    since: when they began to run side by side
+    """
+
+    def __init__(
+        self, registry: AppRegistry, drivers: Drivers, new: str, baseline: Snapshot, since: str, side: SideBySide
+    ) -> None:
+        old = registry.current_id()
+        assert old is not None  # an update has begun
+        self.old, self.new = old, new
+        self._registry, self._drivers, self._baseline, self._since, self._side = (
+            registry,
+            drivers,
+            baseline,
+            since,
+            side,
+        )
+        self._chase = _Chase(registry, old, new)
+
+    def missing(self) -> str:
+        """What is still waited for; empty when nothing is. DriverError when one of the two died."""
+        state = self._drivers.state(self.new)
+        if state in FINAL_STATES:
+            raise DriverError(self._drivers.death(self.new, state))
+        if self.old == self.new or _ended(self._drivers, self.old):
+            return ""
+        keep(self._registry, self.new)
+        if clock.age(self._since) < self._side.seconds:
+            return f"{self.old} and {self.new} run side by side for {self._side.seconds:g} s"
+        health = assess(self.new, state, self._drivers.status(self.new), self._baseline)
+        return "; ".join((*health.reasons, *self._chase.reasons(self._drivers)))
+
+    def left(self) -> float:
+        """Seconds until it is too late."""
+        return max(self._side.seconds - clock.age(self._since), 0) + self._side.catch_up_timeout
+
+    def late(self, missing: str) -> str:
+        """What is said then."""
+        return (
+            f"{self.new} of {self._registry.name} has not caught up with {self.old} in "
+            f"{self._side.catch_up_timeout:g} s: {missing}; give it longer (--catch-up-timeout, catch_up_timeout), or "
+            "more resources"
+        )
 
 
 class _Chase:

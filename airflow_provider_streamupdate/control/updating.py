@@ -235,9 +235,7 @@ def stop_old(
     if record.old is None or (registry.current_id() != record.old and record.strategy != STANDBY):
         return
     if record.strategy == PARALLEL:
-        noted = registry.update(record.new)
-        since = noted.step_times.get("beside") if noted else None
-        client.wait_caught_up(registry.name, record.new, name, since or clock.now(), side or SideBySide(), progress)
+        client.wait_caught_up(registry.name, record.new, name, side or SideBySide(), progress)
         return client.take_over(registry.name, record.new, timeout, progress)
     runs = registry.current_id() == record.old and client.drivers(registry.name).state(record.old) not in FINAL_STATES
     if runs and fresh:

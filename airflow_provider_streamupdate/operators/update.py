@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from ..control import updating
@@ -15,6 +17,8 @@ from ..hooks.values import optional_seconds, optional_text, seconds
 from ..state.names import check_name
 from ..state.serde import to_dict
 from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY
+from ..triggers.base import value_of
+from ..triggers.parallel import CaughtUpTrigger
 from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator
 from .rollback import StreamRollbackOperator
@@ -105,6 +109,7 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
     timeout: seconds (or a timedelta, or ISO 8601 text) it may take; None: the connection's drain timeout
     run_beside: with strategy parallel: both run at least so long (None: until the new one has caught up);
         catch_up_timeout: how long that may take afterwards (None: an hour)
+    deferrable: wait for that in the triggerer
     """
 
     template_fields = (
@@ -127,6 +132,7 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
         timeout: Any = None,
         run_beside: Any = None,
         catch_up_timeout: Any = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -136,32 +142,64 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
         self.timeout = timeout
         self.run_beside = run_beside
         self.catch_up_timeout = catch_up_timeout
+        self.deferrable = deferrable
 
     def execute(self, context: Any) -> str:
         with self.step(context):
-            side = SideBySide(
-                seconds=optional_seconds(self.run_beside, "run_beside", 0.0),
-                catch_up_timeout=optional_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
+            return self._stop(self.deferrable)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
+        """Back from the triggerer."""
+        with self.step(context):
+            value_of(event)
+            return self._stop(deferrable=False)
+
+    def _stop(self, deferrable: bool) -> str:
+        side = SideBySide(
+            seconds=optional_seconds(self.run_beside, "run_beside", 0.0),
+            catch_up_timeout=optional_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
+        )
+        timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+        registry = self.client.registry.existing(self.app)
+        with holding(registry, self.deployment_id):
+            record = updating.begin(self.client, self.app, self.deployment_id)
+            if record.strategy == IN_FLIGHT:
+                self.log.info("the strategy is in_flight: the driver goes on")
+                return self.snapshot
+            if record.strategy == PARALLEL and deferrable:
+                self._defer_until_caught_up(side)
+            updating.stop_old(
+                self.client,
+                registry,
+                record,
+                self.snapshot,
+                fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
+                timeout=timeout,
+                progress=self.log.info,
+                side=side,
             )
-            timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
-            registry = self.client.registry.existing(self.app)
-            with holding(registry, self.deployment_id):
-                record = updating.begin(self.client, self.app, self.deployment_id)
-                if record.strategy == IN_FLIGHT:
-                    self.log.info("the strategy is in_flight: the driver goes on")
-                    return self.snapshot
-                updating.stop_old(
-                    self.client,
-                    registry,
-                    record,
-                    self.snapshot,
-                    fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
-                    timeout=timeout,
-                    progress=self.log.info,
-                    side=side,
-                )
-                updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
-            return self.snapshot
+            updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
+        return self.snapshot
+
+    def _defer_until_caught_up(self, side: SideBySide) -> None:
+        """Goes on in `execute_complete`; returns when there is nothing to wait for."""
+        pursuit = self.client.pursuit(self.app, self.deployment_id, self.snapshot, side)
+        if not (missing := pursuit.missing()):
+            return
+        self.log.info("%s", missing)
+        self.defer(
+            trigger=CaughtUpTrigger(
+                streamupdate_conn_id=self.streamupdate_conn_id,
+                app=self.app,
+                deployment=self.deployment_id,
+                snapshot=self.snapshot,
+                run_beside=side.seconds,
+                catch_up_timeout=side.catch_up_timeout,
+                deadline=time.time() + pursuit.left(),
+                poll_interval=self.hook.settings.poll_interval,
+            ),
+            method_name="execute_complete",
+        )
 
 
 class StreamUpdateRollbackOperator(StreamRollbackOperator):

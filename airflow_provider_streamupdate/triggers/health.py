@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..control.holding import keep
 from ..state.errors import StreamUpdateError
 from ..state.serde import to_dict
 from .base import StreamUpdateTrigger
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class HealthTrigger(StreamUpdateTrigger):
-    """Fires when a deployment is healthy, or can never become so (an error). See the base class.
+    """Fires when a deployment is healthy, or can never become so (an error). Meanwhile it keeps the app for the update
+    that brings the deployment in. See the base class.
 
     deployment: the deployment; None: the current one
     baseline_snapshot: lag and state rows must be back to what they were in this snapshot
@@ -50,6 +52,7 @@ class HealthTrigger(StreamUpdateTrigger):
         if health.failed:
             raise StreamUpdateError(f"app {self.app} is not healthy: {'; '.join(health.reasons)}")
         if not health.healthy:
+            keep(client.registry.app(self.app), self.deployment)
             return None
         result: dict[str, Any] = to_dict(health)
         return result

@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.sensors.snapshot import StreamSnapshotSensor
 from airflow_provider_streamupdate.triggers.base import value_of
 from airflow_provider_streamupdate.triggers.cancel import CancelTrigger
 from airflow_provider_streamupdate.triggers.health import HealthTrigger
+from airflow_provider_streamupdate.triggers.parallel import CaughtUpTrigger
 from airflow_provider_streamupdate.triggers.snapshot import SnapshotExistsTrigger, SnapshotTrigger
 
 Context = dict[str, Any]
@@ -28,6 +29,7 @@ TRIGGERS = [
     SnapshotTrigger(name="s1", cancel=True, deadline=12.5, **COMMON),
     SnapshotExistsTrigger(name="s1", verify=True, deadline=None, **COMMON),
     CancelTrigger(deadline=1.0, **COMMON),
+    CaughtUpTrigger(deployment="v2", snapshot="s1", run_beside=1.5, catch_up_timeout=9.0, deadline=1.0, **COMMON),
     HealthTrigger(deployment="v1", baseline_snapshot="s1", batches=3, deadline=1.0, **COMMON),
 ]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pendulum
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
@@ -21,6 +23,8 @@ from airflow_provider_streamupdate.operators.update import (
     StreamUpdateRollbackOperator,
     StreamUpdateStopOperator,
 )
+from airflow_provider_streamupdate.state import clock, lease
+from airflow_provider_streamupdate.state.serde import to_json
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
@@ -44,8 +48,6 @@ def failed_at(step: str, rollback: str = "success") -> dict[str, str]:
 
 
 def lease_is_free(site: Site) -> bool:
-    from airflow_provider_streamupdate.state import lease
-
     held = lease.read(site.client.registry.app("alarm").folder)
     return held is None or not held.held
 
@@ -421,6 +423,39 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
     standby.execute(context)
     stop.execute(context)
     assert site.drivers_alive() == ["v2"] and site.client.status("alarm").current == current
+
+
+def test_the_time_beside_is_waited_for_in_the_triggerer(site: Site, context: dict[str, Any]) -> None:
+    """Nobody works on the update then; the trigger keeps the app for it."""
+    site.submit(SINK=SINKS[0])
+    described = {"app": "alarm", "application": site.application("v2", SINK=SINKS[1])}
+    begun = StreamUpdateBeginOperator(task_id="plan", deployment_id="v2", strategy="parallel", **described).execute(
+        context
+    )
+    update = {"deployment_id": begun["deployment"], "snapshot": begun["snapshot"]}
+    StreamUpdateStandbyOperator(task_id="standby", **update, **described).execute(context)
+    stop = StreamUpdateStopOperator(task_id="stop", app="alarm", run_beside="PT3S", deferrable=True, **update)
+    with pytest.raises(TaskDeferred) as deferred:
+        stop.execute(context)
+    registry = site.client.registry.app("alarm")
+    held = lease.read(registry.folder)
+    assert held is not None and held.holder is None and held.held
+    old = attrs.evolve(held, renewed_at=clock.from_epoch_ms(0), expires_at=clock.from_epoch_ms(0))
+    registry.folder.write(f"lease/{held.number}.json", to_json(old))
+
+    async def fire() -> dict[str, Any]:
+        [event] = [event.payload async for event in deferred.value.trigger.run()]
+        return dict(event)
+
+    event = asyncio.run(asyncio.wait_for(fire(), 60))
+    assert event == {"status": "done", "value": "v2"} and site.drivers_alive() == ["v1", "v2"]
+    kept = lease.read(registry.folder)
+    assert kept is not None and kept.held and (kept.owner, kept.token) == ("v2", held.token)
+    assert stop.execute_complete(context, event) == "before-v2"
+    assert site.drivers_alive() == ["v2"]
+    dead = {"status": "error", "error": "DriverError", "message": "it died"}
+    with pytest.raises(AirflowException, match="it died"):
+        stop.execute_complete(context, dead)
 
 
 def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(

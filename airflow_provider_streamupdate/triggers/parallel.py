@@ -1,0 +1,53 @@
+"""Waiting for a version that runs beside the old one to catch up with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..control.parallel import Pursuit, SideBySide
+from .base import StreamUpdateTrigger
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+
+
+class CaughtUpTrigger(StreamUpdateTrigger):
+    """Fires when both versions have run side by side for as long as they should and the new one has caught up, or when
+    one of them died (an error). It keeps the app for the update meanwhile. See the base class.
+
+    deployment: the new version's; snapshot: what it was started from
+    run_beside: seconds both run at least; catch_up_timeout: seconds the new one may take afterwards
+    """
+
+    def __init__(
+        self, deployment: str, snapshot: str, run_beside: float, catch_up_timeout: float, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deployment = deployment
+        self.snapshot = snapshot
+        self.run_beside = run_beside
+        self.catch_up_timeout = catch_up_timeout
+        self._pursuit: Pursuit | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        return {
+            **super().arguments(),
+            "deployment": self.deployment,
+            "snapshot": self.snapshot,
+            "run_beside": self.run_beside,
+            "catch_up_timeout": self.catch_up_timeout,
+        }
+
+    def look(self, client: StreamUpdateClient) -> str | None:
+        return None if self._of(client).missing() else self.deployment
+
+    def waiting_for(self, client: StreamUpdateClient) -> str:
+        pursuit = self._of(client)
+        return f"{self.deployment} to catch up: {pursuit.late(pursuit.missing())}"
+
+    def _of(self, client: StreamUpdateClient) -> Pursuit:
+        """One for all looks: it remembers how far the old version was a while ago."""
+        if self._pursuit is None:
+            side = SideBySide(seconds=self.run_beside, catch_up_timeout=self.catch_up_timeout)
+            self._pursuit = client.pursuit(self.app, self.deployment, self.snapshot, side)
+        return self._pursuit
