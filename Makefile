@@ -70,7 +70,7 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 	@scripts/lock.sh $(ARGS)
 
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
-	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	@rm -rf .airflow .airflow-test .crash .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
 	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +

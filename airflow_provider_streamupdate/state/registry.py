@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import attrs
 
 from . import clock
+from .boundaries import boundary
 from .deployment import Current, DeploymentSpec, Launch, Status
 from .errors import AlreadyExistsError, FencedError, NotFoundError
 from .in_flight import ChangeRequest, ParameterChange
@@ -83,7 +84,9 @@ class AppRegistry:
         and goes on under a later number, which its driver has already."""
         if not self.folder.create(_claim(current.epoch if after is None else after + 1), to_json(current)):
             return False
+        boundary("epoch-claimed")
         self.set_current(current)
+        boundary("current-replaced")
         return True
 
     def set_current(self, current: Current) -> None:
@@ -114,6 +117,7 @@ class AppRegistry:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""
         if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec)):
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
+        boundary("deployment-made")
 
     def changes(self, deployment: str) -> list[ParameterChange]:
         """What was changed in flight, in its order."""

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 
 from . import clock
+from .boundaries import boundary
 from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError
 from .names import check_name
 from .plan import AppPlan
@@ -118,8 +119,10 @@ class SnapshotStore:
             adopted_from=dict(adopted_from or {}),
         )
         snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
+        boundary("files-copied")
         if not self.folder.create(_manifest(name), to_json(snapshot)):
             raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
+        boundary("snapshot-stored")
         self.folder.remove(marker)
         return snapshot
 

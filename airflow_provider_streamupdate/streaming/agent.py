@@ -22,6 +22,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state import clock
 from ..state import commands as words
+from ..state.boundaries import boundary
 from ..state.commands import Command, CommandBox
 from ..state.deployment import (
     CANCELLED,
@@ -139,11 +140,13 @@ class Agent:
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
             self._practise(spark, saved, plan, writers)
+            boundary("practised")
             if not self._stand_by():
                 return
             saved = self._drained()
         if saved is not None:
             self._report(state=RESTORING)
+            boundary("restoring")
             self._compare(saved, plan)
             restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
             self.events.add("restored", source=saved.source)
@@ -154,8 +157,10 @@ class Agent:
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
         )
         queries.start()
+        boundary("queries-started")
         self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
         self._report(state=RUNNING, reason=None)
+        boundary("running-reported")
         try:
             self._serve(queries)
         finally:
@@ -171,6 +176,7 @@ class Agent:
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
+        boundary("plan-written")
         return plan
 
     def _saved(self) -> SavedState | None:
@@ -209,6 +215,7 @@ class Agent:
     def _stand_by(self) -> bool:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
         self._report(state=STANDBY)
+        boundary("stands-by")
         next_look = 0.0
         while (current := self.app.current()) is None or current.epoch < self.epoch:
             if self._signal is not None:
@@ -222,6 +229,7 @@ class Agent:
                 if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                     return self._end("the update it stood by for has ended")
                 next_look = time.monotonic() + HEARTBEAT_SECONDS
+        boundary("epoch-seen")
         self._check_fence()
         if not self._claim():
             raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
@@ -265,6 +273,7 @@ class Agent:
 
     def _obey(self, command: Command, queries: RunningQueries) -> None:
         self.events.add("command", name=command.name, kind=command.kind)
+        boundary("command-taken")
         box = self.box  # of the epoch the command belongs to: after a take-back this driver has another
         try:
             final = self._carry_out(command, queries)
@@ -281,6 +290,7 @@ class Agent:
             # The answer first: who asked sees it even if this process dies before its final status.
             self._report(queries=queries.progress())
             box.answer(command.name)
+            boundary("answered")
             self._final = final
             self._wake.set()
         else:
@@ -291,6 +301,7 @@ class Agent:
             name = str(command.snapshot)
             if command.successor:
                 self._hand_over(Successor(self.app, command.successor, self.epoch + 1), queries)
+                boundary("successor-committed")
                 with contextlib.suppress(StreamUpdateError):  # whoever finds it missing exports what is here
                     export(self.app, self.spec.deployment, name, queries.plan, True, queries.progress())
                 return CANCELLED, f"handed over to {command.successor}"
@@ -374,6 +385,7 @@ class Agent:
             raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
         self._successor = successor
         self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
+        boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS
         while not successor.committed() and self._signal is None:
             death = successor.death()
@@ -391,6 +403,7 @@ class Agent:
         epoch = successor.epoch + 1
         if not self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True)):
             raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
+        boundary("taken-back")
         self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
         self._claim()
         queries.start()
@@ -398,7 +411,10 @@ class Agent:
 
     def _claim(self) -> bool:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
-        return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
+        if not self.folder.create(f"drivers/{self.epoch}.json", to_json(claim)):
+            return False
+        boundary("driver-claimed")
+        return True
 
     def _runs_beside(self) -> bool:
         """Whether its parent is current, and this driver's epoch has not begun. It ends with its update."""
