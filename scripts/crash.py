@@ -8,6 +8,7 @@ one boundary (state/boundaries.py). After a case that ends badly the next one be
 from __future__ import annotations
 
 import json
+import os
 import queue
 import re
 import sys
@@ -195,9 +196,11 @@ def main(
     deadline = None if seconds is None else time.monotonic() + seconds
     total, lock = waiting.qsize(), threading.Lock()
     found: list[Result] = []
+    runners: list[Runner] = []
 
     def work(name: str) -> None:
         runner = Runner(folder, spark_submit, name)
+        runners.append(runner)
         try:
             while deadline is None or time.monotonic() < deadline:
                 try:
@@ -217,8 +220,14 @@ def main(
     threads = [threading.Thread(target=work, args=(f"root-{n}",)) for n in range(1, jobs + 1)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        click.echo("interrupted: ending the drivers", err=True)
+        for runner in runners:
+            runner.end()
+        os._exit(130)
     names = {case.name for case in chosen}
     summary = [r for name, r in {**done, **{r.case: r for r in found}}.items() if name in names]
     print_table(summary)

@@ -97,8 +97,8 @@ class SnapshotRequests(Requests):
         deployment, epoch = self._current(registry)
         state = drivers.state(deployment)
         over = state in FINAL_STATES and drivers.gone(deployment)
-        if store.exists(name):
-            return store.get(name) if over or not cancel else None
+        if store.exists(name) and (over or not cancel):
+            return store.get(name)
         box = CommandBox(registry.deployment_folder(deployment), epoch)
         pending = [c for c in box.pending() if c.snapshot == name]
         failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]

@@ -20,7 +20,7 @@ import attrs
 
 from . import clock
 from .boundaries import boundary
-from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError
+from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError, StorageError
 from .names import check_name
 from .plan import AppPlan
 from .registry import AppRegistry
@@ -123,7 +123,8 @@ class SnapshotStore:
         if not self.folder.create(_manifest(name), to_json(snapshot)):
             raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
         boundary("snapshot-stored")
-        self.folder.remove(marker)
+        with contextlib.suppress(StorageError):  # the snapshot is there; a marker that stays is collected later
+            self.folder.remove(marker)
         return snapshot
 
     def verify(self, name: str, progress: Progress | None = None) -> int:

@@ -32,6 +32,7 @@ from ..state.deployment import (
     HEARTBEAT_SECONDS,
     RESTORING,
     RUNNING,
+    SILENT_SECONDS,
     STANDBY,
     STARTING,
     SUSPENDED,
@@ -44,6 +45,7 @@ from ..state.errors import (
     FencedError,
     IncompatibleError,
     NotRunningError,
+    StorageError,
     StreamUpdateError,
     describe,
 )
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2  # how often commands are looked for
 STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
+PATIENCE_SECONDS = SILENT_SECONDS / 2  # the storage may fail for so long before a driver ends because of it
 TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
 
@@ -156,12 +159,12 @@ class Agent:
         queries = RunningQueries(
             spark, writers, {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}, plan
         )
-        queries.start()
-        boundary("queries-started")
-        self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
-        self._report(state=RUNNING, reason=None)
-        boundary("running-reported")
         try:
+            queries.start()
+            boundary("queries-started")
+            self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
+            self._report(state=RUNNING, reason=None)
+            boundary("running-reported")
             self._serve(queries)
         finally:
             queries.stop()
@@ -252,23 +255,29 @@ class Agent:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
         with ThreadPoolExecutor(1) as worker:
             task: Future[None] | None = None
-            next_progress = 0.0
+            next_progress, reached = 0.0, time.monotonic()  # when the storage was
             while self._final is None:
                 if self._signal is not None:
                     self._final = (CANCELLED, f"stopped by signal {signal.Signals(self._signal).name}")
                     break
-                if time.monotonic() >= next_progress:
-                    self._check_fence()
-                    self._report(queries=queries.progress())
-                    next_progress = time.monotonic() + HEARTBEAT_SECONDS
                 if task is not None and task.done():
                     task.result()
                     task = None
-                if task is None:
-                    if command := next(iter(self.box.pending()), None):
-                        task = worker.submit(self._obey, command, queries)
-                    elif self._status.state == RUNNING and queries.ended():
-                        return
+                try:
+                    if time.monotonic() >= next_progress:
+                        self._check_fence()
+                        self._report(queries=queries.progress())
+                        next_progress = time.monotonic() + HEARTBEAT_SECONDS
+                    command = next(iter(self.box.pending()), None) if task is None else None
+                    reached = time.monotonic()
+                except StorageError:  # a query that can do without it goes on
+                    if time.monotonic() - reached > PATIENCE_SECONDS:
+                        raise
+                    command = None
+                if command is not None:
+                    task = worker.submit(self._obey, command, queries)
+                elif task is None and self._status.state == RUNNING and queries.ended():
+                    return
                 self._wake.wait(POLL_SECONDS)
 
     def _obey(self, command: Command, queries: RunningQueries) -> None:
@@ -281,6 +290,8 @@ class Agent:
             raise  # nothing may run here any more
         except Exception as error:
             _print_error()
+            if self._successor is not None:
+                raise FencedError(f"{self._successor.deployment} may commit now: {describe(error)}") from error
             if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
                 self._report(state=RUNNING)
@@ -387,27 +398,38 @@ class Agent:
         self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
         boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS
-        while not successor.committed() and self._signal is None:
-            death = successor.death()
+        while self._signal is None:
+            death = None
+            with contextlib.suppress(StorageError):  # the next look may get through
+                if successor.committed():
+                    return
+                death = successor.death()
             if death is None and time.monotonic() > deadline:
                 death = f"it has not committed a batch in {TAKEOVER_SECONDS:g} s"
-            if death:
-                self._take_back(successor, queries)
+            if death and self._take_back(successor, queries):
                 raise DriverError(
                     f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} goes on "
                     f"where it was drained, in epoch {self.epoch}"
                 )
             self._wake.wait(POLL_SECONDS)
 
-    def _take_back(self, successor: Successor, queries: RunningQueries) -> None:
+    def _take_back(self, successor: Successor, queries: RunningQueries) -> bool:
+        """False when the storage did not let it; it can be tried again."""
         epoch = successor.epoch + 1
-        if not self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True)):
+        try:
+            claimed = self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True))
+        except StorageError:
+            return False
+        if not claimed:
             raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
         boundary("taken-back")
         self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
-        self._claim()
+        with contextlib.suppress(StorageError):  # no other driver is started for this epoch
+            self._claim()
         queries.start()
-        self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
+        with contextlib.suppress(StorageError):  # the next heartbeat may get through
+            self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
+        return True
 
     def _claim(self) -> bool:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
@@ -450,9 +472,10 @@ class Agent:
 
     def _report(self, **changes: Any) -> None:
         with self._lock:
-            if "state" in changes and changes["state"] != self._status.state:
-                self.events.add("state", state=changes["state"], reason=changes.get("reason"))
+            before = self._status.state
             self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
+            if self._status.state != before:
+                self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status))
 
     def _fail(self, error: BaseException) -> None:

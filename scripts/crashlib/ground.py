@@ -70,8 +70,9 @@ class Ground:
         self._over.set()
         if self._feeding.is_alive():
             self._feeding.join()
-        for process in self.drivers():
-            self.kill_session(process.pid)
+        for spec in self.registry.deployments():
+            if (launch := self.registry.launch(spec.deployment)) and launch.pid:
+                self.kill_session(launch.pid)
 
     # ---- the update
 
@@ -129,13 +130,11 @@ class Ground:
             raise Stuck(f"{deployment} has no driver to kill")
         self.kill_session(launch.pid)
 
-    def kill_session(self, member: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            session = os.getsid(member)
-            for process in psutil.process_iter():
-                with contextlib.suppress(psutil.Error, ProcessLookupError):
-                    if os.getsid(process.pid) == session:
-                        process.send_signal(signal.SIGKILL)
+    def kill_session(self, session: int) -> None:
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getsid(process.pid) == session:
+                    process.send_signal(signal.SIGKILL)
 
     # ---- waiting
 

@@ -11,8 +11,11 @@ import pytest
 
 from airflow_provider_streamupdate.control import updating
 from airflow_provider_streamupdate.control.requests import quiet
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.commands import CommandBox
+from airflow_provider_streamupdate.state.deployment import Current
+from airflow_provider_streamupdate.state.errors import AlreadyExistsError
 from airflow_provider_streamupdate.state.serde import to_json
 
 from .conftest import Site, document
@@ -79,3 +82,35 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
     assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
     assert running.run("update", v2, "--deployment", "v3", "--strategy", strategy).exit_code == 0
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
+
+
+def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
+    """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
+    application, client = Application(file=str(running.application("v2"))), running.client
+    drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
+    updating.begin(client, "alarm", "v2", application.digest(), "standby")
+    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    first = drivers.status("v2")
+    drivers.kill("v2")
+    CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
+    registry.deployment_folder("v2").write("restored/events.json", b"{}")
+    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    second = drivers.status("v2")
+    assert first and second and (second.state, second.epoch) == ("standby", first.epoch)
+    assert second.pid != first.pid and drivers.state("v2") == "standby"
+    assert registry.deployment_folder("v2").names("restored") == []
+    client.hand_over("alarm", "v1", "v2", "before-v2")
+    assert running.alive() == ["v2"]
+
+
+def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
+    """The old version has computed its batches again since, under other borders."""
+    application = Application(file=str(running.application("v2")))
+    client, registry = running.client, running.client.registry.app("alarm")
+    assert running.run("save-snapshot", "alarm", "s").exit_code == 0
+    client.cancel("alarm")
+    client.submit(application, "v2", "s", owner="update v2", app="alarm")
+    client.drivers("alarm").kill("v2")
+    assert registry.claim(Current(deployment="v1", epoch=3))
+    with pytest.raises(AlreadyExistsError, match="v2 of alarm was taken back from: v1 went on in epoch 3"):
+        client.submit(application, "v2", "s", owner="update v2", app="alarm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
 from airflow_provider_streamupdate.state import boundaries
@@ -79,14 +81,14 @@ print("done")
 """
 
 
-def run(folder: Path, **armed: str) -> subprocess.Popen[str]:
+def run(folder: Path, code: str = CODE, **armed: str) -> subprocess.Popen[str]:
     for part in ("armed", "reached", "go"):
         (folder / part).mkdir(parents=True)
     for name, action in armed.items():
         (folder / "armed" / name).write_text(action)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: str(folder)}
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, str(folder)], env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(folder)], env=environment, stdout=subprocess.PIPE, text=True
     )
 
 
@@ -108,6 +110,30 @@ def test_a_process_waits_until_it_may_go_on(tmp_path: Path) -> None:
         assert process.poll() is None
     (tmp_path / "go" / "begun").touch()
     assert process.communicate(timeout=60)[0] == "read\ndone\n"
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from airflow_provider_streamupdate.control import process
+folder = Path(sys.argv[1])
+process.start(["/bin/sh", "-c", "echo $0 began", "a b"], {}, folder / "log", 1, lambda launch: print(launch.pid))
+"""
+
+
+def test_a_driver_whose_launch_was_not_noted_never_begins(tmp_path: Path) -> None:
+    process = run(tmp_path, DRIVER, **{"driver-forked": KILL})
+    assert process.wait(60) == -signal.SIGKILL
+    children = [p for p in psutil.process_iter(["cmdline"]) if "echo $0 began" in (p.info["cmdline"] or [])]
+    psutil.wait_procs(children, timeout=60)
+    assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_driver_begins_when_its_launch_was_noted(tmp_path: Path) -> None:
+    out, _ = run(tmp_path, DRIVER).communicate(timeout=60)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(out)).wait(60)
+    assert (tmp_path / "log").read_text() == "a b began\n"
 
 
 def test_nothing_is_looked_for_unless_a_folder_is_named() -> None:
