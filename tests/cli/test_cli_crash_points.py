@@ -1,5 +1,5 @@
 """Crash points that blue/green updates of the Flink operator are known to have had: the old job deleted before the new
-one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark; tests/e2e/test_crash.py has drivers.
+one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark; scripts/crash.py has drivers.
 """
 
 from __future__ import annotations
