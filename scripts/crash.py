@@ -34,7 +34,7 @@ from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, WAIT  # n
 from airflow_provider_streamupdate.state.update import PROMOTED  # noqa: E402
 
 TRIES = 4  # of the update's process: Airflow's retries
-UPDATE_SECONDS = 300.0  # one try may take
+UPDATE_SECONDS = 900.0  # one try may take
 
 
 @attrs.frozen(kw_only=True)

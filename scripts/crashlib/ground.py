@@ -138,7 +138,7 @@ class Ground:
 
     # ---- waiting
 
-    def settle(self, seconds: float = 150.0) -> int:
+    def settle(self, seconds: float = 300.0) -> int:
         """Wait until the current deployment runs, alone, and has committed all that was written before this call and
         all that the sink has seen; so many records of each key."""
         written = self.written
@@ -154,7 +154,7 @@ class Ground:
         self.wait(settled, f"{APP} to run and to commit what there is", seconds)
         return written
 
-    def wait(self, poll: Callable[[], bool | None], what: str, seconds: float = 150.0) -> None:
+    def wait(self, poll: Callable[[], bool | None], what: str, seconds: float) -> None:
         try:
             wait_for(poll, what, seconds, POLL_SECONDS)
         except TimeoutError as error:

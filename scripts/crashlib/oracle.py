@@ -30,6 +30,7 @@ class Oracle:
         self.keys = keys
         self._seen: dict[int, int] = {}  # batch -> its file's time when it was looked at
         self._journal = 0  # bytes looked at
+        self._last: int | None = None  # the batch of the last write
 
     def batches(self) -> list[int]:
         """The batches that the sink has, in order."""
@@ -92,7 +93,6 @@ class Oracle:
         lines = [json.loads(line) for line in text[self._journal :].splitlines()]
         self._journal = len(text)
         epochs = self._epochs()
-        last: int | None = None
         for line in lines:
             allowed = (
                 begin - CLOCK_SECONDS <= line["at"] <= end + CLOCK_SECONDS
@@ -104,23 +104,26 @@ class Oracle:
                 problems.append(f"process {line['pid']} wrote batch {line['batch']} in an epoch that was not its own")
             if line["what"] != "begins":
                 continue
-            batch = line["batch"]
+            batch, last = line["batch"], self._last
             if last is not None and not (last <= batch <= last + 1) and not (went_back and batch <= last):
                 duplicated += 1
                 problems.append(f"batch {batch} came after batch {last}")
-            last = batch
+            self._last = batch
         return duplicated
 
     def _epochs(self) -> list[tuple[int, float, float]]:
-        """Process, begin and end of each epoch that a driver claimed."""
+        """Process, begin and end of each epoch. A driver that took its epoch back may not have come to claiming it."""
         folder = Path(self.registry.folder.base)
         begins = {int(p.stem): p.stat().st_mtime for p in (folder / "epochs").glob("*.json")}
-        found = []
-        for epoch, begin in begins.items():
+        found: list[tuple[int, float, float]] = []
+        drivers: dict[str, set[int]] = {}
+        for epoch, begin in sorted(begins.items()):
             deployment = json.loads((folder / f"epochs/{epoch}.json").read_text())["deployment"]
             claim = folder / f"deployments/{deployment}/drivers/{epoch}.json"
-            if claim.exists():
-                found.append((json.loads(claim.read_text())["pid"], begin, begins.get(epoch + 1, float("inf"))))
+            known = drivers.setdefault(deployment, set())
+            claimed = {json.loads(claim.read_text())["pid"]} if claim.exists() else set(known)
+            known |= claimed
+            found += [(pid, begin, begins.get(epoch + 1, float("inf"))) for pid in claimed]
         return found
 
     def _rows(self, batch: int) -> list[list]:

@@ -30,7 +30,7 @@ CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a driver lives for a minute here
 }
-SECONDS = 180.0  # for any one thing that is waited for
+SECONDS = 300.0  # for any one thing that is waited for
 
 
 class Client(StreamUpdateClient):

@@ -10,6 +10,8 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
@@ -84,9 +86,13 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
 
 
+def launching(site: Site) -> StreamUpdateClient:
+    return StreamUpdateClient(site.client.root, SparkSubmit())
+
+
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
-    application, client = Application(file=str(running.application("v2"))), running.client
+    application, client = Application(file=str(running.application("v2"))), launching(running)
     drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
     updating.begin(client, "alarm", "v2", application.digest(), "standby")
     client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
@@ -106,7 +112,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
     """The old version has computed its batches again since, under other borders."""
     application = Application(file=str(running.application("v2")))
-    client, registry = running.client, running.client.registry.app("alarm")
+    client, registry = launching(running), running.client.registry.app("alarm")
     assert running.run("save-snapshot", "alarm", "s").exit_code == 0
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
