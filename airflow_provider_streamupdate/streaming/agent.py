@@ -392,9 +392,14 @@ class Agent:
         successor.check_ready()
         self._report(state=DRAINING)
         queries.drain()
-        if not self.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch)):
+        self._successor = successor  # before the claim, which would fence this driver in the moment after it
+        try:
+            claimed = self.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch))
+        except StorageError:
+            self._successor = None
+            raise
+        if not claimed:
             raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
-        self._successor = successor
         self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
         boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS

@@ -90,8 +90,8 @@ def successor(state: str) -> Status:
     )
 
 
-def hand_over(app: AppRegistry) -> tuple[Agent, Queries, Exception | None]:
-    agent, queries = Agent(app, "one", 1), Queries(app)
+def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
+    agent, queries = agent or Agent(app, "one", 1), Queries(app)
     agent.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
     (command,) = agent.box.pending()
     try:
@@ -165,6 +165,21 @@ def looks_once(kind: type) -> type:
             return bool(super().committed())
 
     return Looks
+
+
+def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
+    dies_when_it_begins(app, monkeypatch)
+    agent, replace = Agent(app, "one", 1), AppRegistry.set_current
+
+    def replaced(registry: AppRegistry, current: Current) -> None:
+        agent._check_fence()
+        replace(registry, current)
+        agent._check_fence()
+
+    monkeypatch.setattr(AppRegistry, "set_current", replaced)
+    _, queries, error = hand_over(app, agent)
+    assert error is None and queries.started == ["one"]
 
 
 def test_a_claim_back_that_fails_is_tried_again(
