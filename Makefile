@@ -27,7 +27,7 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
-crash: setup  ## an update and its drivers struck at each boundary, against an oracle: two hours (ARGS=--help)
+crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
 	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)
 
 test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
