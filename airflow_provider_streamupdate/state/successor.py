@@ -51,7 +51,9 @@ class Successor:
 
     def _launched(self) -> int | None:
         launch = self.app.launch(self.deployment)
-        return launch.pid if launch is not None and launch.epoch == self.epoch else None
+        if launch is None or (launch.epoch, launch.host) != (self.epoch, socket.gethostname()):
+            return None
+        return launch.pid
 
     def _status(self) -> Status | None:
         status = self.app.status(self.deployment)
