@@ -80,6 +80,8 @@ class HandoverRequests(Requests):
             boundary("handover-asked")
 
         def poll() -> bool | None:
+            if not command and registry.current_id() == old:  # an earlier call asked for it
+                raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.log_tail(new)}")
             return self._handed_over(registry, drivers, old, new, box.result(command) if command else None)
 
         wait_for(poll, f"the hand-over to {new}", timeout)

@@ -5,11 +5,12 @@ one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control import handover, updating
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
@@ -17,7 +18,7 @@ from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.deployment import Current
-from airflow_provider_streamupdate.state.errors import AlreadyExistsError
+from airflow_provider_streamupdate.state.errors import AlreadyExistsError, DriverError
 from airflow_provider_streamupdate.state.serde import to_json
 
 from .conftest import Site, document
@@ -120,3 +121,21 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
     assert registry.claim(Current(deployment="v1", epoch=3))
     with pytest.raises(AlreadyExistsError, match="v2 of alarm was taken back from: v1 went on in epoch 3"):
         client.submit(application, "v2", "s", owner="update v2", app="alarm")
+
+
+def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is in the box of an epoch that is over; the update does not wait for what will not come."""
+    client, registry = running.client, running.client.registry.app("alarm")
+    registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2", parent="v1"))
+    assert registry.claim(Current(deployment="v2", epoch=2))
+
+    def taken_back_meanwhile(poll: Callable[[], bool | None], *_: object) -> None:
+        assert poll() is None
+        assert registry.claim(Current(deployment="v1", epoch=3))
+        poll()
+
+    monkeypatch.setattr(handover, "wait_for", taken_back_meanwhile)
+    with pytest.raises(DriverError, match="v2 took over and failed, and v1 has taken back"):
+        client.hand_over("alarm", "v1", "v2", "before-v2")
