@@ -27,8 +27,8 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
-crash: setup  ## an update and its drivers killed at each step, against an oracle
-	@scripts/test.sh crash $(ARGS)
+crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
+	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)
 
 test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
 	@scripts/setup.sh spark42 && scripts/spark42.sh $(ARGS)
@@ -70,7 +70,7 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 	@scripts/lock.sh $(ARGS)
 
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
-	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	@rm -rf .airflow .airflow-test .crash .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
 	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +

@@ -13,6 +13,7 @@ import attrs
 
 from ..state import clock
 from ..state.application import Application
+from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.deployment import (
     FAILED,
@@ -114,8 +115,15 @@ class Drivers:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
     def start_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver that gets ready beside the current one and runs its queries when `epoch` becomes its own."""
+        """Start a driver that gets ready beside the current one and runs its queries when `epoch` becomes its own. No
+        other driver of the deployment runs."""
         self._check_launcher()
+        # What an earlier one left, which got ready for this epoch, or took over and was taken back from: its heartbeat
+        # is not this one's, what it was told is not meant for this one, and its checkpoint is not what the current
+        # deployment will leave behind.
+        folder = self.app.deployment_folder(spec.deployment)
+        for left in ("status.json", f"commands/{epoch}", "restored"):
+            folder.remove(left)
         return self._launch(spec, epoch, "--standby")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
@@ -147,14 +155,13 @@ class Drivers:
         if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
             runtime.build(zipped)
         command = self.launcher.command(application, args, str(zipped))
-        launch = process.start(
+        return process.start(
             command,
             driver_environment(self.launcher, application, command, self.storage_options),
             folder / f"driver-{epoch}.log",
             epoch,
+            lambda launch: self.app.set_launch(spec.deployment, launch),
         )
-        self.app.set_launch(spec.deployment, launch)
-        return launch
 
     def application(self, spec: DeploymentSpec) -> Application:
         """A deployment's application with its files on this machine."""
@@ -257,12 +264,14 @@ def store_application(application: Application, folder: Folder) -> Application:
         folder.write(target, Path(path).read_bytes())
         return target
 
-    return attrs.evolve(
+    kept = attrs.evolve(
         application,
         file=keep(application.file, ""),
         py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
         files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
     )
+    boundary("code-stored")
+    return kept
 
 
 def local_folder(folder: Folder) -> Path:

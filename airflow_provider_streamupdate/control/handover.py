@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ..state import commands
 from ..state.application import Application
+from ..state.boundaries import boundary
 from ..state.commands import CommandBox, CommandResult
 from ..state.deployment import FINAL_STATES, STANDBY
 from ..state.errors import AlreadyExistsError, DriverError
@@ -56,6 +57,7 @@ class HandoverRequests(Requests):
                 drivers.start_standby(spec, epoch + 1)
                 progress(f"deployment {deployment} of {app}: driver started beside {parent}")
             drivers.wait_for_states(deployment, (STANDBY,), timeout)
+            boundary("standby-ready")
             progress(f"deployment {deployment} of {app} stands by")
 
     def hand_over(
@@ -75,12 +77,17 @@ class HandoverRequests(Requests):
             progress(f"{old} hands over to {new}")
             box = CommandBox(registry.deployment_folder(old), current.epoch)
             command = box.issue(commands.SNAPSHOT, snapshot=snapshot, cancel=True, successor=new)
+            boundary("handover-asked")
 
         def poll() -> bool | None:
+            if not command and registry.current_id() == old:  # an earlier call asked for it
+                raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.log_tail(new)}")
             return self._handed_over(registry, drivers, old, new, box.result(command) if command else None)
 
         wait_for(poll, f"the hand-over to {new}", timeout)
+        boundary("handover-seen")
         self._complete(registry, drivers, old, snapshot)
+        boundary("handover-completed")
         progress(f"{new} has taken over; {old} ended with snapshot {snapshot}")
 
     def _handed_over(

@@ -9,26 +9,33 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
 import psutil
 
 from ..state import clock
+from ..state.boundaries import boundary
 from ..state.deployment import Launch
+
+# A driver begins when a line tells it to: nothing of it runs when whoever starts it dies before that.
+GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]
 
 # Children of this process, so that ended ones can be reaped (a zombie looks alive to others).
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
-def start(command: list[str], environment: Mapping[str, str], log: Path, epoch: int) -> Launch:
-    """Start a driver that outlives this process: its own session, its output appended to `log`."""
+def start(
+    command: list[str], environment: Mapping[str, str], log: Path, epoch: int, note: Callable[[Launch], None]
+) -> Launch:
+    """Start a driver that outlives this process: its own session, its output appended to `log`. It begins when `note`
+    has made its launch known, so that there is never a driver that nobody can find."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
+            [*GATE, *command],
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(environment),
@@ -39,7 +46,7 @@ def start(command: list[str], environment: Mapping[str, str], log: Path, epoch: 
     started = None
     with contextlib.suppress(psutil.Error):
         started = psutil.Process(child.pid).create_time()
-    return Launch(
+    launch = Launch(
         epoch=epoch,
         host=socket.gethostname(),
         pid=child.pid,
@@ -47,6 +54,14 @@ def start(command: list[str], environment: Mapping[str, str], log: Path, epoch: 
         log=str(log),
         launched_at=clock.now(),
     )
+    assert child.stdin is not None
+    # Closed without a line when `note` raises. One that is dead already is found so by whoever looks for it.
+    with contextlib.suppress(BrokenPipeError), child.stdin as gate:
+        boundary("driver-forked")
+        note(launch)
+        gate.write(b"begin\n")
+    boundary("driver-noted")
+    return launch
 
 
 def run(command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import uuid
 
 from ..state import commands
+from ..state.boundaries import boundary
 from ..state.commands import CommandBox
 from ..state.deployment import FINAL_STATES
 from ..state.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
@@ -86,6 +87,7 @@ class SnapshotRequests(Requests):
                 "submit it again, or use one of its snapshots (list-snapshots)"
             )
         box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
+        boundary("snapshot-asked")
 
     def poll_snapshot(self, app: str, name: str, cancel: bool = False) -> Snapshot | None:
         """The snapshot once it is complete (and, with `cancel`, no driver runs any more); None while under way.
@@ -95,8 +97,8 @@ class SnapshotRequests(Requests):
         deployment, epoch = self._current(registry)
         state = drivers.state(deployment)
         over = state in FINAL_STATES and drivers.gone(deployment)
-        if store.exists(name):
-            return store.get(name) if over or not cancel else None
+        if store.exists(name) and (over or not cancel):
+            return store.get(name)
         box = CommandBox(registry.deployment_folder(deployment), epoch)
         pending = [c for c in box.pending() if c.snapshot == name]
         failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
@@ -131,6 +133,7 @@ class SnapshotRequests(Requests):
         self.begin_snapshot(app, name, cancel, again)
         what = f"snapshot {name} of {app}"
         snapshot = wait_for(lambda: self.poll_snapshot(app, name, cancel), what, timeout)
+        boundary("snapshot-seen")
         batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
         progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
         return snapshot

@@ -9,6 +9,7 @@ import attrs
 from ..state import clock
 from ..state.adoption import moved_on
 from ..state.application import Application, default_deployment_id
+from ..state.boundaries import boundary
 from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
 from ..state.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
 from ..state.names import check_name
@@ -96,6 +97,7 @@ class SubmitRequests(Requests):
             deployed = self._submit(registry, drivers, spec, progress)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployment, timeout)
+            boundary("new-running")
             progress(f"deployment {deployment} of {app} is running")
             return deployed
 
@@ -116,6 +118,7 @@ class SubmitRequests(Requests):
                     epoch=current.epoch if current else 0,
                     reattached=True,
                 )
+            _check_not_replaced(registry, current, deployment)
             self._check_nothing_runs(registry, drivers, current, but=deployment)
             if _unrestored(registry, deployment):
                 _verify(registry, spec, progress)
@@ -151,6 +154,17 @@ class SubmitRequests(Requests):
                 f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
                 "or cancel it first; a fork that is to run beside it needs a file that defines another app"
             )
+
+
+def _check_not_replaced(registry: AppRegistry, current: Current | None, deployment: str) -> None:
+    """AlreadyExistsError when another deployment was current since this one ran: batches that it would go on after were
+    computed again by the other one."""
+    launch = registry.launch(deployment)
+    if launch and current and current.deployment != deployment and launch.epoch < current.epoch:
+        raise AlreadyExistsError(
+            f"deployment {deployment} of {registry.name} was taken back from: {current.deployment} went on in epoch "
+            f"{current.epoch}; choose another deployment id"
+        )
 
 
 def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> None:

@@ -13,6 +13,7 @@ import attrs
 
 from ..state import clock
 from ..state.application import Application, default_deployment_id
+from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.commands import CommandBox
 from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
@@ -88,6 +89,7 @@ def update(
         planned = client.plan_and_check(application, None, snapshot, agree, renames, fork=strategy == PARALLEL)
         app = planned.plan.app
     registry = client.registry.existing(app)
+    boundary("planned")
     deployment = new_deployment(registry, digest, deployment)
     if planned is not None and strategy == IN_FLIGHT:
         client.check_change(application, planned.plan)
@@ -110,6 +112,7 @@ def update(
                         planned.report,
                     )
             step(registry, deployment, "checked")
+            boundary("checked")
             if rehearse and registry.current_id() == record.old:
                 rehearsed(client, app, application, deployment, snapshot, rehearse, agree, renames, progress)
             name = None if record.strategy == IN_FLIGHT else snapshot or stop_snapshot(deployment)
@@ -120,6 +123,7 @@ def update(
                     stand_by(client, record, application, name, snapshot is None, agree, timeout, progress, renames)
                 stop_old(client, registry, record, name, snapshot is None, drain_timeout, progress, side)
                 step(registry, deployment, "snapshotted", snapshot=name)
+                boundary("snapshotted")
                 client.submit(
                     application,
                     deployment,
@@ -132,8 +136,11 @@ def update(
                     renames=renames,
                 )
             step(registry, deployment, "submitted")
+            boundary("submitted")
             client.wait_healthy(app, record.runs, name, timeout, run_for=run_for, progress=progress)
+            boundary("healthy")
             step(registry, deployment, "verified")
+            boundary("verified")
             ended = promote(client, app, deployment)
             assert ended is not None  # the record was written above
         except Exception as error:
@@ -259,6 +266,7 @@ def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
         record = registry.update(deployment)
         if record is not None:
             registry.set_update(attrs.evolve(record, snapshot=name, snapshot_checked_at=clock.now()))
+            boundary("stop-noted")
 
 
 def rehearsed(
@@ -341,7 +349,9 @@ def stand_by(
         progress=progress,
         renames=renames,
     )
-    return step(registry, record.new, "standby")
+    step(registry, record.new, "standby")
+    boundary("standby-noted")
+    return None
 
 
 def begin(
@@ -377,6 +387,7 @@ def begin(
             step_times={"planned": clock.now()},
         )
         registry.set_update(record)
+        boundary("begun")
         return record
 
 
@@ -399,6 +410,7 @@ def end(
         if record is not None and record.outcome is None:
             record = attrs.evolve(record, outcome=outcome, reason=reason)
             registry.set_update(record)
+            boundary("ended")
         return record
 
 
@@ -415,11 +427,13 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
             )
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
+            boundary("promoted")
         if record is not None and record.outcome is None:
             step(registry, deployment, "promoted")
             noted = registry.update(deployment)
             assert noted is not None
             registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
+            boundary("pause-noted")
         return end(client, app, deployment, PROMOTED)
 
 
@@ -493,7 +507,9 @@ def _go_back(
             committed = _committed_since(registry, new)
             progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
         client.stop_deployment(app, new)  # if it stands by, too
+    boundary("new-stopped")
     state = _settled(registry, drivers, old, timeout)
+    boundary("old-settled")
     current = registry.current()
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
@@ -509,11 +525,13 @@ def _go_back(
         progress(f"starting {old} again, where it was stopped")
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
         drivers.wait_running(old, timeout)
+        boundary("old-runs")
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
     if deployed is not None:
         progress(f"{app} runs as {old} again")
     if record is not None:
         registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
+        boundary("gone-back")
     return deployed
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from typing import Any
 
 from . import clock
+from .errors import StorageError
 from .storage import Folder
 
 
 class Events:
-    """The driver is the only writer, so the file is replaced as a whole: object stores cannot append."""
+    """The driver is the only writer, so the file is replaced as a whole: object stores cannot append. Events are for
+    people, and nothing rests on them: one that cannot be written is left out."""
 
     def __init__(self, deployment: Folder, epoch: int) -> None:
         self.folder = deployment
@@ -20,6 +23,6 @@ class Events:
 
     def add(self, event: str, **details: Any) -> None:
         line = json.dumps({"at": clock.now(), "epoch": self.epoch, "event": event, **details})
-        with self._lock:
+        with self._lock, contextlib.suppress(StorageError):
             text = self.folder.read("events.jsonl") or b""
             self.folder.write("events.jsonl", text + line.encode() + b"\n")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeVar
 
 import attrs
 
 from . import clock
+from .boundaries import boundary
 from .deployment import Current, DeploymentSpec, Launch, Status
-from .errors import AlreadyExistsError, FencedError, NotFoundError
+from .errors import AlreadyExistsError, FencedError, NotFoundError, StorageError
 from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name
 from .plan import AppPlan
@@ -79,12 +81,33 @@ class AppRegistry:
 
     def claim(self, current: Current, after: int | None = None) -> bool:
         """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
-        wins. False: the epoch is another's. `after`: the last epoch, for a deployment that ran beside the current one
-        and goes on under a later number, which its driver has already."""
-        if not self.folder.create(_claim(current.epoch if after is None else after + 1), to_json(current)):
+        wins. False: the epoch is another's. StorageError: it was not claimed; FencedError: nobody can tell whether it
+        was. `after`: the last epoch, for a deployment that ran beside the current one and goes on under a later number,
+        which its driver has already."""
+        path = _claim(current.epoch if after is None else after + 1)
+        try:
+            claimed = self.folder.create(path, to_json(current))
+        except StorageError as error:
+            claimed = self._claimed(path, current, error)
+        if not claimed:
             return False
-        self.set_current(current)
+        boundary("epoch-claimed")
+        with contextlib.suppress(StorageError):  # the claim counts without it
+            self.set_current(current)
+        boundary("current-replaced")
         return True
+
+    def _claimed(self, path: str, current: Current, error: StorageError) -> bool:
+        """Whether a claim that failed has been made all the same."""
+        try:
+            found = self._read(path, Current)
+        except StorageError:
+            raise FencedError(
+                f"it cannot be told who may commit in epoch {current.epoch} of {self.name}: {error}"
+            ) from error
+        if found is None:
+            raise error
+        return found == current
 
     def set_current(self, current: Current) -> None:
         """Replace current.json atomically, within its epoch; the caller holds the lease."""
@@ -114,6 +137,7 @@ class AppRegistry:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""
         if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec)):
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
+        boundary("deployment-made")
 
     def changes(self, deployment: str) -> list[ParameterChange]:
         """What was changed in flight, in its order."""

@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 
 from . import clock
-from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError
+from .boundaries import boundary
+from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError, StorageError
 from .names import check_name
 from .plan import AppPlan
 from .registry import AppRegistry
@@ -118,9 +119,12 @@ class SnapshotStore:
             adopted_from=dict(adopted_from or {}),
         )
         snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
+        boundary("files-copied")
         if not self.folder.create(_manifest(name), to_json(snapshot)):
             raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
-        self.folder.remove(marker)
+        boundary("snapshot-stored")
+        with contextlib.suppress(StorageError):  # the snapshot is there; a marker that stays is collected later
+            self.folder.remove(marker)
         return snapshot
 
     def verify(self, name: str, progress: Progress | None = None) -> int:

@@ -19,6 +19,7 @@ import attrs
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from .boundaries import storage_call
 from .errors import InvalidInputError, StorageError
 
 CHUNK = 1 << 20  # bytes read at a time when hashing
@@ -206,6 +207,7 @@ class Folder:
     @contextlib.contextmanager
     def _errors(self, verb: str, relative: str) -> Iterator[None]:
         try:
+            storage_call()
             yield
         except StorageError:
             raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+from pathlib import Path
 
 from .deployment import RUNNING, Status
 from .errors import FencedError, NotRunningError
@@ -21,7 +23,7 @@ class Successor:
     def check_ready(self) -> None:
         """NotRunningError when it does not stand by."""
         status = self._status()
-        if status is None or (reason := _death(status)):
+        if status is None or (reason := _death(status, self._launched())):
             why = reason if status else "it has not started"
             raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
 
@@ -45,17 +47,26 @@ class Successor:
     def death(self) -> str | None:
         """Why it will never commit; None while it may."""
         status = self._status()
-        return "it has not started" if status is None else _death(status)
+        return "it has not started" if status is None else _death(status, self._launched())
+
+    def _launched(self) -> int | None:
+        launch = self.app.launch(self.deployment)
+        if launch is None or (launch.epoch, launch.host) != (self.epoch, socket.gethostname()):
+            return None
+        return launch.pid
 
     def _status(self) -> Status | None:
         status = self.app.status(self.deployment)
         return status if status is not None and status.epoch == self.epoch else None
 
 
-def _death(status: Status) -> str | None:
+def _death(status: Status, launched: int | None) -> str | None:
+    """launched: the process that was started, spark-submit's: the JVM may outlive the Python process for a moment, and
+    commit a batch in it."""
     if status.final:
         return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
-    if status.host == socket.gethostname() and status.pid is not None and not lives(status.pid):
+    here = status.host == socket.gethostname() and status.pid is not None
+    if here and not any(lives(pid) for pid in (status.pid, launched) if pid is not None):
         return f"its process {status.pid} ended without a word"
     return "it gives no sign of life" if status.silent else None
 
@@ -68,4 +79,6 @@ def lives(pid: int) -> bool:
         return False
     except PermissionError:
         return True  # it is there, but another user's
+    with contextlib.suppress(OSError):  # without /proc a zombie looks alive until it gives no sign of life
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
     return True

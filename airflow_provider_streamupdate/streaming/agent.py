@@ -22,6 +22,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state import clock
 from ..state import commands as words
+from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.commands import Command, CommandBox
 from ..state.deployment import (
@@ -32,6 +33,7 @@ from ..state.deployment import (
     HEARTBEAT_SECONDS,
     RESTORING,
     RUNNING,
+    SILENT_SECONDS,
     STANDBY,
     STARTING,
     SUSPENDED,
@@ -44,6 +46,7 @@ from ..state.errors import (
     FencedError,
     IncompatibleError,
     NotRunningError,
+    StorageError,
     StreamUpdateError,
     describe,
 )
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2  # how often commands are looked for
 STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
+PATIENCE_SECONDS = SILENT_SECONDS / 2  # the storage may fail for so long before a driver ends because of it
 TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
 
@@ -141,11 +145,13 @@ class Agent:
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
             self._practise(spark, saved, plan, writers)
+            boundary("practised")
             if not self._stand_by():
                 return
             saved = self._drained()
         if saved is not None:
             self._report(state=RESTORING)
+            boundary("restoring")
             self._compare(saved, plan)
             restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
             self.events.add("restored", source=saved.source)
@@ -156,10 +162,12 @@ class Agent:
         for folder in checkpoints.values():
             take_down(Checkpoint(folder))
         queries = RunningQueries(spark, writers, checkpoints, plan)
-        queries.start()
-        self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
-        self._report(state=RUNNING, reason=None)
         try:
+            queries.start()
+            boundary("queries-started")
+            self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
+            self._report(state=RUNNING, reason=None)
+            boundary("running-reported")
             self._serve(queries)
         finally:
             queries.stop()
@@ -174,6 +182,7 @@ class Agent:
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))
+        boundary("plan-written")
         return plan
 
     def _saved(self) -> SavedState | None:
@@ -212,6 +221,7 @@ class Agent:
     def _stand_by(self) -> bool:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
         self._report(state=STANDBY)
+        boundary("stands-by")
         next_look = 0.0
         while (current := self.app.current()) is None or current.epoch < self.epoch:
             if self._signal is not None:
@@ -225,6 +235,7 @@ class Agent:
                 if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                     return self._end("the update it stood by for has ended")
                 next_look = time.monotonic() + HEARTBEAT_SECONDS
+        boundary("epoch-seen")
         self._check_fence()
         if not self._claim():
             raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
@@ -247,27 +258,34 @@ class Agent:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
         with ThreadPoolExecutor(1) as worker:
             task: Future[None] | None = None
-            next_progress = 0.0
+            next_progress, reached = 0.0, time.monotonic()  # when the storage was
             while self._final is None:
                 if self._signal is not None:
                     self._final = (CANCELLED, f"stopped by signal {signal.Signals(self._signal).name}")
                     break
-                if time.monotonic() >= next_progress:
-                    self._check_fence()
-                    self._report(queries=queries.progress())
-                    next_progress = time.monotonic() + HEARTBEAT_SECONDS
                 if task is not None and task.done():
                     task.result()
                     task = None
-                if task is None:
-                    if command := next(iter(self.box.pending()), None):
-                        task = worker.submit(self._obey, command, queries)
-                    elif self._status.state == RUNNING and queries.ended():
-                        return
+                try:
+                    if time.monotonic() >= next_progress:
+                        self._check_fence()
+                        self._report(queries=queries.progress())
+                        next_progress = time.monotonic() + HEARTBEAT_SECONDS
+                    command = next(iter(self.box.pending()), None) if task is None else None
+                    reached = time.monotonic()
+                except StorageError:  # a query that can do without it goes on
+                    if time.monotonic() - reached > PATIENCE_SECONDS:
+                        raise
+                    command = None
+                if command is not None:
+                    task = worker.submit(self._obey, command, queries)
+                elif task is None and self._status.state == RUNNING and queries.ended():
+                    return
                 self._wake.wait(POLL_SECONDS)
 
     def _obey(self, command: Command, queries: RunningQueries) -> None:
         self.events.add("command", name=command.name, kind=command.kind)
+        boundary("command-taken")
         box = self.box  # of the epoch the command belongs to: after a take-back this driver has another
         try:
             final = self._carry_out(command, queries)
@@ -275,6 +293,8 @@ class Agent:
             raise  # nothing may run here any more
         except Exception as error:
             _print_error()
+            if self._successor is not None:
+                raise FencedError(f"{self._successor.deployment} may commit now: {describe(error)}") from error
             if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
                 self._report(state=RUNNING)
@@ -284,6 +304,7 @@ class Agent:
             # The answer first: who asked sees it even if this process dies before its final status.
             self._report(queries=queries.progress())
             box.answer(command.name)
+            boundary("answered")
             self._final = final
             self._wake.set()
         else:
@@ -294,6 +315,7 @@ class Agent:
             name = str(command.snapshot)
             if command.successor:
                 self._hand_over(Successor(self.app, command.successor, self.epoch + 1), queries)
+                boundary("successor-committed")
                 with contextlib.suppress(StreamUpdateError):  # whoever finds it missing exports what is here
                     export(self.app, self.spec.deployment, name, queries.plan, True, queries.progress())
                 return CANCELLED, f"handed over to {command.successor}"
@@ -373,35 +395,56 @@ class Agent:
         successor.check_ready()
         self._report(state=DRAINING)
         queries.drain()
-        if not self.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch)):
+        self._successor = successor  # before the claim, which would fence this driver in the moment after it
+        try:
+            claimed = self.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch))
+        except StorageError:
+            self._successor = None
+            raise
+        if not claimed:
             raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
-        self._successor = successor
         self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
+        boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS
-        while not successor.committed() and self._signal is None:
-            death = successor.death()
+        while self._signal is None:
+            death = None
+            with contextlib.suppress(StorageError):  # the next look may get through
+                if successor.committed():
+                    return
+                death = successor.death()
             if death is None and time.monotonic() > deadline:
                 death = f"it has not committed a batch in {TAKEOVER_SECONDS:g} s"
-            if death:
-                self._take_back(successor, queries)
+            if death and self._take_back(successor, queries):
                 raise DriverError(
                     f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} goes on "
                     f"where it was drained, in epoch {self.epoch}"
                 )
             self._wake.wait(POLL_SECONDS)
 
-    def _take_back(self, successor: Successor, queries: RunningQueries) -> None:
+    def _take_back(self, successor: Successor, queries: RunningQueries) -> bool:
+        """False when the storage did not let it; it can be tried again."""
         epoch = successor.epoch + 1
-        if not self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True)):
+        try:
+            claimed = self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True))
+        except StorageError:
+            return False
+        if not claimed:
             raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
+        boundary("taken-back")
         self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
-        self._claim()
+        with contextlib.suppress(StorageError):  # no other driver is started for this epoch
+            self._claim()
         queries.start()
-        self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
+        with contextlib.suppress(StorageError):  # the next heartbeat may get through
+            self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
+        return True
 
     def _claim(self) -> bool:
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
-        return self.folder.create(f"drivers/{self.epoch}.json", to_json(claim))
+        if not self.folder.create(f"drivers/{self.epoch}.json", to_json(claim)):
+            return False
+        boundary("driver-claimed")
+        return True
 
     def _runs_beside(self) -> bool:
         """Whether its parent is current, and this driver's epoch has not begun. It ends with its update."""
@@ -437,9 +480,10 @@ class Agent:
 
     def _report(self, **changes: Any) -> None:
         with self._lock:
-            if "state" in changes and changes["state"] != self._status.state:
-                self.events.add("state", state=changes["state"], reason=changes.get("reason"))
+            before = self._status.state
             self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
+            if self._status.state != before:
+                self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status))
 
     def _fail(self, error: BaseException) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state import clock
+from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.deployment import QueryStatus
 from ..state.plan import AppPlan
@@ -90,6 +91,7 @@ class RunningQueries:
         Only a query that sleeps until its next trigger is interrupted: it has no batch in flight and, once told to
         stop, begins none (spark_internals.stop_after_batch).
         """
+        boundary("draining")
         for query in self._queries.values():
             while not spark_internals.stop_after_batch(self._spark, query):
                 spark_internals.join_thread(query, MOMENT_SECONDS)
@@ -101,6 +103,7 @@ class RunningQueries:
                     spark_internals.join_thread(query, DRAIN_POLL_SECONDS)
             if error := query.exception():
                 raise error
+        boundary("drained")
 
     def stop(self) -> None:
         """Stop at once, wherever the batch in flight is."""
@@ -122,6 +125,7 @@ class RunningQueries:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
                 status = attrs.evolve(status, first_batch=first, first_commit_at=_commit_time(checkpoint, first))
+                boundary("first-commit-seen")
             status = attrs.evolve(status, batch=batch, last_commit_at=_commit_time(checkpoint, batch))
         progress = _last_progress(query)
         waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]

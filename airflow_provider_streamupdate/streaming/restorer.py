@@ -15,6 +15,7 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
 from ..state.errors import ApplicationError, CorruptError, NotFoundError, StreamUpdateError, describe
@@ -135,7 +136,9 @@ def restore_app(
         restore_query(saved, query, writers[query.name], checkpoint, migrations)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        boundary("checkpoint-built")
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
+        boundary("checkpoint-marked")
 
 
 def restore_query(

@@ -1,19 +1,25 @@
 """Crash points that blue/green updates of the Flink operator are known to have had: the old job deleted before the new
-one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark; tests/e2e/test_crash.py has drivers.
+one is final, a stale time stamp, a stale snapshot id. With a stand-in for Spark; scripts/crash.py has drivers.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control import handover, updating
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.commands import CommandBox
+from airflow_provider_streamupdate.state.deployment import Current
+from airflow_provider_streamupdate.state.errors import AlreadyExistsError, DriverError
 from airflow_provider_streamupdate.state.serde import to_json
 
 from .conftest import Site, document
@@ -100,3 +106,57 @@ def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_sta
     checkpoint = Checkpoint(registry.checkpoint("v1", "events"))
     logged = checkpoint.logged_batch()
     assert logged is not None and checkpoint.fenced() == (logged + 1 if host else None)
+
+
+def launching(site: Site) -> StreamUpdateClient:
+    return StreamUpdateClient(site.client.root, SparkSubmit())
+
+
+def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
+    """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
+    application, client = Application(file=str(running.application("v2"))), launching(running)
+    drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
+    updating.begin(client, "alarm", "v2", application.digest(), "standby")
+    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    first = drivers.status("v2")
+    drivers.kill("v2")
+    CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
+    registry.deployment_folder("v2").write("restored/events.json", b"{}")
+    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    second = drivers.status("v2")
+    assert first and second and (second.state, second.epoch) == ("standby", first.epoch)
+    assert second.pid != first.pid and drivers.state("v2") == "standby"
+    assert registry.deployment_folder("v2").names("restored") == []
+    client.hand_over("alarm", "v1", "v2", "before-v2")
+    assert running.alive() == ["v2"]
+
+
+def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
+    """The old version has computed its batches again since, under other borders."""
+    application = Application(file=str(running.application("v2")))
+    client, registry = launching(running), running.client.registry.app("alarm")
+    assert running.run("save-snapshot", "alarm", "s").exit_code == 0
+    client.cancel("alarm")
+    client.submit(application, "v2", "s", owner="update v2", app="alarm")
+    client.drivers("alarm").kill("v2")
+    assert registry.claim(Current(deployment="v1", epoch=3))
+    with pytest.raises(AlreadyExistsError, match="v2 of alarm was taken back from: v1 went on in epoch 3"):
+        client.submit(application, "v2", "s", owner="update v2", app="alarm")
+
+
+def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is in the box of an epoch that is over; the update does not wait for what will not come."""
+    client, registry = running.client, running.client.registry.app("alarm")
+    registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2", parent="v1"))
+    assert registry.claim(Current(deployment="v2", epoch=2))
+
+    def taken_back_meanwhile(poll: Callable[[], bool | None], *_: object) -> None:
+        assert poll() is None
+        assert registry.claim(Current(deployment="v1", epoch=3))
+        poll()
+
+    monkeypatch.setattr(handover, "wait_for", taken_back_meanwhile)
+    with pytest.raises(DriverError, match="v2 took over and failed, and v1 has taken back"):
+        client.hand_over("alarm", "v1", "v2", "before-v2")

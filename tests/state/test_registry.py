@@ -9,12 +9,14 @@ from airflow_provider_streamupdate.state.deployment import Current
 from airflow_provider_streamupdate.state.errors import (
     AlreadyExistsError,
     CorruptError,
+    FencedError,
     InvalidInputError,
     NotFoundError,
     StorageError,
 )
 from airflow_provider_streamupdate.state.events import Events
 from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
 from .builders import deploy, spec
@@ -104,3 +106,46 @@ def test_times_go_back_and_forth() -> None:
     assert clock.from_epoch_ms(1_357_182_000_123) == "2013-01-03T03:00:00.123+00:00"
     assert clock.parse("2013-01-03T03:00:00Z") == clock.parse("2013-01-03T03:00:00+00:00")
     assert 0 <= clock.age(clock.now()) < 60
+
+
+def test_a_claim_counts_although_current_json_cannot_be_replaced(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, later = registry.app("flights"), Current(deployment="v2", epoch=2)
+
+    def fails(*_: object) -> None:
+        raise StorageError("cannot write current.json")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "write", fails)
+        assert app.claim(later)
+    assert app.current() == later
+    assert not app.claim(Current(deployment="v3", epoch=2))
+
+
+def test_a_claim_that_fails_says_whether_it_was_made(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, later = registry.app("flights"), Current(deployment="v2", epoch=2)
+    create, read = Folder.create, Folder.read
+
+    def fails(*_: object) -> None:
+        raise StorageError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "create", fails)
+        with pytest.raises(StorageError, match="no answer"):
+            app.claim(later)
+    assert app.current_id() == "v1"
+
+    def late(folder: Folder, path: str, data: bytes) -> bool:
+        create(folder, path, data)
+        raise StorageError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "create", late)
+        broken.setattr(Folder, "read", fails)
+        with pytest.raises(FencedError, match="cannot be told who may commit in epoch 2"):
+            app.claim(later)
+        broken.setattr(Folder, "read", read)
+        assert app.claim(later)  # it was made by the call that failed
+        assert not app.claim(Current(deployment="v3", epoch=2)), "it is another's"
+    assert app.current() == later

@@ -8,9 +8,16 @@ import pytest
 
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import Current
-from airflow_provider_streamupdate.state.errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError
+from airflow_provider_streamupdate.state.errors import (
+    AlreadyExistsError,
+    CorruptError,
+    InUseError,
+    NotFoundError,
+    StorageError,
+)
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.snapshots import ABANDONED_SECONDS, SnapshotStore
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
 from .builders import CheckpointFiles, app_plan, app_with_snapshots, spec, take, write_json
@@ -356,3 +363,19 @@ def test_a_damaged_mark_of_an_export_counts_by_its_age(app: AppRegistry, store: 
     old = clock.parse(clock.now()).timestamp() - ABANDONED_SECONDS - 1
     os.utime(app.folder.path("snapshots/s4/exporting.json"), (old, old))
     assert store.delete("s2") > 0
+
+
+def test_a_marker_that_cannot_be_removed_does_not_undo_the_snapshot(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that was told of a failure would go on after the snapshot that it was to end with."""
+    remove = Folder.remove
+
+    def fails(folder: Folder, path: str) -> None:
+        if path.endswith("exporting.json"):
+            raise StorageError("cannot remove it")
+        remove(folder, path)
+
+    monkeypatch.setattr(Folder, "remove", fails)
+    assert take(app, "s4").name == "s4"
+    assert SnapshotStore(app).verify("s4") > 0

@@ -1,0 +1,273 @@
+"""Kills an update at each of its steps, and its drivers, and makes storage calls fail there; then runs the update
+again as Airflow would, or leaves the drivers alone; and compares what came out with what must have.
+
+One app runs on and on; a case is one update of it, with real drivers, from the version that runs to the next, struck at
+one boundary (state/boundaries.py). After a case that ends badly the next one begins on a root of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import attrs
+import click
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from crashlib.cases import NEW, OLD, STORAGE, TASK, Case, cases, never_struck  # noqa: E402
+from crashlib.ground import Ground, Stuck, Update  # noqa: E402
+
+import airflow_provider_streamupdate  # noqa: E402
+from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, WAIT  # noqa: E402
+from airflow_provider_streamupdate.state.update import PROMOTED  # noqa: E402
+
+TRIES = 4  # of the update's process: Airflow's retries
+UPDATE_SECONDS = 900.0  # one try may take
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """How a case ended. outcome: of the update. stuck: the app does not run, or the update did not end."""
+
+    case: str
+    outcome: str | None = None
+    lost: int = 0
+    duplicated: int = 0
+    stuck: bool = False
+    problems: tuple[str, ...] = ()
+    tries: int = 1
+    seconds: float = 0.0
+    log: str = ""
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.lost or self.duplicated or self.stuck or self.problems)
+
+
+def run_case(ground: Ground, case: Case) -> Result:
+    began = time.monotonic()
+    update = ground.update(case.strategy, case.fails)
+    tries = 1
+    try:
+        update.start()
+        strike(ground, case, update)
+        if case.alone:
+            ground.settle()
+        while not ended(ground, update):
+            if (tries := tries + 1) > TRIES:
+                raise Stuck(f"the update has not ended after {TRIES} tries: {ground.describe()}")
+            update.start()
+        ground.forget()
+        outcome = update.outcome()
+        expected = update.new if outcome == PROMOTED else update.old
+        if ground.current() != expected:
+            raise Stuck(f"the update was {outcome}, and {ground.current()} is current instead of {expected}")
+        written = ground.settle()
+        answer = ground.oracle.check(written, went_back=outcome != PROMOTED or case.alone)
+        problems, lost, duplicated, stuck = answer.problems, answer.lost, answer.duplicated, False
+    except Stuck as error:
+        outcome, problems, lost, duplicated, stuck = update.outcome(), (str(error),), 0, 0, True
+    finally:
+        update.kill()
+    return Result(
+        case=case.name,
+        outcome=outcome,
+        lost=lost,
+        duplicated=duplicated,
+        stuck=stuck,
+        problems=problems,
+        tries=tries,
+        seconds=round(time.monotonic() - began, 1),
+        log=str(update.log),
+    )
+
+
+def strike(ground: Ground, case: Case, update: Update) -> None:
+    """Wait until the boundary is reached, and do there what the case says. The update's process ends itself where it is
+    the one to get there; whoever gets to where another one dies waits until that one is dead."""
+    by_itself = {(TASK,): KILL, (STORAGE,): FAIL}.get(case.victims) if case.process == TASK else None
+    action = by_itself or (FAIL if case.victims == (STORAGE,) else WAIT)
+    if case.after:
+        ground.arm(case.after, WAIT)
+        await_boundary(ground, update, case.after)
+    ground.arm(case.boundary, action)
+    if case.after:
+        ground.go(case.after)
+    await_boundary(ground, update, case.boundary)
+    if action == WAIT:
+        for victim in case.victims:
+            {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}[victim]()
+        ground.go(case.boundary)
+
+
+def await_boundary(ground: Ground, update: Update, boundary: str) -> None:
+    def reached() -> bool | None:
+        if ground.reached(boundary):
+            return True
+        if update.ended():
+            raise Stuck(f"the update ended without getting to {boundary}")
+        return None
+
+    ground.wait(reached, f"the update to get to {boundary}", UPDATE_SECONDS)
+
+
+def ended(ground: Ground, update: Update) -> bool:
+    """Whether the update has ended; waits for the end of its process."""
+    ground.wait(lambda: update.ended() or None, "the end of the update's process", UPDATE_SECONDS)
+    return update.outcome() is not None
+
+
+class Runner:
+    """Runs cases one after the other, on a root that lasts until one gets stuck."""
+
+    def __init__(self, folder: Path, spark_submit: str, name: str) -> None:
+        self.folder, self.spark_submit, self.name = folder, spark_submit, name
+        self.number = 0
+        self.ground: Ground | None = None
+
+    def run(self, case: Case) -> Result:
+        try:
+            if self.ground is None:
+                self.number += 1
+                self.ground = Ground(self.folder / f"{self.name}-{self.number}", self.spark_submit)
+                self.ground.start()
+            result = run_case(self.ground, case)
+        except Exception as error:
+            traceback.print_exc()
+            result = Result(case=case.name, stuck=True, problems=(f"{type(error).__name__}: {error}",))
+        if result.bad:
+            self.end()
+        return result
+
+    def end(self) -> None:
+        if self.ground is not None:
+            self.ground.end()
+            self.ground = None
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--list", "only_list", is_flag=True, help="Print the cases and run none.")
+@click.option("--only", metavar="REGEX", help="Run the cases whose name (strategy:boundary:victims) matches.")
+@click.option("--strategy", type=click.Choice(["restart", "standby"]), help="Of this strategy only.")
+@click.option("--limit", type=int, help="Run at most so many.")
+@click.option("--seconds", type=float, help="Begin none after so many seconds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")
+@click.option("--results", type=click.Path(path_type=Path), help="JSON lines: goes on from them.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where roots and logs go (else .crash, made anew).")
+@click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), help="Its path.")
+def main(
+    only_list: bool,
+    only: str | None,
+    strategy: str | None,
+    limit: int | None,
+    seconds: float | None,
+    jobs: int,
+    results: Path | None,
+    folder: Path | None,
+    spark_submit: str,
+) -> None:
+    """Strike an update at each of its boundaries; see docs/crash-safety.md."""
+    assert ROOT in Path(airflow_provider_streamupdate.__file__).parents, "another copy of the package is installed"
+    assert not never_struck(), f"boundaries without a case: {never_struck()}"
+    chosen = [
+        case for case in cases() if (only is None or re.search(only, case.name)) and strategy in (None, case.strategy)
+    ]
+    if only_list:
+        for case in chosen:
+            click.echo(case.name)
+        return
+    done = read_results(results)
+    waiting: queue.Queue[Case] = queue.Queue()
+    for case in [c for c in chosen if c.name not in done][:limit]:
+        waiting.put(case)
+    folder = folder or ROOT / ".crash" / time.strftime("%Y%m%d-%H%M%S")
+    deadline = None if seconds is None else time.monotonic() + seconds
+    total, lock = waiting.qsize(), threading.Lock()
+    found: list[Result] = []
+    runners: list[Runner] = []
+
+    def work(name: str) -> None:
+        runner = Runner(folder, spark_submit, name)
+        runners.append(runner)
+        try:
+            while deadline is None or time.monotonic() < deadline:
+                try:
+                    case = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                result = runner.run(case)
+                with lock:
+                    found.append(result)
+                    show(result, len(found), total)
+                    if results:
+                        with open(results, "a") as file:
+                            file.write(json.dumps(attrs.asdict(result)) + "\n")
+        finally:
+            runner.end()
+
+    threads = [threading.Thread(target=work, args=(f"root-{n}",)) for n in range(1, jobs + 1)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        click.echo("interrupted: ending the drivers", err=True)
+        for runner in runners:
+            runner.end()
+        os._exit(130)
+    names = {case.name for case in chosen}
+    summary = [r for name, r in {**done, **{r.case: r for r in found}}.items() if name in names]
+    print_table(summary)
+    lost, duplicated = sum(r.lost for r in summary), sum(r.duplicated for r in summary)
+    click.echo(f"cases {len(summary)}, lost {lost}, duplicated {duplicated}, stuck {sum(r.stuck for r in summary)}")
+    sys.exit(1 if any(r.bad for r in summary) or not summary else 0)
+
+
+def read_results(file: Path | None) -> dict[str, Result]:
+    """The last result of each case."""
+    if file is None or not file.exists():
+        return {}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {line["case"]: Result(**{**line, "problems": tuple(line["problems"])}) for line in lines}
+
+
+def show(result: Result, number: int, total: int) -> None:
+    tries = f", {result.tries} tries" if result.tries > 1 else ""
+    word = "BAD" if result.bad else "ok"
+    click.echo(f"[{number}/{total}] {word:3} {result.case}: {result.outcome}{tries}, {result.seconds:.0f} s")
+    for problem in result.problems[:8]:
+        click.echo(f"      {problem}")
+    if result.bad:
+        click.echo(f"      see {result.log}")
+
+
+def print_table(results: list[Result]) -> None:
+    table = Table("strategy", "struck", "cases", "promoted", "gone back", "lost", "duplicated", "stuck")
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        way, _, victims = result.case.split(":")
+        groups.setdefault((way, victims), []).append(result)
+    for (way, victims), group in sorted(groups.items()):
+        outcomes = Counter(r.outcome == PROMOTED for r in group if r.outcome)
+        counts = (len(group), outcomes[True], outcomes[False], sum(r.lost for r in group))
+        table.add_row(
+            way, victims, *map(str, counts), str(sum(r.duplicated for r in group)), str(sum(r.stuck for r in group))
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

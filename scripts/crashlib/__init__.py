@@ -1,0 +1,1 @@
+"""Parts of scripts/crash.py, one noun a file."""

@@ -1,0 +1,244 @@
+"""A root with one running app that is fed without end, and what is done to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, VARIABLE, WAIT
+from airflow_provider_streamupdate.state.deployment import RUNNING
+from airflow_provider_streamupdate.state.update import UpdateRecord
+
+from . import task
+from .oracle import Oracle
+
+ROOT = Path(__file__).resolve().parents[2]
+APP, QUERY = "crash", "counts"
+KEYS = ("a", "b", "c")
+FEED_SECONDS = 0.4
+POLL_SECONDS = 0.05
+
+
+class Stuck(Exception):
+    """What had to happen did not."""
+
+
+class Ground:
+    """The app is started with `start`, and every update brings in a version that differs in a parameter."""
+
+    def __init__(self, folder: Path, spark_submit: str) -> None:
+        self.folder = folder
+        self.spark_submit = spark_submit
+        self.input, self.output = folder / "in", folder / "out"
+        self.marks, self.plans = folder / "boundaries", folder / "plans"
+        for made in (self.input, self.output, self.plans):
+            made.mkdir(parents=True)
+        self.client = task.client(str(folder / "root"), spark_submit, self.plans)
+        self.registry = self.client.registry.app(APP)
+        self.oracle = Oracle(self.registry, self.output, KEYS)
+        self.written = 0
+        self.number = 0
+        self.forget()
+        self._over = threading.Event()
+        self._feeding = threading.Thread(target=self._feed, daemon=True)
+
+    def start(self) -> None:
+        """Submit the first version and feed it."""
+        for _ in range(5):
+            self._write()
+        self._feeding.start()
+        self._call(
+            f"from crashlib import task; task.client({str(self.folder / 'root')!r}, {self.spark_submit!r}, None)"
+            f".submit(task.application({str(Path(__file__).parent / 'app.py')!r}, {self._params(False)!r}), 'v0', "
+            f"app={APP!r})"
+        )
+        self.settle()
+
+    def end(self) -> None:
+        self._over.set()
+        if self._feeding.is_alive():
+            self._feeding.join()
+        for spec in self.registry.deployments():
+            if (launch := self.registry.launch(spec.deployment)) and launch.pid:
+                self.kill_session(launch.pid)
+
+    # ---- the update
+
+    def update(self, strategy: str, fails: bool) -> Update:
+        self.number += 1
+        return Update(self, f"v{self.number}", strategy, self._params(fails))
+
+    def current(self) -> str:
+        found = self.registry.current_id()
+        assert found is not None  # it was started
+        return found
+
+    # ---- the boundaries
+
+    def arm(self, boundary: str, action: str) -> None:
+        """Have the first process that gets there do it."""
+        assert action in (KILL, WAIT, FAIL)
+        temporary = self.marks / "next"
+        temporary.write_text(action)
+        os.rename(temporary, self.marks / "armed" / boundary)
+
+    def reached(self, boundary: str) -> bool:
+        return any((self.marks / "reached").glob(f"{boundary}.*"))
+
+    def go(self, boundary: str) -> None:
+        (self.marks / "go" / boundary).touch()
+
+    def forget(self) -> None:
+        """Whoever waits at a boundary goes on, and none is armed."""
+        for armed in self.marks.glob("armed/*"):
+            armed.unlink(missing_ok=True)
+        for reached in self.marks.glob("reached/*"):
+            self.go(reached.name.rpartition(".")[0])
+        time.sleep(3 * POLL_SECONDS)
+        shutil.rmtree(self.marks, ignore_errors=True)
+        for part in ("armed", "reached", "go"):
+            (self.marks / part).mkdir(parents=True)
+
+    # ---- the drivers
+
+    def drivers(self) -> list[psutil.Process]:
+        """The processes of drivers under this root that run a deployment."""
+        found = []
+        for process in psutil.process_iter(["name", "cmdline", "status"]):
+            line = process.info["cmdline"] or []
+            ours = str(self.folder / "root") in line and "run" in line
+            if ours and "python" in process.info["name"] and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        return found
+
+    def kill(self, deployment: str) -> None:
+        """SIGKILL for every process of the deployment's driver."""
+        launch = self.registry.launch(deployment)
+        if launch is None or launch.pid is None:
+            raise Stuck(f"{deployment} has no driver to kill")
+        self.kill_session(launch.pid)
+
+    def kill_session(self, session: int) -> None:
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getsid(process.pid) == session:
+                    process.send_signal(signal.SIGKILL)
+
+    # ---- waiting
+
+    def settle(self, seconds: float = 300.0) -> int:
+        """Wait until the current deployment runs, alone, and has committed all that was written before this call and
+        all that the sink has seen; so many records of each key."""
+        written = self.written
+
+        def settled() -> bool | None:
+            status = self.client.status(APP)
+            query = status.status.queries.get(QUERY) if status.status else None
+            if status.state != RUNNING or query is None or len(self.drivers()) != 1:
+                return None
+            batches = self.oracle.batches()
+            return True if batches and query.batch >= batches[-1] and self.oracle.read() >= written else None
+
+        self.wait(settled, f"{APP} to run and to commit what there is", seconds)
+        return written
+
+    def wait(self, poll: Callable[[], bool | None], what: str, seconds: float) -> None:
+        try:
+            wait_for(poll, what, seconds, POLL_SECONDS)
+        except TimeoutError as error:
+            raise Stuck(f"waited {seconds:g} s for {what}: {self.describe()}") from error
+
+    def describe(self) -> str:
+        """What there is, for a case that got stuck."""
+        current, states = self.registry.current(), {}
+        for spec in self.registry.deployments()[-3:]:
+            states[spec.deployment] = self.client.drivers(APP).state(spec.deployment)
+        drivers = [p.pid for p in self.drivers()]
+        return f"current {current}, states {states}, drivers {drivers}, records {self.oracle.read()}/{self.written}"
+
+    # ---- the inside
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the update's process; its drivers inherit it."""
+        path = os.pathsep.join([str(ROOT), str(ROOT / "scripts")])
+        return {**os.environ, "PYTHONPATH": path, VARIABLE: str(self.marks)}
+
+    def _params(self, fails: bool) -> dict[str, str]:
+        number = str(self.number)
+        return {
+            "input": str(self.input),
+            "output": str(self.output),
+            "version": number,
+            "fails": "yes" if fails else "",
+        }
+
+    def _call(self, code: str) -> None:
+        log = self.folder / "start.log"
+        with open(log, "ab") as output:
+            done = subprocess.run(
+                [sys.executable, "-c", code], env=self.environment, stdout=output, stderr=output, check=False
+            )
+        if done.returncode:
+            raise Stuck(f"the app did not start; see {log}")
+
+    def _feed(self) -> None:
+        while not self._over.wait(FEED_SECONDS):
+            self._write()
+
+    def _write(self) -> None:
+        temporary = self.folder / "next.json"
+        temporary.write_text("".join(json.dumps({"k": key, "n": self.written}) + "\n" for key in KEYS))
+        os.utime(temporary, (1_700_000_000 + self.written,) * 2)  # Spark orders files by their time
+        os.rename(temporary, self.input / f"{self.written:07d}.json")
+        self.written += 1
+
+
+class Update:
+    """An update, whose process may be started again and again."""
+
+    def __init__(self, ground: Ground, deployment: str, strategy: str, params: dict[str, str]) -> None:
+        self.ground = ground
+        self.old, self.new = ground.current(), deployment
+        self.log = ground.folder / f"{deployment}.log"
+        file = Path(__file__).parent / "app.py"
+        root = str(ground.folder / "root")
+        words = (root, ground.spark_submit, str(file), deployment, strategy, json.dumps(params), str(ground.plans))
+        self._command = [sys.executable, "-m", "crashlib.task", *words]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with open(self.log, "ab") as output:
+            output.write(b"-- the update's process starts\n")
+            output.flush()
+            self.process = subprocess.Popen(
+                self._command, env=self.ground.environment, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        return self.process is None or self.process.poll() is not None
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def record(self) -> UpdateRecord | None:
+        return self.ground.registry.update(self.new)
+
+    def outcome(self) -> str | None:
+        record = self.record()
+        return record.outcome if record else None

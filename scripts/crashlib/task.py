@@ -1,0 +1,76 @@
+"""The update's process: what an Airflow task or `streamupdate update` runs, and runs again after a crash.
+
+    python -m crashlib.task ROOT SPARK_SUBMIT FILE DEPLOYMENT STRATEGY PARAMS PLANS
+
+A plan-only driver leaves nothing behind and takes as long as all the rest, so its answer (always that to the same
+question: the versions differ in a parameter that is no part of the plan) is kept in the folder PLANS and given again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.planning import Planned
+from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.errors import StreamUpdateError
+from airflow_provider_streamupdate.state.serde import from_json, to_json
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a driver lives for a minute here
+}
+SECONDS = 300.0  # for any one thing that is waited for
+
+
+class Client(StreamUpdateClient):
+    """plans: where the answers of plan-only drivers are kept."""
+
+    plans: Path
+
+    def plan_and_check(self, application: Application, *args: Any, **kwargs: Any) -> Planned:
+        file = self.plans / "planned.json"
+        if not file.exists():
+            planned = super().plan_and_check(application, *args, **kwargs)
+            file.with_suffix(".part").write_bytes(to_json(planned))
+            os.replace(file.with_suffix(".part"), file)
+        return from_json(file.read_bytes(), Planned, str(file))
+
+
+def client(root: str, spark_submit: str, plans: Path) -> Client:
+    made = Client(root, SparkSubmit(spark_submit, master="local[2]"))
+    made.plans = plans
+    return made
+
+
+def application(file: str, params: dict[str, str]) -> Application:
+    return Application(file=file, params=params, conf=CONF)
+
+
+def main(root: str, spark_submit: str, file: str, deployment: str, strategy: str, params: str, plans: str) -> None:
+    version = application(file, json.loads(params))
+    try:
+        client(root, spark_submit, Path(plans)).update(
+            version,
+            deployment,
+            strategy=strategy,
+            timeout=SECONDS,
+            drain_timeout=SECONDS,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    except StreamUpdateError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,201 @@
+"""The old driver in a hand-over while the storage fails: from the claim on it runs no batch unless it has claimed
+the epoch back, since somebody else may. No Spark runs: what is looked at is when it lets its queries start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.state import clock, commands
+from airflow_provider_streamupdate.state.deployment import Current, Status
+from airflow_provider_streamupdate.state.errors import FencedError, StorageError
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.streaming import agent as module
+from airflow_provider_streamupdate.streaming.agent import Agent
+from tests.state.builders import app_plan, deploy, set_status, spec
+
+
+class Queries:
+    """Notes who may commit when it is started."""
+
+    plan = app_plan()
+
+    def __init__(self, app: AppRegistry) -> None:
+        self.app = app
+        self.running = True
+        self.started: list[str | None] = []
+
+    def drain(self) -> None:
+        self.running = False
+
+    def start(self) -> None:
+        self.running = True
+        self.started.append(self.app.current_id())
+
+    def progress(self) -> dict[str, Any]:
+        return {}
+
+
+class Failing:
+    """Has the first call fail, or all of them, whose path ends so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def __call__(self, method: str, path: str, times: int = 1, after: bool = False) -> None:
+        """after: the call has its effect all the same."""
+        real = getattr(Folder, method)
+        left = [times]
+
+        def call(folder: Folder, relative: str, *arguments: Any) -> Any:
+            if not folder.path(relative).endswith(path) or left[0] == 0:
+                return real(folder, relative, *arguments)
+            left[0] -= 1
+            if after:
+                real(folder, relative, *arguments)
+            raise StorageError(f"cannot {method} {relative}")
+
+        self.monkeypatch.setattr(Folder, method, call)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppRegistry:
+    """`one` runs in epoch 1, `two` stands by for epoch 2."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    registry = Registry(str(tmp_path)).app("flights")
+    deploy(registry, "one")
+    registry.create_deployment(spec("two", parent="one"))
+    set_status(registry, "two", successor("standby"))
+    return registry
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    return Failing(monkeypatch)
+
+
+def successor(state: str) -> Status:
+    return Status(
+        state=state,
+        epoch=2,
+        heartbeat_at=clock.now(),
+        started_at=clock.now(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
+
+
+def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
+    agent, queries = agent or Agent(app, "one", 1), Queries(app)
+    agent.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
+    (command,) = agent.box.pending()
+    try:
+        agent._obey(command, queries)  # type: ignore[arg-type]
+    except FencedError as error:
+        return agent, queries, error
+    return agent, queries, None
+
+
+def dies_when_it_begins(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = AppRegistry.claim
+
+    def claimed(registry: AppRegistry, current: Current) -> bool:
+        made = claim(registry, current)
+        if current.deployment == "two":
+            set_status(app, "two", successor("failed"))
+        return made
+
+    monkeypatch.setattr(AppRegistry, "claim", claimed)
+
+
+def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) -> None:
+    fail("create", "epochs/2.json")
+    agent, queries, error = hand_over(app)
+    assert error is None and queries.running and queries.started == ["one"]
+    (answer,) = agent.box.answers(commands.SNAPSHOT, "s")
+    assert answer.error and "cannot create epochs/2.json" in answer.error
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_it_does_not_go_on_when_it_cannot_tell_who_may_commit(app: AppRegistry, fail: Failing, after: bool) -> None:
+    fail("create", "epochs/2.json", after=after)
+    fail("read", "epochs/2.json")
+    _, queries, error = hand_over(app)
+    assert "cannot be told who may commit in epoch 2" in str(error)
+    assert not queries.running and queries.started == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "after"),
+    [
+        ("create", "epochs/2.json", True),
+        ("write", "current.json", False),
+        ("write", "events.jsonl", False),
+        ("read", "two/status.json", False),
+        ("create", "drivers/3.json", False),
+    ],
+)
+def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str, after: bool
+) -> None:
+    dies_when_it_begins(app, monkeypatch)
+    if (method, path) != ("read", "two/status.json"):  # that one is to fail after the look whether it stands by
+        fail(method, path, after=after)
+    else:
+        monkeypatch.setattr(module, "Successor", looks_once(module.Successor))
+    agent, queries, error = hand_over(app)
+    assert error is None and queries.started == ["one"]
+    assert app.current() == Current(deployment="one", epoch=3, promoted=True)
+    assert agent.epoch == 3 and agent._status.state == "running" and agent._status.epoch == 3
+
+
+def looks_once(kind: type) -> type:
+    class Looks(kind):  # type: ignore[misc,valid-type]
+        failed = False
+
+        def committed(self) -> bool:
+            if not self.failed:
+                self.failed = True
+                raise StorageError("cannot read status.json")
+            return bool(super().committed())
+
+    return Looks
+
+
+def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
+    dies_when_it_begins(app, monkeypatch)
+    agent, replace = Agent(app, "one", 1), AppRegistry.set_current
+
+    def replaced(registry: AppRegistry, current: Current) -> None:
+        agent._check_fence()
+        replace(registry, current)
+        agent._check_fence()
+
+    monkeypatch.setattr(AppRegistry, "set_current", replaced)
+    _, queries, error = hand_over(app, agent)
+    assert error is None and queries.started == ["one"]
+
+
+def test_a_claim_back_that_fails_is_tried_again(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_when_it_begins(app, monkeypatch)
+    fail("create", "epochs/3.json", times=2)
+    _, queries, error = hand_over(app)
+    assert error is None and queries.started == ["one"] and app.current_id() == "one"
+
+
+def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whatever kind it is."""
+    dies_when_it_begins(app, monkeypatch)
+    monkeypatch.setattr(module.Successor, "death", lambda self: 1 / 0)
+    _, queries, error = hand_over(app)
+    assert "two may commit now" in str(error) and queries.started == []
