@@ -3,8 +3,8 @@
 `create` is exclusive and never shows a half-written file; `write` replaces atomically. On local disks both go through
 a temporary file in the same folder (link and rename are atomic there); object stores do it by themselves (a put is
 atomic, and a conditional put is exclusive, which `check_writable` tries). What was listed is never taken from fsspec's
-cache, because other processes write too. Folders there are empty objects whose names end with a slash (Hadoop makes them),
-or nothing but the beginning of other names.
+cache, because other processes write too. Folders there are empty objects whose names end with a slash (Hadoop makes
+them), or nothing but the beginning of other names.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Folder:
             fs, base = fsspec.core.url_to_fs(str(uri), **(storage_options or {}))
         except (ValueError, ImportError) as error:
             raise InvalidInputError(
-                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs) into the "
-                f"environment of {sys.executable}, or correct it"
+                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs) "
+                f"into the environment of {sys.executable}, or correct it"
             ) from error
         except Exception as error:  # some connect at once, and every back end has its own exceptions
             raise StorageError(
@@ -210,14 +210,14 @@ class Folder:
         return digest.hexdigest(), size
 
     def check_writable(self) -> None:
-        """StorageError when nothing can be written here, or when what must be created only once can be created twice."""
+        """StorageError when nothing can be written here, or when a file can be created that is there already."""
         probe = f"_probe-{uuid.uuid4().hex}"
         self.write(probe, b"")
         try:
             if self.create(probe, b"again"):
                 raise StorageError(
-                    f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), so "
-                    "that two drivers could run at once; use a store that honours If-None-Match: *"
+                    f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
+                    "so that two drivers could run at once; use a store that honours If-None-Match: *"
                 )
         finally:
             self.remove(probe)

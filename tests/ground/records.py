@@ -1,0 +1,120 @@
+"""Records that go through an app with real drivers, and the oracle: what each sink must hold, counted in plain Python."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.application import Application
+from tests.e2e.conftest import Ground
+
+PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))
+APP = Path(__file__).with_name("app.py")
+Record = tuple[int, str, int]
+
+
+def jars(kind: str) -> str:
+    """What scripts/ground.sh fetched for a kind of ground, for ``spark.jars``."""
+    return ",".join(str(path.resolve()) for path in sorted((PARTS / kind).glob("*.jar")))
+
+
+class Records(Ground):
+    """A root, a folder that files of records arrive in, and the app. Each file brings new records and some that were
+    there before: of the file before, and the very first."""
+
+    app = "records"
+    new_in_file = 5
+
+    def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
+        super().__init__(folder)
+        self.queries = queries
+        self.conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", **conf}
+        self.given = {"input": str(self.input), "output": str(self.output), **params}
+        self.env: dict[str, str] = {}
+        self.records: list[Record] = []  # each once
+        self.rows: list[Record] = []  # as they came
+
+    def version(self, number: int) -> str:
+        file = self.folder / f"v{number}.py"
+        text = APP.read_text().replace("VERSION = 1", f"VERSION = {number}")
+        file.write_text(text.replace('QUERIES = ("files",)', f"QUERIES = {self.queries!r}"))
+        return str(file)
+
+    def of_version(self, number: int) -> Application:
+        return Application(file=self.version(number), params=self.given, conf=self.conf, env_vars=self.env)
+
+    @property
+    def params(self) -> list[str]:
+        """For the command line."""
+        found = ["--master", self.client.launcher.master]
+        for option, values in (("--set", self.given), ("--conf", self.conf), ("--env", self.env)):
+            for key, value in values.items():
+                found += [option, f"{key}={value}"]
+        return found
+
+    def write(self) -> None:
+        first = self.written * self.new_in_file
+        new = [(n, f"k{n % 3}", n * 7) for n in range(first, first + self.new_in_file)]
+        again = [*self.records[-self.new_in_file :], *self.records[:2]]
+        rows = [*new, *again]
+        self.put(f"{self.written:05d}.json", rows)
+        self.records += new
+        self.rows += rows
+        self.written += 1
+
+    def put(self, name: str, rows: Iterable[Record]) -> None:
+        temporary = self.folder / "next.json"
+        temporary.write_text(lines(rows))
+        stamp = 1_700_000_000 + self.written  # Spark orders files by their time
+        os.utime(temporary, (stamp, stamp))
+        temporary.rename(self.input / name)
+
+    def wait_for_all(self) -> None:
+        """Every file is in a committed batch of every query: each takes a file a batch."""
+
+        def done() -> bool | None:
+            status = self.client.status(self.app).status
+            found = status.queries if status else {}
+            return all(q in found and found[q].batch >= self.written - 1 for q in self.queries) or None
+
+        wait_for(done, "the last file", 200)
+
+    def update(self) -> None:
+        """To version 2, from the command line."""
+        self.cli("update", self.version(2), "--deployment", "two", "--strategy", "restart", *self.params)
+
+    def check(self, sink: str, found: Iterable[dict[str, Any]]) -> None:
+        """Each record is in a sink once: those of version 1 first, then those of version 2."""
+        found = list(found)
+        told = Counter((row["id"], row["k"], row["a"]) for row in found)
+        expected = Counter(self.records)
+        lost, doubled = (expected - told).total(), (told - expected).total()
+        print(f"\n{sink}: {len(found)} records, {lost} lost, {doubled} doubled")
+        assert (lost, doubled) == (0, 0), (expected - told, told - expected)
+        ids = {version: [row["id"] for row in found if row["version"] == version] for version in (1, 2)}
+        assert ids[1] and ids[2] and max(ids[1]) < min(ids[2])
+
+    def check_totals(self) -> None:
+        """Sums over everything; the count that version 2 adds knows the rows since."""
+        last = {row["k"]: row for row in read_lines((self.output / "totals").glob("*.json"))}
+        sums: Counter[str] = Counter()
+        for _, k, a in self.rows:
+            sums[k] += a
+        wrong = {k: (row["s"], sums[k]) for k, row in last.items() if row["s"] != sums[k]}
+        print(f"\ntotals: {len(last)} sums, {len(wrong)} wrong")
+        assert set(last) == set(sums) and not wrong, wrong
+        counted = sum(row["n"] for row in last.values())
+        assert 0 < counted < len(self.rows)
+
+
+def lines(rows: Iterable[Record]) -> str:
+    return "".join(json.dumps({"id": n, "k": k, "a": a}) + "\n" for n, k, a in rows)
+
+
+def read_lines(files: Iterable[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(files) for line in file.read_text().splitlines()]
