@@ -34,7 +34,7 @@ fetch_packages() {
         skip "its Python packages cannot be fetched ($packages)"
 }
 
-wanted=$(cat $pom "$packages" 2>/dev/null | cksum)
+wanted=$({ cat $pom; [ ! -f "$packages" ] || cat "$packages"; } | cksum)
 if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
     rm -rf "$parts"
     if grep -q "<id>$kind</id>" $pom; then fetch_jars; fi

@@ -1,5 +1,5 @@
-"""The app of these tests: records with ids, some of which come again and again, reach each sink once. `records.py` writes it
-out with another VERSION and with the queries of a test."""
+"""The app of these tests: records with ids, some of which come again and again, reach each sink once. `records.py`
+writes it out with another VERSION and with the queries of a test."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def batches(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
 
 
 def transactions(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    """Delta from a function: it knows a batch again by the names it is given. While there is a file ``hold``, a batch that
-    was written does not end."""
+    """Delta from a function: it knows a batch again by the names it is given. While there is a file ``hold``, a batch
+    that was written does not end."""
 
     def write(batch: DataFrame, number: int) -> None:
         named = batch.write.format("delta").mode("append").option("txnAppId", "records").option("txnVersion", number)
@@ -87,10 +87,8 @@ def transactions(spark: SparkSession, params: dict[str, str]) -> DataStreamWrite
 def totals(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     """Version 2 has an aggregate more: the state is migrated."""
     rows = read(spark, params).groupBy("k")
-    added = (
-        rows.agg(F.sum("a").alias("s"), F.count("*").alias("n")) if VERSION == 2 else rows.agg(F.sum("a").alias("s"))
-    )
-    return writer(stage("totals", added), "update").foreachBatch(
+    aggregates = [F.sum("a").alias("s"), F.count("*").alias("n")][:VERSION]
+    return writer(stage("totals", rows.agg(*aggregates)), "update").foreachBatch(
         lambda batch, number: keep(batch, params["output"] + "/totals", number)
     )
 

@@ -1,5 +1,5 @@
-"""Sinks that tell a batch by its id: Delta Lake, files, Delta Lake from a function. The old version's driver dies when its
-last batch is in every sink and committed in none; the new version goes through that batch again."""
+"""Sinks that tell a batch by its id: Delta Lake, files, Delta Lake from a function. The old version's driver dies when
+its last batch is in every sink and committed in none; the new version goes through that batch again."""
 
 from __future__ import annotations
 
@@ -44,10 +44,7 @@ def test_a_batch_that_every_sink_has_and_no_commit_log_is_not_doubled(ground: Re
     wait_for(lambda: (ground.folder / "held").exists() or None, "the batch that is held", 100)
     checkpoints = {q: ground.client.registry.app(ground.app).checkpoint("one", q) for q in QUERIES}
     wait_for(lambda: all(checkpoints[q].exists("commits/3") for q in QUERIES[:2]) or None, "the others' batch", 100)
-    command = ground.command(
-        "update", ground.version(2), "--deployment", "two", "--strategy", "restart", *ground.params
-    )
-    with subprocess.Popen(command, env=ground.environment) as update:
+    with subprocess.Popen(ground.command(*ground.updating()), env=ground.environment) as update:
         wait_for(lambda: ground.client.deployment_state(ground.app, "one") == "draining" or None, "the drain", 200)
         update.send_signal(signal.SIGSTOP)
         ground.client.drivers(ground.app).kill("one")

@@ -1,4 +1,5 @@
-"""Records that go through an app with real drivers, and the oracle: what each sink must hold, counted in plain Python."""
+"""Records that go through an app with real drivers, and the oracle: what each sink must hold, counted in plain
+Python."""
 
 from __future__ import annotations
 
@@ -84,9 +85,9 @@ class Records(Ground):
 
         wait_for(done, "the last file", 200)
 
-    def update(self) -> None:
-        """To version 2, from the command line."""
-        self.cli("update", self.version(2), "--deployment", "two", "--strategy", "restart", *self.params)
+    def updating(self, strategy: str = "restart") -> list[str]:
+        """The arguments of the update to version 2."""
+        return ["update", self.version(2), "--deployment", "two", "--strategy", strategy, *self.params]
 
     def check(self, sink: str, found: Iterable[dict[str, Any]]) -> None:
         """Each record is in a sink once: those of version 1 first, then those of version 2."""
