@@ -55,7 +55,9 @@ def delta(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
 
 
 def files(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    return writer(records(spark, params)).format("json").option("path", params["output"] + "/files")
+    return (
+        writer(records(spark, params)).format("json").option("path", params.get("files") or params["output"] + "/files")
+    )
 
 
 def kafka(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:

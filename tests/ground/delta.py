@@ -14,8 +14,9 @@ import pyarrow.parquet
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.storage import Folder
 
-from .records import Records, jars, read_lines
+from .records import Records, file_rows, jars
 
 QUERIES = ("delta", "files", "transactions")
 CONF = {
@@ -59,7 +60,9 @@ def test_a_batch_that_every_sink_has_and_no_commit_log_is_not_doubled(ground: Re
         ground.write()
     ground.wait_for_all()
     ground.check("delta", delta_rows(ground.output / "delta"))
-    ground.check("files", file_rows(ground.output / "files"))
+    log = (ground.output / "files" / "_spark_metadata").iterdir()
+    assert any(path.suffix == ".compact" for path in log)
+    ground.check("files", file_rows(Folder.open(str(ground.output / "files"))))
     ground.check("transactions", delta_rows(ground.output / "transactions"))
 
 
@@ -74,12 +77,3 @@ def delta_rows(table: Path) -> list[dict[str, Any]]:
             if "remove" in action:
                 files.pop(action["remove"]["path"], None)
     return [row for file in files for row in pyarrow.parquet.read_table(table / file).to_pylist()]
-
-
-def file_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of the files that a file sink's log has."""
-    log = [path for path in (folder / "_spark_metadata").iterdir() if path.stem.isdigit()]
-    assert any(path.suffix == ".compact" for path in log)
-    entries = [json.loads(line) for path in log for line in path.read_text().splitlines()[1:]]
-    files = sorted({entry["path"].removeprefix("file://") for entry in entries})
-    return read_lines(map(Path, files))

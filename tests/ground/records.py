@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.state.storage import Folder
 from tests.e2e.conftest import Ground
 
 PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))
@@ -102,7 +103,8 @@ class Records(Ground):
 
     def check_totals(self) -> None:
         """Sums over everything; the count that version 2 adds knows the rows since."""
-        last = {row["k"]: row for row in read_lines((self.output / "totals").glob("*.json"))}
+        files = sorted((self.output / "totals").glob("*.json"))
+        last = {row["k"]: row for file in files for row in map(json.loads, file.read_text().splitlines())}
         sums: Counter[str] = Counter()
         for _, k, a in self.rows:
             sums[k] += a
@@ -117,5 +119,9 @@ def lines(rows: Iterable[Record]) -> str:
     return "".join(json.dumps({"id": n, "k": k, "a": a}) + "\n" for n, k, a in rows)
 
 
-def read_lines(files: Iterable[Path]) -> list[dict[str, Any]]:
-    return [json.loads(line) for file in sorted(files) for line in file.read_text().splitlines()]
+def file_rows(folder: Folder) -> list[dict[str, Any]]:
+    """The rows of the files that a file sink's log has; each file once, because a compacted log names it again."""
+    names = [name for name in folder.names("_spark_metadata") if name.removesuffix(".compact").isdigit()]
+    logged = [(folder.read(f"_spark_metadata/{name}") or b"").decode().splitlines()[1:] for name in names]
+    files = {json.loads(line)["path"].rpartition("/")[2] for entry in logged for line in entry}
+    return [json.loads(line) for file in sorted(files) for line in (folder.read(file) or b"").decode().splitlines()]
