@@ -14,9 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.storage import Folder
 
-from .records import Records, file_rows, jars
+from .records import Records, jars
 
 QUERIES = ("delta", "files", "transactions")
 CONF = {
@@ -62,7 +61,7 @@ def test_a_batch_that_every_sink_has_and_no_commit_log_is_not_doubled(ground: Re
     ground.check("delta", delta_rows(ground.output / "delta"))
     log = (ground.output / "files" / "_spark_metadata").iterdir()
     assert any(path.suffix == ".compact" for path in log)
-    ground.check("files", file_rows(Folder.open(str(ground.output / "files"))))
+    ground.check("files", ground.file_sink())
     ground.check("transactions", delta_rows(ground.output / "transactions"))
 
 

@@ -101,6 +101,19 @@ class Records(Ground):
         ids = {version: [row["id"] for row in found if row["version"] == version] for version in (1, 2)}
         assert ids[1] and ids[2] and max(ids[1]) < min(ids[2])
 
+    @property
+    def file_sink_folder(self) -> Folder:
+        return Folder.open(str(self.output / "files"))
+
+    def file_sink(self) -> list[dict[str, Any]]:
+        """The rows of the files that the file sink's log has; each file once, because a compacted log names it
+        again."""
+        sink = self.file_sink_folder
+        names = [name for name in sink.names("_spark_metadata") if name.removesuffix(".compact").isdigit()]
+        logged = [(sink.read(f"_spark_metadata/{name}") or b"").decode().splitlines()[1:] for name in names]
+        files = {json.loads(line)["path"].rpartition("/")[2] for entry in logged for line in entry}
+        return [json.loads(line) for file in sorted(files) for line in (sink.read(file) or b"").decode().splitlines()]
+
     def check_totals(self) -> None:
         """Sums over everything; the count that version 2 adds knows the rows since."""
         files = sorted((self.output / "totals").glob("*.json"))
@@ -117,11 +130,3 @@ class Records(Ground):
 
 def lines(rows: Iterable[Record]) -> str:
     return "".join(json.dumps({"id": n, "k": k, "a": a}) + "\n" for n, k, a in rows)
-
-
-def file_rows(folder: Folder) -> list[dict[str, Any]]:
-    """The rows of the files that a file sink's log has; each file once, because a compacted log names it again."""
-    names = [name for name in folder.names("_spark_metadata") if name.removesuffix(".compact").isdigit()]
-    logged = [(folder.read(f"_spark_metadata/{name}") or b"").decode().splitlines()[1:] for name in names]
-    files = {json.loads(line)["path"].rpartition("/")[2] for entry in logged for line in entry}
-    return [json.loads(line) for file in sorted(files) for line in (folder.read(file) or b"").decode().splitlines()]

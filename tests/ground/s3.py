@@ -23,7 +23,7 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.storage import Folder
 from tests.e2e.conftest import SPARK_SUBMIT
 
-from .records import PARTS, Records, file_rows, jars
+from .records import PARTS, Records, jars
 
 QUERIES = ("files", "totals")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -132,6 +132,10 @@ class OnS3(Records):
         self.env = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}
 
     @property
+    def file_sink_folder(self) -> Folder:
+        return Folder.open(self.given["files"], self.options)
+
+    @property
     def environment(self) -> dict[str, str]:
         more = {"PYTHONPATH": os.environ["PYTHONPATH"], "STREAMUPDATE_STORAGE_OPTIONS": json.dumps(self.options)}
         return {**super().environment, **more}
@@ -157,5 +161,5 @@ def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: OnS3) -> None:
     ground.write()
     ground.write()
     ground.wait_for_all()
-    ground.check("files on s3", file_rows(Folder.open(ground.given["files"], ground.options)))
+    ground.check("files on s3", ground.file_sink())
     ground.check_totals()
