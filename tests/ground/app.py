@@ -22,11 +22,6 @@ app = StreamingApp("records")
 
 
 def read(spark: SparkSession, params: dict[str, str]) -> DataFrame:
-    if "topic" in params:
-        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", params["servers"])
-        reader = reader.option("subscribe", params["topic"]).option("startingOffsets", "earliest")
-        lines = reader.option("maxOffsetsPerTrigger", "50").load()
-        return lines.select(F.from_json(F.col("value").cast("string"), RECORD).alias("r")).select("r.*")
     return spark.readStream.schema(RECORD).option("maxFilesPerTrigger", "1").json(params["input"])
 
 
@@ -58,18 +53,6 @@ def files(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     return (
         writer(records(spark, params)).format("json").option("path", params.get("files") or params["output"] + "/files")
     )
-
-
-def kafka(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    out = records(spark, params).select(F.to_json(F.struct("id", "k", "a", "version")).alias("value"))
-    return writer(out).format("kafka").option("kafka.bootstrap.servers", params["servers"]).option("topic", "out")
-
-
-def batches(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    def write(batch: DataFrame, number: int) -> None:
-        keep(batch, params["output"] + "/batches", number)
-
-    return writer(records(spark, params)).foreachBatch(write)
 
 
 def transactions(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:

@@ -20,8 +20,15 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.errors import CorruptError
+from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.restore import bring_files, plan_restore
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.storage import Folder
 from tests.e2e.conftest import SPARK_SUBMIT
+from tests.golden import DEPLOYMENT, unpack
 
 from .records import PARTS, Records, jars
 
@@ -108,6 +115,33 @@ def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_pa
     assert folder.uri == f"s3a://bucket/{tmp_path.name}"
 
 
+def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(server: str, tmp_path: Path) -> None:
+    """Of a checkpoint that Spark wrote to a disk, brought into the bucket file by file."""
+    local = unpack("4.3", "rocksdb", tmp_path)
+    app = Registry(f"s3://bucket/{tmp_path.name}", options(server)).app(local.name)
+    for path in local.folder.files():
+        app.folder.copy_from(local.folder, path, path)
+    plan = app.plan(DEPLOYMENT)
+    assert plan is not None
+    store = SnapshotStore(app)
+    first, second = (export(app, DEPLOYMENT, name, plan, True, {}) for name in ("first", "second"))
+    assert 0 < second.bytes_new < first.bytes_new, "SSTs are shared"
+    assert store.names() == ["first", "second"]
+    assert store.verify("second") == sum(len(q.files) for q in second.queries.values())
+    for query in plan.queries:
+        restored = app.checkpoint("new", query.name)
+        bring_files(plan_restore(second.queries[query.name], query, query), app.folder, restored)
+        brought = second.queries[query.name].files  # but for what Spark's dry run of the new version writes
+        files = {f.path: f.size for f in brought if not {"_metadata", "_stateSchema"} & set(f.path.split("/"))}
+        assert {path: restored.size(path) for path in files} == files
+        assert Checkpoint(restored).export(carry_in_flight=True).batch == second.queries[query.name].batch
+    app.folder.remove(f"objects/{next(iter(first.queries.values())).files[0].object.split('/')[1]}")
+    with pytest.raises(CorruptError, match="is missing"):
+        store.verify("first")
+    store.delete("second")
+    assert store.names() == ["first"]
+
+
 class OnS3(Records):
     """The root and the file sink in the bucket; only records come from a local folder, and sums go to one."""
 
@@ -119,6 +153,7 @@ class OnS3(Records):
             "spark.hadoop.fs.s3a.access.key": "someone",
             "spark.hadoop.fs.s3a.secret.key": "something",
             "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.input.stream.type": "classic",  # others want more of the SDK
             "spark.sql.streaming.checkpointFileManagerClass": (
                 "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
             ),
