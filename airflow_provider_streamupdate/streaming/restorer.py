@@ -165,7 +165,8 @@ def check_restorable(
     scratch: Path,
 ) -> CompatibilityReport:
     """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
-    the report with Spark's refusals added. Spark reads no state for that, so none is migrated."""
+    the report with Spark's refusals added. Spark reads no state for that, so none is migrated, or brought here from
+    elsewhere."""
     refusals = []
     for query in new.queries:
         if not saved.holds(query.name):
@@ -174,7 +175,7 @@ def check_restorable(
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
         checkpoint = Folder.open(str(scratch / query.name))
-        plan = _restore(saved, query, writers[query.name], checkpoint)
+        plan = _restore(saved, query, writers[query.name], checkpoint, saved.folders[query.name].local)
         batch = saved.queries[query.name].batch + 1
         (scratch / query.name / "offsets" / str(batch)).touch()
         writer = writers[query.name]
@@ -215,8 +216,10 @@ def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QueryS
     )
 
 
-def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder) -> RestorePlan:
-    """Everything but the state of migrated stages; what was done and is left to do."""
+def _restore(
+    saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, state: bool = True
+) -> RestorePlan:
+    """Everything but the state of migrated stages, and without `state` of all; what was done and is left to do."""
     snapshot = saved.queries[query.name]
     old = saved.plan.query(query.name)
     if old is None:
@@ -225,7 +228,7 @@ def _restore(saved: SavedState, query: QueryPlan, writer: DataStreamWriter, chec
     df = spark_internals.writer_frame(writer)
     # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
     _write_metadata(writer, query, checkpoint, plan.conf)
-    bring_files(plan, saved.folders[query.name], checkpoint)
+    bring_files(plan, saved.folders[query.name], checkpoint, state)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
     return plan
