@@ -19,7 +19,13 @@ from tests.e2e.conftest import SPARK_SUBMIT
 from .records import Records
 
 QUERIES = ("files", "totals")
-CONF = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
+CONF = {
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nothing runs before both are there
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "100s",
+}
 
 
 @pytest.fixture(scope="module")
