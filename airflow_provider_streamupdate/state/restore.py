@@ -133,18 +133,20 @@ def _moves(
             yield file, file.path
 
 
-def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
+def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder, state: bool = True) -> None:
     """Link or copy the files, in parallel; `source` is the app's folder for a snapshot, the live checkpoint for an
     export that was not stored. CorruptError when one is missing or has another size or content.
 
     Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
-    make the cost grow with the state: they were read before the start (control/submitting.py, shared.py).
+    make the cost grow with the state: they were read before the start (control/submitting.py, shared.py). Without
+    `state` those are only looked for.
     """
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
         _check(source, file)
-        checkpoint.copy_from(source, file.object, path)
+        if state or not path.startswith("state/"):
+            checkpoint.copy_from(source, file.object, path)
 
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         list(pool.map(bring, plan.moves))

@@ -2,7 +2,9 @@
 
 `create` is exclusive and never shows a half-written file; `write` replaces atomically. On local disks both go through
 a temporary file in the same folder (link and rename are atomic there); object stores do it by themselves (a put is
-atomic, and a conditional put is exclusive).
+atomic, and a conditional put is exclusive, which `check_writable` tries). What was listed is never taken from fsspec's
+cache, because other processes write too. Folders there are empty objects whose names end with a slash (Hadoop makes
+them), or nothing but the beginning of other names.
 """
 
 from __future__ import annotations
@@ -11,18 +13,24 @@ import contextlib
 import hashlib
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import fsspec
+from fsspec.dircache import DirCache
 from fsspec.implementations.local import LocalFileSystem
 
 from .boundaries import storage_call
 from .errors import InvalidInputError, StorageError
 
 CHUNK = 1 << 20  # bytes read at a time when hashing
+_HADOOP = {"s3": "s3a"}  # fsspec's protocol -> Hadoop's own name for the same store, where it has another
+# Answers to a conditional put that mean the same as FileExistsError: not every store says which condition failed, and
+# AWS answers the second of two that come at once with a conflict (PutObject, If-None-Match).
+_REFUSED = ("PreconditionFailed", "412", "ConditionalRequestConflict")
 
 
 @attrs.frozen
@@ -41,13 +49,17 @@ class Folder:
             fs, base = fsspec.core.url_to_fs(str(uri), **(storage_options or {}))
         except (ValueError, ImportError) as error:
             raise InvalidInputError(
-                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol or correct it"
+                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs) "
+                f"into the environment of {sys.executable}, or correct it"
             ) from error
         except Exception as error:  # some connect at once, and every back end has its own exceptions
             raise StorageError(
                 f"root {uri!r} cannot be reached: {type(error).__name__}: {error}; check its address, that its server "
                 "runs, and the storage options (credentials)"
             ) from error
+        if isinstance(cache := getattr(fs, "dircache", None), DirCache):
+            cache.use_listings_cache = False
+            cache.clear()
         return cls(fs, base.rstrip("/"))
 
     @property
@@ -57,7 +69,10 @@ class Folder:
     @property
     def uri(self) -> str:
         """The folder as Hadoop and fsspec both understand it."""
-        return f"file://{self.base}" if self.local else str(self.fs.unstrip_protocol(self.base))
+        if self.local:
+            return f"file://{self.base}"
+        protocol, separator, path = str(self.fs.unstrip_protocol(self.base)).partition("://")
+        return _HADOOP.get(protocol, protocol) + separator + path
 
     def path(self, relative: str = "") -> str:
         return f"{self.base}/{relative}" if relative else self.base
@@ -93,6 +108,10 @@ class Folder:
                     self.fs.pipe_file(self.path(relative), data, mode="create")
                 except FileExistsError:
                     return False
+                except OSError as error:
+                    if _code(error) not in _REFUSED:
+                        raise
+                    return False
                 return True
             temporary = self._temporary(relative, data)
             try:
@@ -110,8 +129,10 @@ class Folder:
                 if self.local:
                     found = os.listdir(self.path(relative))
                 else:
-                    self.fs.invalidate_cache(self.path(relative))
-                    found = [p.rstrip("/").rsplit("/", 1)[-1] for p in self.fs.ls(self.path(relative), detail=False)]
+                    top = self.path(relative)
+                    self.fs.invalidate_cache(top)
+                    listed = (p.rstrip("/") for p in self.fs.ls(top, detail=False))
+                    found = [p.rsplit("/", 1)[-1] for p in listed if p.strip("/") != top.strip("/")]
             except FileNotFoundError:
                 return []
             except NotADirectoryError:
@@ -133,7 +154,7 @@ class Folder:
                 found = self.fs.find(top)
             except FileNotFoundError:
                 return []
-        paths = [p[len(top) :].lstrip("/") for p in found]
+        paths = [p[len(top) :].lstrip("/") for p in found if not p.endswith("/")]
         return sorted(p for p in paths if p and not any(part.startswith(".") for part in p.split("/")))
 
     def exists(self, relative: str) -> bool:
@@ -165,8 +186,9 @@ class Folder:
         a hard link on one local disk, a server-side copy on one object store."""
         with self._errors("copy to", relative):
             target = self.path(relative)
-            if self.local and source.local:
+            if self.local:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
+            if self.local and source.local:
                 try:
                     os.link(source.path(path), target)
                 except FileExistsError:
@@ -189,10 +211,17 @@ class Folder:
         return digest.hexdigest(), size
 
     def check_writable(self) -> None:
-        """StorageError when nothing can be written here."""
+        """StorageError when nothing can be written here, or when a file can be created that is there already."""
         probe = f"_probe-{uuid.uuid4().hex}"
         self.write(probe, b"")
-        self.remove(probe)
+        try:
+            if self.create(probe, b"again"):
+                raise StorageError(
+                    f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
+                    "so that two drivers could run at once; use a store that honours If-None-Match: *"
+                )
+        finally:
+            self.remove(probe)
 
     def _temporary(self, relative: str, data: bytes) -> str:
         folder = os.path.dirname(self.path(relative))
@@ -218,3 +247,9 @@ class Folder:
                 f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
                 "check that the root exists, can be reached and is writable for this user"
             ) from error
+
+
+def _code(error: OSError) -> str | None:
+    """What an S3 server called an error that s3fs has made an OSError of (botocore's ClientError is its cause)."""
+    response = getattr(error.__cause__, "response", None)
+    return str(response["Error"].get("Code")) if isinstance(response, dict) and "Error" in response else None

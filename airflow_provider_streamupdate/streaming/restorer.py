@@ -168,7 +168,8 @@ def check_restorable(
     scratch: Path,
 ) -> CompatibilityReport:
     """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
-    the report with Spark's refusals added. Spark reads no state for that, so none is migrated."""
+    the report with Spark's refusals added. Spark reads no state for that, so none is migrated, or brought here from
+    elsewhere."""
     refusals = []
     for query in new.queries:
         if not saved.holds(query.name):
@@ -222,7 +223,8 @@ def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QueryS
 def _restore(
     saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, scratch: bool = False
 ) -> RestorePlan:
-    """Everything but the state of migrated stages; what was done and is left to do."""
+    """Everything but the state of migrated stages; what was done and is left to do. Into a `scratch` folder no state is
+    brought from elsewhere."""
     snapshot = saved.queries[query.name]
     old = saved.plan.query(query.name)
     if old is None:
@@ -230,8 +232,9 @@ def _restore(
     plan = plan_restore(snapshot, old, query)
     df = spark_internals.writer_frame(writer)
     # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
+    source = saved.folders[query.name]
     _write_metadata(writer, query, checkpoint, plan.conf, scratch)
-    bring_files(plan, saved.folders[query.name], checkpoint)
+    bring_files(plan, source, checkpoint, state=source.local or not scratch)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
     return plan

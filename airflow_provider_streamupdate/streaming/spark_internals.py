@@ -32,12 +32,12 @@ _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "path
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
-_FILES = f"{_STREAMING}.checkpointing"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # How files are written that are thrown away: on a local disk Spark's own way starts a process for a file's permissions
 # and for each link it looks at (FileContextBasedCheckpointFileManager), and adds a file with a checksum
 # (ChecksumCheckpointFileManager).
 _SCRATCH = {
-    "spark.sql.streaming.checkpointFileManagerClass": f"{_FILES}.FileSystemBasedCheckpointFileManager",
+    FILE_MANAGER: f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
@@ -220,6 +220,7 @@ def _dry_run(
     jvm = spark._jvm
     session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
     session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
+    _with_file_manager_for(checkpoint, session)
     meta_class = _module(spark, f"{_STREAMING}.checkpointing.OffsetSeqMetadata")
     metadata = meta_class.apply(
         json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": dict(conf or {})})
@@ -354,6 +355,7 @@ def write_empty_store(
     jvm = spark._jvm
     state = f"{_STREAMING}.state"
     session = _store_session(spark, conf)
+    _with_file_manager_for(checkpoint, session)
     hadoop = session.sessionState().newHadoopConf()
     run_id = jvm.java.util.UUID.randomUUID()
     hadoop.set("sql.streaming.runId", run_id.toString())
@@ -376,6 +378,13 @@ def write_empty_store(
         provider.getStore(0, jvm.scala.Option.apply(None), False, False).commit()
     finally:
         provider.close()
+
+
+def _with_file_manager_for(checkpoint: str, session: Any) -> None:
+    """A session's file manager is for where its checkpoints are (AbortableStreamBasedCheckpointFileManager, for object
+    stores, refuses others); a folder on this machine gets Spark's own choice."""
+    if checkpoint.startswith("file:"):
+        session.conf().unset(FILE_MANAGER)
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:

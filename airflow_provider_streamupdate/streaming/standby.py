@@ -25,7 +25,7 @@ def warm_up(spark: SparkSession, writers: Mapping[str, DataStreamWriter], saved:
     for name, writer in writers.items():
         with tempfile.TemporaryDirectory(prefix="streamupdate-warm-") as scratch:
             try:
-                with _settings(spark, saved.recorded().get(name, {})):
+                with _settings(spark, {**saved.recorded().get(name, {}), spark_internals.FILE_MANAGER: None}):
                     _run(writer, Path(scratch))
             except Exception as error:
                 print(f"WARNING: query {name} could not be warmed up: {describe(error)}", file=sys.stderr)
@@ -45,16 +45,20 @@ def _run(writer: DataStreamWriter, scratch: Path) -> None:
 
 
 @contextlib.contextmanager
-def _settings(spark: SparkSession, recorded: Mapping[str, str]) -> Iterator[None]:
-    """The session under the settings that the saved state's offset log will bring (they win on a restart)."""
+def _settings(spark: SparkSession, recorded: Mapping[str, str | None]) -> Iterator[None]:
+    """The session under the settings that the saved state's offset log will bring (they win on a restart); without
+    those that are None."""
     before = {key: spark.conf.get(key, None) for key in recorded}
     try:
-        for key, value in recorded.items():
-            spark.conf.set(key, value)
+        _set(spark, recorded)
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, values: Mapping[str, str | None]) -> None:
+    for key, value in values.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)

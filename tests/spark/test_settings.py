@@ -9,6 +9,8 @@ from bench import HDFS, Bench, row, stage
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
+from airflow_provider_streamupdate.streaming.standby import warm_up
+
 pytestmark = pytest.mark.slow
 
 ZONE, CASE, ANSI = "spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled"
@@ -82,3 +84,22 @@ def test_fields_under_another_case_are_not_found_any_more(bench: Bench) -> None:
     write(2)
     bench.run(build, snapshot=snapshot, agree=(f"q:{CASE}",))
     assert bench.last("k") == {("x",): {"k": "x", "s": 1}, (None,): {"k": None, "s": None}}
+
+
+def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(bench: Bench, capfd) -> None:
+    """One such refuses local folders (AbortableStreamBasedCheckpointFileManager); any class that is not there does
+    so, too."""
+
+    def with_a_stage_more(bench: Bench):
+        once = stage("once", bench.source().dropDuplicates(["k", "a"]))
+        return stage("totals", once.groupBy("k").agg(F.sum("a").alias("s")))
+
+    bench.write([row("a", 1)])
+    snapshot = bench.run(totals)
+    bench.spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", "for.buckets.Only")
+    report = bench.spark_check(snapshot, with_a_stage_more)
+    assert report.compatible, report.problems
+    capfd.readouterr()
+    warm_up(bench.spark, bench.plan(totals, snapshot=snapshot)[1], bench.saved(snapshot))
+    assert "could not be warmed up" not in capfd.readouterr().err
+    assert bench.spark.conf.get("spark.sql.streaming.checkpointFileManagerClass") == "for.buckets.Only"

@@ -146,10 +146,20 @@ def app(tmp_path: Path) -> AppRegistry:
     return app_with_snapshots(tmp_path / "root", ["s1", "s2"])
 
 
-def bring(app: AppRegistry, checkpoint: Folder) -> None:
+def bring(app: AppRegistry, checkpoint: Folder, state: bool = True) -> None:
     snapshot = SnapshotStore(app).get("s2")
     query = snapshot.plan.queries[0]
-    bring_files(plan_restore(snapshot.queries["windows"], query, query), app.folder, checkpoint)
+    bring_files(plan_restore(snapshot.queries["windows"], query, query), app.folder, checkpoint, state)
+
+
+def test_without_state_it_is_only_looked_for(app: AppRegistry, tmp_path: Path) -> None:
+    checkpoint = Folder.open(str(tmp_path / "new"))
+    bring(app, checkpoint, state=False)
+    assert checkpoint.names() == ["commits", "metadata", "offsets"]
+    snapshot = SnapshotStore(app).get("s2").queries["windows"]
+    app.folder.remove(next(f.object for f in snapshot.files if "/SSTs/" in f.path))
+    with pytest.raises(CorruptError, match="is missing"):
+        bring(app, checkpoint, state=False)
 
 
 def test_the_checkpoint_gets_the_files_of_the_snapshot_s_batch(app: AppRegistry, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_provider_streamupdate.state.errors import InvalidInputError, StorageError
 from airflow_provider_streamupdate.state.storage import Folder
@@ -93,7 +94,6 @@ def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
 def test_a_copy_between_file_systems_moves_the_bytes(tmp_path: Path) -> None:
     old, new = Folder.open(f"memory://{uuid.uuid4().hex}"), Folder.open(str(tmp_path))
     old.write("a/1.sst", b"rows")
-    (tmp_path / "b").mkdir()
     new.copy_from(old, "a/1.sst", "b/2.sst")
     assert new.read("b/2.sst") == b"rows"
 
@@ -120,3 +120,67 @@ def test_a_root_below_a_file_is_told(tmp_path: Path, verb: str) -> None:
 def test_a_read_only_root_is_told() -> None:
     with pytest.raises(StorageError, match="writable for this user"):
         Folder.open("/proc/streamupdate").check_writable()
+
+
+class ObjectStore(MemoryFileSystem):
+    """What s3fs does otherwise than a file system (seen with moto's server, which tests/ground/s3.py runs): the empty
+    objects Hadoop makes for folders are listed in themselves, and a file lists itself."""
+
+    protocol = ("s3", "s3a")
+    store: dict = {}
+    pseudo_dirs = [""]
+    exclusive = True
+
+    def ls(self, path, detail=True, **kwargs):
+        found = [path] if self.isfile(path) else [*super().ls(path, detail=False), f"{path.rstrip('/')}/"]
+        return [self.info(p) for p in found] if detail else found
+
+    def find(self, path, **kwargs):
+        return [*super().find(path, **kwargs), f"{path}/", f"{path}/c/"]
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        return super().pipe_file(path, value, mode=mode if self.exclusive else "overwrite", **kwargs)
+
+
+def test_folders_of_an_object_store_are_not_taken_for_files() -> None:
+    folder = Folder(ObjectStore(), f"/{uuid.uuid4().hex}")
+    folder.write("a/b", b"one")
+    folder.write("a/c/d", b"two")
+    assert folder.names("a") == ["b", "c"]
+    assert folder.names("a/b") == []
+    assert folder.files("a") == ["b", "c/d"]
+
+
+def test_hadoop_has_another_name_for_s3() -> None:
+    assert Folder(ObjectStore(), "bucket/root").uri == "s3a://bucket/root"
+
+
+def test_a_store_that_lets_a_file_be_created_twice_is_refused() -> None:
+    store = ObjectStore(skip_instance_cache=True)
+    store.exclusive = False
+    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    with pytest.raises(StorageError, match="ignores conditional puts"):
+        folder.check_writable()
+
+
+def test_another_answer_to_a_conditional_put_is_understood() -> None:
+    class Refusing(ObjectStore):
+        code = "PreconditionFailed"
+
+        def pipe_file(self, path, value, mode="overwrite", **kwargs):
+            cause = RuntimeError()
+            cause.response = {"Error": {"Code": self.code}}
+            raise OSError(22, "refused") from cause
+
+    store = Refusing(skip_instance_cache=True)
+    assert not Folder(store, "/a").create("lock", b"")
+    store.code = "AccessDenied"
+    with pytest.raises(StorageError, match="cannot create"):
+        Folder(store, "/a").create("lock", b"")
+
+
+def test_what_another_process_writes_is_seen() -> None:
+    """fsspec's file systems may keep what they listed (s3fs does)."""
+    folder = Folder.open(f"memory://{uuid.uuid4().hex}")
+    folder.fs.dircache["a"] = []
+    assert "a" not in folder.fs.dircache

@@ -1,0 +1,200 @@
+"""Object storage over HTTP: moto's S3 server, fsspec's s3fs on this side and in the driver's Python, Hadoop's s3a in
+its JVM. There is no rename and no folder; what must be made only once is made by a conditional put."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.state.errors import CorruptError
+from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.restore import bring_files, plan_restore
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.state.storage import Folder
+from tests.e2e.conftest import SPARK_SUBMIT
+from tests.golden import DEPLOYMENT, unpack
+
+from .records import PARTS, Records, jars
+
+QUERIES = ("files", "totals")
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server with the bucket ``bucket``."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address, log = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("moto") / "log"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+
+        def answers() -> bool | None:
+            assert process.poll() is None, log.read_text()
+            try:
+                return urllib.request.urlopen(f"{address}/moto-api/", timeout=5).status == 200 or None
+            except OSError:
+                return None
+
+        wait_for(answers, "the S3 server", 120)
+        Folder.open("s3://bucket", options(address)).fs.mkdir("bucket")
+        yield address
+        process.terminate()
+
+
+def options(address: str) -> dict[str, Any]:
+    return {"key": "someone", "secret": "something", "client_kwargs": {"endpoint_url": address}}
+
+
+@pytest.fixture
+def folder(server: str, tmp_path: Path) -> Folder:
+    return Folder.open(f"s3://bucket/{tmp_path.name}", options(server))
+
+
+def test_of_many_creators_one_wins(folder: Folder, server: str) -> None:
+    barrier = threading.Barrier(8)
+
+    def create(number: int) -> bool:
+        barrier.wait()
+        return folder.create("lock", str(number).encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(create, range(8)))
+    assert won.count(True) == 1
+    assert folder.read("lock") == str(won.index(True)).encode()
+    folder.check_writable()
+    assert folder.names() == ["lock"]
+
+
+def test_what_was_written_is_listed_and_what_hadoop_leaves_is_not(folder: Folder) -> None:
+    for name in ("", "state/", "state/0/"):  # the empty objects s3a makes for folders
+        folder.fs.pipe_file(f"{folder.base}/{name}", b"")
+    folder.write("state/0/1.zip", b"one")
+    assert folder.names() == ["state"] and folder.names("state") == ["0"] and folder.names("state/0") == ["1.zip"]
+    assert folder.files() == ["state/0/1.zip"]
+    assert folder.names("state/0/1.zip") == [] and folder.names("nothing") == []
+    folder.write("state/0/1.zip", b"another")
+    assert folder.size("state/0/1.zip") == 7 and folder.read("state/0/1.zip") == b"another"
+    folder.remove("state")
+    assert folder.names() == [] and not folder.exists("state/0")
+
+
+def test_what_another_client_writes_is_seen(folder: Folder, server: str) -> None:
+    folder.write("a", b"one")
+    assert folder.names() == ["a"] and folder.size("a") == 3
+    other = type(folder.fs)(skip_instance_cache=True, **options(server))
+    other.pipe_file(folder.path("a"), b"longer")
+    other.pipe_file(folder.path("b"), b"")
+    assert folder.size("a") == 6 and folder.names() == ["a", "b"]
+
+
+def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_path: Path) -> None:
+    folder.write("a/1.sst", b"rows")
+    folder.copy_from(folder, "a/1.sst", "b/2.sst")
+    local = Folder.open(str(tmp_path))
+    local.copy_from(folder, "b/2.sst", "c/d/3.sst")
+    folder.copy_from(local, "c/d/3.sst", "e/4.sst")
+    assert folder.read("e/4.sst") == b"rows"
+    assert folder.uri == f"s3a://bucket/{tmp_path.name}"
+
+
+def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(server: str, tmp_path: Path) -> None:
+    """Of a checkpoint that Spark wrote to a disk, brought into the bucket file by file."""
+    local = unpack("4.3", "rocksdb", tmp_path)
+    app = Registry(f"s3://bucket/{tmp_path.name}", options(server)).app(local.name)
+    for path in local.folder.files():
+        app.folder.copy_from(local.folder, path, path)
+    plan = app.plan(DEPLOYMENT)
+    assert plan is not None
+    store = SnapshotStore(app)
+    first, second = (export(app, DEPLOYMENT, name, plan, True, {}) for name in ("first", "second"))
+    assert 0 < second.bytes_new < first.bytes_new, "SSTs are shared"
+    assert store.names() == ["first", "second"]
+    assert store.verify("second") == sum(len(q.files) for q in second.queries.values())
+    for query in plan.queries:
+        restored = app.checkpoint("new", query.name)
+        bring_files(plan_restore(second.queries[query.name], query, query), app.folder, restored)
+        brought = second.queries[query.name].files  # but for what Spark's dry run of the new version writes
+        files = {f.path: f.size for f in brought if not {"_metadata", "_stateSchema"} & set(f.path.split("/"))}
+        assert {path: restored.size(path) for path in files} == files
+        assert Checkpoint(restored).export(carry_in_flight=True).batch == second.queries[query.name].batch
+    app.folder.remove(f"objects/{next(iter(first.queries.values())).files[0].object.split('/')[1]}")
+    with pytest.raises(CorruptError, match="is missing"):
+        store.verify("first")
+    store.delete("second")
+    assert store.names() == ["first"]
+
+
+class OnS3(Records):
+    """The root and the file sink in the bucket; only records come from a local folder, and sums go to one."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        conf = {
+            "spark.jars": jars("s3"),
+            "spark.hadoop.fs.s3a.endpoint": address,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.access.key": "someone",
+            "spark.hadoop.fs.s3a.secret.key": "something",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.input.stream.type": "classic",  # others want more of the SDK
+            "spark.sql.streaming.checkpointFileManagerClass": (
+                "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+            ),
+            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        }
+        self.options = options(address)
+        super().__init__(folder, QUERIES, conf, files=f"s3a://bucket/{folder.name}/out")
+        self.root = f"s3://bucket/{folder.name}/root"
+        launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]")
+        self.client = StreamUpdateClient(self.root, launcher, self.options)
+        self.env = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}
+
+    @property
+    def file_sink_folder(self) -> Folder:
+        return Folder.open(self.given["files"], self.options)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        more = {"PYTHONPATH": os.environ["PYTHONPATH"], "STREAMUPDATE_STORAGE_OPTIONS": json.dumps(self.options)}
+        return {**super().environment, **more}
+
+
+@pytest.fixture
+def ground(server: str, tmp_path: Path) -> Iterator[OnS3]:
+    made = OnS3(tmp_path, server)
+    yield made
+    made.end()
+
+
+@pytest.mark.timeout(560)
+def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: OnS3) -> None:
+    ground.write()
+    ground.write()
+    ground.client.submit(ground.of_version(1), "one", app=ground.app)
+    ground.wait_for_all()
+    ground.cli(*ground.updating())
+    snapshot = ground.client.snapshot(ground.app, "before-two")
+    assert {s.batch for s in snapshot.queries.values()} == {1}
+    assert ground.client.verify_snapshot(ground.app, snapshot.name)
+    ground.write()
+    ground.write()
+    ground.wait_for_all()
+    ground.check("files on s3", ground.file_sink())
+    ground.check_totals()
