@@ -72,8 +72,8 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
