@@ -42,11 +42,11 @@ fuzz: setup  ## random app versions, verdicts against what really happens (N=300
 bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)
 	@$(ENV) .venv-spark/bin/python benchmarks/state.py $(ARGS)
 
-bench-pause: setup  ## how long an update's pause is, by strategy (ARGS=--help)
-	@$(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
+bench-pause: setup  ## how long an update's pause is, by strategy, and beside Flink's (ARGS=--help)
+	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
 
-bench-snapshot: setup  ## what a snapshot of a running app costs (ARGS=--help)
-	@$(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
+bench-snapshot: setup  ## what a snapshot of a running app costs, beside Flink's savepoint (ARGS=--help)
+	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
 
 bench-list: setup  ## how long listing a thousand apps takes, on the command line and for the page (ARGS=--help)
 	@$(ENV) .venv/bin/python benchmarks/listing.py $(ARGS)

@@ -22,6 +22,7 @@ class Feed:
         self.folder, self.keys = folder, keys
         self.files = 0
         self._over = threading.Event()
+        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._feed, daemon=True)
 
     def __enter__(self) -> Feed:
@@ -40,16 +41,24 @@ class Feed:
         """How many of the files hold all keys once."""
         return -(-self.keys // FIRST_FILE)
 
+    def change(self, share: float) -> int:
+        """Have so many of the keys come once more, each once; how many."""
+        keys = random.sample(range(self.keys), int(self.keys * share))
+        self._write(keys)
+        return len(keys)
+
     def _feed(self) -> None:
         while not self._over.wait(FEED_SECONDS):
             self._write(random.choices(range(self.keys), k=ROWS))
 
     def _write(self, keys: range | list[int]) -> None:
-        temporary = self.folder.parent / "next.json"
-        temporary.write_text("".join(f'{{"k":{key}}}\n' for key in keys))
-        os.utime(temporary, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their time
-        os.rename(temporary, self.folder / f"{self.files:07d}.json")
-        self.files += 1
+        text = "".join(f'{{"k":{key}}}\n' for key in keys)
+        with self._writing:
+            temporary = self.folder.parent / "next.json"
+            temporary.write_text(text)
+            os.utime(temporary, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their time
+            os.rename(temporary, self.folder / f"{self.files:07d}.json")
+            self.files += 1
 
 
 class CommitLog:

@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from feed import COMMIT_SECONDS, Feed
+from feed import COMMIT_SECONDS, ROWS, Feed
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
@@ -169,7 +169,7 @@ class FlinkJob:
         self.version = 0
         self.jar = cluster.upload()
         self.job = self._run(None)
-        wait_for(lambda: self._outputs() >= feed.keys or None, "all keys to be counted", COMMIT_SECONDS, 0.5)
+        self.wait_more(feed.keys)
 
     def update(self, row: str) -> float:
         self.version += 1
@@ -178,10 +178,13 @@ class FlinkJob:
         else:
             self.job = self._run(self._stop(row.removeprefix("flink-").upper()))
         wait_for(lambda: bool(self._times(self.version)) or None, "an output", COMMIT_SECONDS, 0.1)
-        before, after = self._times(self.version - 1), self._times(self.version)
-        outputs = self._outputs()
-        wait_for(lambda: self._outputs() > outputs + 10 * len(after) or None, "more outputs", COMMIT_SECONDS, 0.1)
-        return min(self._times(self.version)) - max(before)
+        self.wait_more(10 * ROWS)
+        return min(self._times(self.version)) - max(self._times(self.version - 1))
+
+    def wait_more(self, rows: int) -> None:
+        """Until this version has counted so many rows more."""
+        wanted = self._outputs() + rows
+        wait_for(lambda: self._outputs() >= wanted or None, f"{rows} rows to be counted", COMMIT_SECONDS, 0.1)
 
     def savepoint(self, kind: str) -> tuple[float, int]:
         """Seconds and bytes of one that the job goes on after. kind: CANONICAL or NATIVE."""
