@@ -16,11 +16,12 @@ COMMIT_SECONDS = 300.0
 
 
 class Feed:
-    """A folder that gets all keys once and then small files, for as long as the block lasts."""
+    """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`."""
 
     def __init__(self, folder: Path, keys: int) -> None:
         self.folder, self.keys = folder, keys
         self.files = 0
+        self.quiet = threading.Event()
         self._over = threading.Event()
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._feed, daemon=True)
@@ -28,7 +29,7 @@ class Feed:
     def __enter__(self) -> Feed:
         self.folder.mkdir(parents=True)
         for start in range(0, self.keys, FIRST_FILE):
-            self._write(range(start, min(start + FIRST_FILE, self.keys)))
+            self.write(range(start, min(start + FIRST_FILE, self.keys)))
         self._thread.start()
         return self
 
@@ -44,14 +45,15 @@ class Feed:
     def change(self, share: float) -> int:
         """Have so many of the keys come once more, each once; how many."""
         keys = random.sample(range(self.keys), int(self.keys * share))
-        self._write(keys)
+        self.write(keys)
         return len(keys)
 
     def _feed(self) -> None:
         while not self._over.wait(FEED_SECONDS):
-            self._write(random.choices(range(self.keys), k=ROWS))
+            if not self.quiet.is_set():
+                self.write(random.choices(range(self.keys), k=ROWS))
 
-    def _write(self, keys: range | list[int]) -> None:
+    def write(self, keys: range | list[int]) -> None:
         text = "".join(f'{{"k":{key}}}\n' for key in keys)
         with self._writing:
             temporary = self.folder.parent / "next.json"

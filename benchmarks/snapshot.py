@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import attrs
 import click
@@ -33,24 +32,10 @@ from spark_rows import APP, FILES_A_BATCH, Managed
 
 ROOT = Path(__file__).resolve().parents[1]
 
-F = TypeVar("F", bound=Feed)
 CHANGED = 0.01  # of the keys
 FLOOD_ROWS = 20_000  # a file; the app reads four a batch
 FLOOD_FILES = 12  # unread ones there always are
 TURN_SECONDS = 20.0
-
-
-class Flood(Feed):
-    """All keys once, and then only what it is told to write."""
-
-    def _feed(self) -> None:
-        self._over.wait()
-
-    def flood(self, over: threading.Event, read: Callable[[], int]) -> None:
-        """Keep the app busy until it is `over`; `read`: how many files it has read."""
-        while not over.wait(0.05):
-            while self.files - read() < FLOOD_FILES:
-                self._write(random.choices(range(self.keys), k=FLOOD_ROWS))
 
 
 @attrs.define
@@ -70,10 +55,9 @@ class Found:
 class Ours:
     """The running app, and its snapshots."""
 
-    def __init__(self, app: Managed, feed: Flood, say: Callable[[str], None]) -> None:
+    def __init__(self, app: Managed, feed: Feed, say: Callable[[str], None]) -> None:
         self.app, self.feed, self.say = app, feed, say
         self.commits: CommitLog = app.commits(app.deployment)
-        self.state = self.commits.checkpoint / "state"
         self._taken = 0
         self._known: set[tuple[int, int]] = set()
 
@@ -81,8 +65,7 @@ class Ours:
         """The first snapshot, and later ones after changes."""
         found = {"first snapshot": Found(), f"snapshot, {CHANGED:.0%} changed": Found()}
         first, later = found.values()
-        self.commits.wait(-(-self.feed.files // FILES_A_BATCH))
-        self.commits.wait_saved(time.time() - 1)
+        self.app.settle()
         for number in range(1 + repeat):
             if number:
                 before = self.commits.newest()
@@ -98,24 +81,21 @@ class Ours:
         begun = time.monotonic()
         taken = self.app.client.save_snapshot(APP, f"s{self._taken}", timeout=COMMIT_SECONDS)
         seconds = time.monotonic() - begun
-        files = {(q.batch, f.path, f.size) for q in taken.queries.values() for f in q.files}
-        inodes = {
-            p.stat().st_ino: p.stat().st_size for path in files if (p := self.commits.checkpoint / path[1]).exists()
-        }
-        changed = sum(size for inode, size in inodes.items() if (inode, size) not in self._known)
-        self._known |= set(inodes.items())
+        files = [self.commits.checkpoint / f.path for q in taken.queries.values() for f in q.files]
+        found = {(p.stat().st_ino, p.stat().st_size) for p in files if p.exists()}
+        changed = sum(size for _, size in found - self._known)
+        self._known |= found
         self.say(f"snapshot: {seconds:.2f} s, {taken.bytes_new:,} new of {taken.size:,} bytes, {changed:,} changed")
         return seconds, taken.bytes_new, changed
 
     def rates(self, repeat: int) -> dict[str, list[float]]:
         """Rows a second, without and with snapshots."""
-        over, start, files = threading.Event(), self.commits.newest(), self.feed.files
-        read = lambda: files + FILES_A_BATCH * (self.commits.newest() - start)  # noqa: E731
-        flooding = threading.Thread(target=self.feed.flood, args=(over, read))
+        over = threading.Event()
+        flooding = threading.Thread(target=self._flood, args=(over,))
         flooding.start()
         rates: dict[str, list[float]] = {"alone": [], "with snapshots": []}
         try:
-            self.commits.wait(start + 4)
+            self.commits.wait(self.commits.newest() + 8)
             for _ in range(repeat):
                 for turn, found in rates.items():
                     found.append(self._rate(turn == "alone"))
@@ -124,6 +104,14 @@ class Ours:
             over.set()
             flooding.join()
         return rates
+
+    def _flood(self, over: threading.Event) -> None:
+        """Keep the app busy until it is `over`, with nothing but large files."""
+        self.feed.quiet.set()
+        start, files = self.commits.newest(), self.feed.files
+        while not over.wait(0.05):
+            while self.feed.files - files - FILES_A_BATCH * (self.commits.newest() - start) < FLOOD_FILES:
+                self.feed.write(random.choices(range(self.feed.keys), k=FLOOD_ROWS))
 
     def _rate(self, alone: bool) -> float:
         begun = time.time()
@@ -140,7 +128,7 @@ def measure(
     keys: int, repeat: int, spark_submit: str, master: str, say: Callable[[str], None]
 ) -> tuple[dict[str, Found], dict[str, list[float]]]:
     """Snapshots by kind, and rows a second without and with them."""
-    with scratch(Flood, keys) as (folder, feed):
+    with scratch(keys) as (folder, feed):
         app = Managed(folder, feed, spark_submit, master)
         try:
             ours = Ours(app, feed, say)
@@ -150,7 +138,7 @@ def measure(
 
 
 def measure_flink(keys: int, repeat: int, say: Callable[[str], None]) -> dict[str, Found]:
-    with scratch(Feed, keys) as (folder, feed), FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
+    with scratch(keys) as (folder, feed), FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
         job = FlinkJob(cluster, folder, feed)
         found = {f"Flink's savepoint, {kind.lower()}": Found() for kind in ("CANONICAL", "NATIVE")}
         for _ in range(repeat):
@@ -162,9 +150,9 @@ def measure_flink(keys: int, repeat: int, say: Callable[[str], None]) -> dict[st
 
 
 @contextmanager
-def scratch(kind: type[F], keys: int) -> Iterator[tuple[Path, F]]:
+def scratch(keys: int) -> Iterator[tuple[Path, Feed]]:
     with tempfile.TemporaryDirectory(prefix="streamupdate-snapshot-", ignore_cleanup_errors=True) as folder:
-        with kind(Path(folder) / "in", keys) as feed:
+        with Feed(Path(folder) / "in", keys) as feed:
             yield Path(folder), feed
 
 
