@@ -109,14 +109,14 @@ class Report:
         plot = Plot(self.sizes, seconds)
         parts = plot.frame()
         labels: list[tuple[float, str, str]] = []
-        for row in rows:
-            points = [(plot.x(s), plot.y(m)) for s in self.sizes if (m := self.median(row, s))]
+        for number, row in enumerate(rows):
+            points = [(plot.x(s) + 2 * number - len(rows), plot.y(m)) for s in self.sizes if (m := self.median(row, s))]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             width = 3 if row == STANDBY else 1.8
             parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[row]}" stroke-width="{width}"/>')
             for size in self.sizes:
                 if found := self._seconds(row, size):
-                    x, top, bottom = plot.x(size), plot.y(max(found)), plot.y(min(found))
+                    x, top, bottom = plot.x(size) + 2 * number - len(rows), plot.y(max(found)), plot.y(min(found))
                     parts.append(
                         f'<path d="M{x:.1f},{top:.1f}V{bottom:.1f}" stroke="{COLOURS[row]}" stroke-width="1.2"/>'
                         f'<circle cx="{x:.1f}" cy="{plot.y(statistics.median(found)):.1f}" r="3.5" '
