@@ -51,11 +51,11 @@ fuzz: setup  ## random app versions, verdicts against what really happens (N=300
 bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)
 	@$(ENV) .venv-spark/bin/python benchmarks/state.py $(ARGS)
 
-bench-pause: setup  ## how long an update's pause is, by strategy (ARGS=--help)
-	@$(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
+bench-pause: setup  ## how long an update's pause is, by strategy, and beside Flink's (ARGS=--help)
+	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
 
-bench-snapshot: setup  ## what a snapshot of a running app costs (ARGS=--help)
-	@$(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
+bench-snapshot: setup  ## what a snapshot of a running app costs, beside Flink's savepoint (ARGS=--help)
+	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
 
 bench-list: setup  ## how long listing a thousand apps takes, on the command line and for the page (ARGS=--help)
 	@$(ENV) .venv/bin/python benchmarks/listing.py $(ARGS)
@@ -81,8 +81,8 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .crash .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

@@ -7,7 +7,9 @@
                  other, by turns
 
 A snapshot links the state's files and copies what it cannot link; "new" are the bytes of files that no earlier snapshot
-of the deployment holds. Snapshots are asked for through the root, as `streamupdate save-snapshot` does.
+of the deployment holds, "changed" the bytes that Spark has written to the state's folder since the snapshot before.
+Snapshots are asked for through the root, as `streamupdate save-snapshot` does. Beside it Flink's savepoints (over REST,
+canonical and native), of the same keys counted by a job that goes on.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import attrs
 import click
-from pause import COMMIT_SECONDS, ROOT, CommitLog, Feed, Managed
-from rich.console import Console
-from rich.table import Table
+from feed import COMMIT_SECONDS, CommitLog, Feed
+from flink_rows import FlinkCluster, FlinkJob, find_flink
+from spark_rows import APP, FILES_A_BATCH, Managed
+
+ROOT = Path(__file__).resolve().parents[1]
 
 CHANGED = 0.01  # of the keys
 FLOOD_ROWS = 20_000  # a file; the app reads four a batch
@@ -34,108 +38,152 @@ FLOOD_FILES = 12  # unread ones there always are
 TURN_SECONDS = 20.0
 
 
-class Flood(Feed):
-    """All keys once, and then what it is told to write."""
-
-    def _feed(self) -> None:
-        self._over.wait()
-
-    def change(self) -> None:
-        self._write(random.sample(range(self.keys), int(self.keys * CHANGED)))
-
-    def flood(self, over: threading.Event, read: Callable[[], int]) -> None:
-        """Keep the app busy until it is `over`; `read`: how many files it has read."""
-        while not over.wait(0.05):
-            while self.files - read() < FLOOD_FILES:
-                self._write(random.choices(range(self.keys), k=FLOOD_ROWS))
-
-
 @attrs.define
 class Found:
+    """Seconds of each, bytes added, and the bytes that Spark wrote meanwhile."""
+
     seconds: list[float] = attrs.field(factory=list)
     new: list[int] = attrs.field(factory=list)
-    size: int = 0
+    changed: list[int] = attrs.field(factory=list)
+
+    def add(self, seconds: float, new: int, changed: int = 0) -> None:
+        self.seconds.append(seconds)
+        self.new.append(new)
+        self.changed.append(changed)
+
+
+class Ours:
+    """The running app, and its snapshots."""
+
+    def __init__(self, app: Managed, feed: Feed, say: Callable[[str], None]) -> None:
+        self.app, self.feed, self.say = app, feed, say
+        self.commits: CommitLog = app.commits(app.deployment)
+        self._taken = 0
+        self._known: set[tuple[int, int]] = set()
+
+    def snapshots(self, repeat: int) -> dict[str, Found]:
+        """The first snapshot, and later ones after changes."""
+        found = {"first snapshot": Found(), f"snapshot, {CHANGED:.0%} changed": Found()}
+        first, later = found.values()
+        self.app.settle()
+        for number in range(1 + repeat):
+            if number:
+                before = self.commits.newest()
+                self.feed.change(CHANGED)
+                self.commits.wait(before + 2)
+                self.commits.wait_saved(time.time() - 1)
+            (later if number else first).add(*self.snapshot())
+        return found
+
+    def snapshot(self) -> tuple[float, int, int]:
+        """Take one: seconds, bytes it added, bytes of the state's files that are new since the last one."""
+        self._taken += 1
+        begun = time.monotonic()
+        taken = self.app.client.save_snapshot(APP, f"s{self._taken}", timeout=COMMIT_SECONDS)
+        seconds = time.monotonic() - begun
+        files = [self.commits.checkpoint / f.path for q in taken.queries.values() for f in q.files]
+        found = {(p.stat().st_ino, p.stat().st_size) for p in files if p.exists()}
+        changed = sum(size for _, size in found - self._known)
+        self._known |= found
+        self.say(f"snapshot: {seconds:.2f} s, {taken.bytes_new:,} new of {taken.size:,} bytes, {changed:,} changed")
+        return seconds, taken.bytes_new, changed
+
+    def rates(self, repeat: int) -> dict[str, list[float]]:
+        """Rows a second, without and with snapshots."""
+        over = threading.Event()
+        flooding = threading.Thread(target=self._flood, args=(over,))
+        flooding.start()
+        rates: dict[str, list[float]] = {"alone": [], "with snapshots": []}
+        try:
+            self.commits.wait(self.commits.newest() + 8)
+            for _ in range(repeat):
+                for turn, found in rates.items():
+                    found.append(self._rate(turn == "alone"))
+                    self.say(f"{turn}: {found[-1]:,.0f} rows/s")
+        finally:
+            over.set()
+            flooding.join()
+        return rates
+
+    def _flood(self, over: threading.Event) -> None:
+        """Keep the app busy until it is `over`, with nothing but large files."""
+        self.feed.quiet.set()
+        start, files = self.commits.newest(), self.feed.files
+        while not over.wait(0.05):
+            while self.feed.files - files - FILES_A_BATCH * (self.commits.newest() - start) < FLOOD_FILES:
+                self.feed.write(random.choices(range(self.feed.keys), k=FLOOD_ROWS))
+
+    def _rate(self, alone: bool) -> float:
+        begun = time.time()
+        while (left := begun + TURN_SECONDS - time.time()) > 0:
+            if alone:
+                time.sleep(left)
+            else:
+                self.snapshot()
+        times = [t for t in self.commits.times().values() if begun <= t <= begun + TURN_SECONDS]
+        return (len(times) - 1) * FILES_A_BATCH * FLOOD_ROWS / (max(times) - min(times))
 
 
 def measure(
     keys: int, repeat: int, spark_submit: str, master: str, say: Callable[[str], None]
-) -> tuple[Found, Found, dict[str, list[float]]]:
-    """The first snapshots (one), the later ones, and rows a second: without and with snapshots."""
-    with tempfile.TemporaryDirectory(prefix="streamupdate-snapshot-") as scratch:
-        folder = Path(scratch)
-        with Flood(folder / "in", keys) as feed:
-            app = Managed(folder, feed, spark_submit, master)
-            try:
-                client, numbers = app.client, iter(range(10_000))
-                commits = CommitLog(
-                    Path(urlsplit(client.registry.app("counts").checkpoint("v0", "q").uri).path) / "commits"
-                )
-                commits.wait((feed.files + 3) // 4)
-                first, later = Found(), Found()
-                for found in (first, *[later] * repeat):
-                    if found is later:
-                        before = commits.newest()
-                        feed.change()
-                        commits.wait(before + 2)
-                    started = time.monotonic()
-                    taken = client.save_snapshot("counts", f"s{next(numbers)}", timeout=COMMIT_SECONDS)
-                    found.seconds.append(time.monotonic() - started)
-                    found.new.append(taken.bytes_new)
-                    found.size = taken.size
-                    say(f"{keys:,} keys: {found.seconds[-1]:.2f} s, {taken.bytes_new:,} new of {taken.size:,} bytes")
-                return first, later, _rates(app, feed, commits, numbers, repeat, say)
-            finally:
-                app.end()
+) -> tuple[dict[str, Found], dict[str, list[float]]]:
+    """Snapshots by kind, and rows a second without and with them."""
+    with scratch(keys) as (folder, feed):
+        app = Managed(folder, feed, spark_submit, master)
+        try:
+            ours = Ours(app, feed, say)
+            return ours.snapshots(repeat), ours.rates(repeat)
+        finally:
+            app.end()
 
 
-def _rates(
-    app: Managed, feed: Flood, commits: CommitLog, numbers: Iterator[int], repeat: int, say: Callable[[str], None]
-) -> dict[str, list[float]]:
-    over, start, files = threading.Event(), commits.newest(), feed.files
-    flooding = threading.Thread(target=feed.flood, args=(over, lambda: files + 4 * (commits.newest() - start)))
-    flooding.start()
-    rates: dict[str, list[float]] = {"alone": [], "with snapshots": []}
-    try:
-        commits.wait(start + 4)
+def measure_flink(keys: int, repeat: int, say: Callable[[str], None]) -> dict[str, Found]:
+    with scratch(keys) as (folder, feed), FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
+        job = FlinkJob(cluster, folder, feed)
+        found = {f"Flink's savepoint, {kind.lower()}": Found() for kind in ("CANONICAL", "NATIVE")}
         for _ in range(repeat):
-            for turn, found in rates.items():
-                begun, taken = time.time(), 0
-                while (left := begun + TURN_SECONDS - time.time()) > 0:
-                    if turn == "alone":
-                        time.sleep(left)
-                    else:
-                        app.client.save_snapshot("counts", f"s{next(numbers)}", timeout=COMMIT_SECONDS)
-                        taken += 1
-                times = [t for t in commits.times().values() if begun <= t <= begun + TURN_SECONDS]
-                found.append((len(times) - 1) * 4 * FLOOD_ROWS / (max(times) - min(times)))
-                say(f"{turn}: {found[-1]:,.0f} rows/s" + (f", {taken} snapshots" if taken else ""))
-    finally:
-        over.set()
-        flooding.join()
-    return rates
+            for name, ones in found.items():
+                job.wait_more(feed.change(CHANGED))
+                ones.add(*job.savepoint(name.rpartition(" ")[2].upper()))
+                say(f"{name}: {ones.seconds[-1]:.2f} s, {ones.new[-1]:,} bytes")
+        return found
+
+
+@contextmanager
+def scratch(keys: int) -> Iterator[tuple[Path, Feed]]:
+    with tempfile.TemporaryDirectory(prefix="streamupdate-snapshot-", ignore_cleanup_errors=True) as folder:
+        with Feed(Path(folder) / "in", keys) as feed:
+            yield Path(folder), feed
 
 
 @click.command(help=__doc__)
 @click.option("--keys", default=5_000_000, show_default=True, help="Size of the state.")
 @click.option("--repeat", default=5, show_default=True, help="Measurements of each.")
+@click.option("--only", type=click.Choice(["ours", "flink"]), help="Only these.")
 @click.option("--master", default="local[2]", show_default=True)
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), show_default=True)
-def main(keys: int, repeat: int, master: str, spark_submit: str) -> None:
-    first, later, rates = measure(keys, repeat, spark_submit, master, lambda line: print(line, file=sys.stderr))
-    table = Table(title=f"Snapshots of {keys:,} keys while they are counted: medians (ranges)")
-    for column in ("snapshot", "seconds", "state, MB", "new, MB"):
-        table.add_column(column, justify="left" if column == "snapshot" else "right")
-    for name, found in (("first", first), (f"{CHANGED:.0%} changed", later)):
-        new = [n / 1e6 for n in found.new]
-        table.add_row(name, _shown(found.seconds), f"{found.size / 1e6:.1f}", _shown(new))
-    Console(width=120).print(table)
-    alone, busy = (statistics.median(found) for found in rates.values())
-    lost = f"{1 - busy / alone:.1%} lost"
-    print(f"throughput: {alone:,.0f} rows/s alone, {busy:,.0f} with one snapshot after the other ({lost})")
+def main(keys: int, repeat: int, only: str | None, master: str, spark_submit: str) -> None:
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    found: dict[str, Found] = {}
+    rates: dict[str, list[float]] = {}
+    if only != "flink":
+        found, rates = measure(keys, repeat, spark_submit, master, say)
+    if only != "ours":
+        found |= measure_flink(keys, repeat, say)
+    print(f"| of {keys:,} keys | seconds | written, MB | changed, MB |\n|---|---|---|---|")
+    for name, ones in found.items():
+        written, changed = _shown([n / 1e6 for n in ones.new]), _shown([n / 1e6 for n in ones.changed])
+        print(f"| {name} | {_shown(ones.seconds)} | {written} | {changed if any(ones.changed) else ''} |")
+    if rates:
+        alone, busy = (statistics.median(of) for of in rates.values())
+        lost = f"{1 - busy / alone:.1%} lost"
+        print(f"\nThroughput: {alone:,.0f} rows/s alone, {busy:,.0f} with one snapshot after the other ({lost})")
 
 
 def _shown(values: list[float]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f}; {len(values)})"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [spark42]
+# scripts/setup.sh [spark42 | flink]
 # Builds the two Python environments and finds Java. Run it as often as you like: it does only what is missing.
 #
 #   .venv        Airflow, this package (editable), test and lint tools     requirements/airflow.txt
 #   .venv-spark  PySpark and what its workers need, nothing of ours        requirements/spark.txt
 #   .venv-spark42  the same with an older PySpark, when asked for   requirements/spark42.txt
+#   .venv-flink    Flink for the benchmarks, when asked for         requirements/flink.txt
 #
 # They stay apart because the Spark provider requires pyspark-client, which installs the same pyspark/ files as
 # pyspark at another version.
@@ -23,7 +24,9 @@ JAVA_MIN=17
 AIRFLOW_ENV=$ROOT/.venv
 SPARK_ENV=$ROOT/.venv-spark
 SPARK42_ENV=$ROOT/.venv-spark42
+FLINK_ENV=$ROOT/.venv-flink
 WITH_SPARK42=$([ "${1:-}" = spark42 ] && echo yes || true)
+WITH_FLINK=$([ "${1:-}" = flink ] && echo yes || true)
 LOCK_DIR=$ROOT/.setup.lock
 APT_UPDATED=
 
@@ -214,6 +217,7 @@ stamp_of() { # environment: what its stamp must say
         "$AIRFLOW_ENV") echo "$(checksum requirements/airflow.txt setup.cfg pyproject.toml) $ROOT" ;;
         "$SPARK_ENV") echo "$(checksum requirements/spark.txt) $ROOT" ;;
         "$SPARK42_ENV") echo "$(checksum requirements/spark42.txt) $ROOT" ;;
+        "$FLINK_ENV") echo "$(checksum requirements/flink.txt) $ROOT" ;;
     esac
 }
 fresh() { # environment
@@ -246,7 +250,7 @@ install_lock() { # environment, lock
     # sync also removes what the lock no longer holds
     if [ -n "$UV" ] && "$UV" pip sync -q --python "$1/bin/python" "$2"; then return 0; fi
     [ -z "$UV" ] || say "uv failed (see above), trying pip"
-    "$1/bin/python" -m pip install -q --disable-pip-version-check -r "$2" || die "installing $2 failed" \
+    "$1/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r "$2" || die "installing $2 failed" \
         "see the lines above" "check the network and your pip settings (pip config list), then run this again"
 }
 setup_airflow_env() {
@@ -273,9 +277,17 @@ setup_spark_env() { # environment, lock
     stamp_of "$1" >"$1/.stamp"
     say "Spark environment ready (${1#"$ROOT"/}, $((SECONDS - started)) s)"
 }
+setup_flink_env() {
+    make_env "$FLINK_ENV"
+    need_uv
+    install_lock "$FLINK_ENV" requirements/flink.txt
+    stamp_of "$FLINK_ENV" >"$FLINK_ENV/.stamp"
+    say "Flink environment ready (.venv-flink)"
+}
 spark42_known() { [ -z "$WITH_SPARK42" ] || fresh "$SPARK42_ENV"; }
+flink_known() { [ -z "$WITH_FLINK" ] || fresh "$FLINK_ENV"; }
 
-up_to_date() { fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && spark42_known && java_known; }
+up_to_date() { fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && spark42_known && flink_known && java_known; }
 
 up_to_date && exit 0
 
@@ -301,5 +313,6 @@ echo $$ >"$LOCK_DIR/pid"
 fresh "$AIRFLOW_ENV" || setup_airflow_env
 fresh "$SPARK_ENV" || setup_spark_env "$SPARK_ENV" requirements/spark.txt
 spark42_known || setup_spark_env "$SPARK42_ENV" requirements/spark42.txt
+flink_known || setup_flink_env
 java_known || need_java
 say "ready"

@@ -63,7 +63,14 @@ from ..state.successor import Successor
 from .in_flight import Built, Rebuilding
 from .planner import plan_app
 from .queries import RunningQueries
-from .restorer import SavedState, check_restorable, recorded_settings, restore_app
+from .restorer import (
+    MetadataAhead,
+    SavedState,
+    check_restorable,
+    metadata_ahead,
+    recorded_settings,
+    restore_app,
+)
 from .standby import warm_up
 
 if TYPE_CHECKING:
@@ -142,9 +149,10 @@ class Agent:
         writers = app.build(spark, self.spec.application.params)
         saved = self._saved()
         plan = self._plan(app, spark, writers, saved)
+        ahead: dict[str, MetadataAhead] = {}
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
-            self._practise(spark, saved, plan, writers)
+            ahead = self._practise(spark, saved, plan, writers)
             boundary("practised")
             if not self._stand_by():
                 return
@@ -153,7 +161,7 @@ class Agent:
             self._report(state=RESTORING)
             boundary("restoring")
             self._compare(saved, plan)
-            restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations)
+            restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations, ahead)
             self.events.add("restored", source=saved.source)
         self._check_fence()
         if self._final is not None:
@@ -208,15 +216,16 @@ class Agent:
 
     def _practise(
         self, spark: SparkSession, saved: SavedState, plan: AppPlan, writers: dict[str, DataStreamWriter]
-    ) -> None:
+    ) -> dict[str, MetadataAhead]:
         """Do what a take-over does, away from the app: an update that cannot succeed fails here, and what is slow the
-        first time is not slow the second."""
+        first time is not slow the second. What need not be done again then is returned."""
         report = self._compare(saved, plan)
         with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as scratch:
             report = check_restorable(saved, report, plan, writers, Path(scratch))
         if not report.compatible:
             raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
         warm_up(spark, writers, saved)
+        return metadata_ahead(saved, plan, writers)
 
     def _stand_by(self) -> bool:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""

@@ -102,6 +102,37 @@ class SavedState:
         return compare(self.plan, new, self.source, agree)
 
 
+@attrs.frozen(kw_only=True)
+class MetadataAhead:
+    """What a dry run of a query writes, made before it is needed: the files, by their paths in the checkpoint.
+
+    conf: the configuration it ran under; under another one the files may be others"""
+
+    conf: dict[str, str]
+    files: dict[str, bytes]
+
+
+def metadata_ahead(
+    saved: SavedState, new: AppPlan, writers: Mapping[str, DataStreamWriter]
+) -> dict[str, MetadataAhead]:
+    """Make a restore's dry runs away from the checkpoints, for a restore that has no time for them. They do not depend
+    on the saved batch. A query is left out where they depend on the place (transformWithState's metadata holds
+    absolute paths)."""
+    found = {}
+    for query in new.queries:
+        old = saved.plan.query(query.name)
+        if old is None or not saved.holds(query.name):
+            continue
+        conf = plan_restore(saved.queries[query.name], old, query).conf
+        with tempfile.TemporaryDirectory(prefix="streamupdate-ahead-") as scratch:
+            made = Folder.open(scratch)
+            _write_metadata(writers[query.name], query, made, conf)
+            files = {path: made.read(path) or b"" for path in made.files()}
+            if not any(scratch.encode() in data for data in files.values()):
+                found[query.name] = MetadataAhead(conf=conf, files=files)
+    return found
+
+
 def recorded_settings(
     app: AppRegistry, deployment: str, queries: Iterable[str], saved: SavedState | None
 ) -> dict[str, dict[str, str]]:
@@ -122,8 +153,10 @@ def restore_app(
     app: AppRegistry,
     deployment: str,
     migrations: MigrationFunctions | None = None,
+    ahead: Mapping[str, MetadataAhead] | None = None,
 ) -> None:
-    """Build the deployment's checkpoints; `migrations` are the app's own functions.
+    """Build the deployment's checkpoints; `migrations` are the app's own functions, `ahead` is what `metadata_ahead`
+    made of the same plan.
 
     Each is marked when it is whole; one without the mark is built anew, so that
     a driver that died here can be started again. The caller has compared the plans."""
@@ -133,7 +166,7 @@ def restore_app(
             continue
         checkpoint = app.checkpoint(deployment, query.name)
         checkpoint.remove("")
-        restore_query(saved, query, writers[query.name], checkpoint, migrations)
+        restore_query(saved, query, writers[query.name], checkpoint, migrations, (ahead or {}).get(query.name))
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         boundary("checkpoint-built")
@@ -147,12 +180,13 @@ def restore_query(
     writer: DataStreamWriter,
     checkpoint: Folder,
     migrations: MigrationFunctions | None = None,
+    ahead: MetadataAhead | None = None,
 ) -> None:
     """Build one query's checkpoint in an empty folder."""
     snapshot, source = saved.queries[query.name], saved.folders[query.name]
     if problem := _format_problem(writer, query, snapshot):
         raise ApplicationError(f"query {query.name}: {problem}")
-    plan = _restore(saved, query, writer, checkpoint)
+    plan = _restore(saved, query, writer, checkpoint, ahead)
     spark = spark_internals.writer_frame(writer).sparkSession
     for stage in plan.migrated:
         functions = find_functions(migrations or {}, query.name, stage)
@@ -221,7 +255,12 @@ def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QueryS
 
 
 def _restore(
-    saved: SavedState, query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, scratch: bool = False
+    saved: SavedState,
+    query: QueryPlan,
+    writer: DataStreamWriter,
+    checkpoint: Folder,
+    ahead: MetadataAhead | None = None,
+    scratch: bool = False,
 ) -> RestorePlan:
     """Everything but the state of migrated stages; what was done and is left to do. Into a `scratch` folder no state is
     brought from elsewhere."""
@@ -231,9 +270,12 @@ def _restore(
         raise CorruptError(f"{saved.source} holds files of query {query.name}, but its plan does not know the query")
     plan = plan_restore(snapshot, old, query)
     df = spark_internals.writer_frame(writer)
-    # The dry run writes straight into the new checkpoint: transformWithState's metadata holds absolute paths.
     source = saved.folders[query.name]
-    _write_metadata(writer, query, checkpoint, plan.conf, scratch)
+    if ahead is not None and ahead.conf == plan.conf:
+        for path, data in ahead.files.items():
+            checkpoint.write(path, data)
+    else:  # straight into the new checkpoint: transformWithState's metadata holds absolute paths
+        _write_metadata(writer, query, checkpoint, plan.conf, scratch)
     bring_files(plan, source, checkpoint, state=source.local or not scratch)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
@@ -241,7 +283,7 @@ def _restore(
 
 
 def _write_metadata(
-    writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str], scratch: bool
+    writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str], scratch: bool = False
 ) -> None:
     df = spark_internals.writer_frame(writer)
     if checkpoint.local:

@@ -18,6 +18,8 @@ CONF = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # as often as the Flink job's checkpoints; what came since is replayed by a restart
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
 }
 
 

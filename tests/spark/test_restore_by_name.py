@@ -6,6 +6,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+import attrs
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row
 from pyspark import cloudpickle
@@ -13,7 +14,9 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.restorer import metadata_ahead, restore_app
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -235,6 +238,7 @@ def seen(processor):
 def test_transform_with_state_keeps_its_variables_when_its_code_changes(rocksdb: Bench) -> None:
     rows = feed(rocksdb, FIRST)
     first = rocksdb.run(seen(Seen))
+    assert not metadata_ahead(rocksdb.saved(first), *rocksdb.plan(seen(Seen), snapshot=first))  # it holds paths
     rows += feed(rocksdb, SECOND)
     report = rocksdb.check(first, seen(SeenWithBonus))
     assert [(i.verdict, i.rules) for i in report.items if i.blocks] == [("carried with loss", ("stage.code",))]
@@ -269,3 +273,23 @@ def test_spark_agrees_with_the_restored_checkpoint(bench: Bench) -> None:
     first = bench.run(totals)
     report = bench.spark_check(first, totals)
     assert report.compatible, report.problems
+
+
+def test_metadata_made_ahead_of_a_restore_is_what_the_restore_would_write(rocksdb: Bench) -> None:
+    rows = feed(rocksdb, FIRST)
+    first = rocksdb.run(totals)
+    saved, (plan, writers) = rocksdb.saved(first), rocksdb.plan(totals, snapshot=first)
+    ahead = metadata_ahead(saved, plan, writers)
+    other = attrs.evolve(ahead["q"], files={"state/0/_metadata/metadata": b"of another configuration"}, conf={})
+    for deployment, made in (("ahead", ahead), ("anew", None), ("other", {"q": other})):
+        restore_app(saved, plan, writers, rocksdb.registry, deployment, ahead=made)
+    found = {d: files_of(rocksdb.registry.checkpoint(d, "q")) for d in ("ahead", "anew", "other")}
+    assert set(ahead["q"].files) < set(found["anew"])
+    assert found["ahead"] == found["anew"] == found["other"]
+    rows += feed(rocksdb, SECOND)
+    rocksdb._read_all(writers, rocksdb.registry.checkpoint("ahead", "q"), plan)
+    assert rocksdb.last("k") == oracle(rows)
+
+
+def files_of(checkpoint: Folder) -> dict[str, bytes | None]:
+    return {path: checkpoint.read(path) for path in checkpoint.files()}

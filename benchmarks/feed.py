@@ -1,0 +1,105 @@
+"""What the benchmarks' apps read, and when they committed."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from pathlib import Path
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+
+ROWS = 200  # a file of the feed
+FEED_SECONDS = 0.2
+FIRST_FILE = 1_000_000  # rows; more keys come in several files
+COMMIT_SECONDS = 300.0
+
+
+class Feed:
+    """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`."""
+
+    def __init__(self, folder: Path, keys: int) -> None:
+        self.folder, self.keys = folder, keys
+        self.files = 0
+        self.quiet = threading.Event()
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+
+    def __enter__(self) -> Feed:
+        self.folder.mkdir(parents=True)
+        for start in range(0, self.keys, FIRST_FILE):
+            self.write(range(start, min(start + FIRST_FILE, self.keys)))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def first_files(self) -> int:
+        """How many of the files hold all keys once."""
+        return -(-self.keys // FIRST_FILE)
+
+    def change(self, share: float) -> int:
+        """Have so many of the keys come once more, each once; how many."""
+        keys = random.sample(range(self.keys), int(self.keys * share))
+        self.write(keys)
+        return len(keys)
+
+    def _feed(self) -> None:
+        while not self._over.wait(FEED_SECONDS):
+            if not self.quiet.is_set():
+                self.write(random.choices(range(self.keys), k=ROWS))
+
+    def write(self, keys: range | list[int]) -> None:
+        text = "".join(f'{{"k":{key}}}\n' for key in keys)
+        with self._writing:
+            temporary = self.folder.parent / "next.json"
+            temporary.write_text(text)
+            os.utime(temporary, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their time
+            os.rename(temporary, self.folder / f"{self.files:07d}.json")
+            self.files += 1
+
+
+class CommitLog:
+    """The times of the entries of a Spark checkpoint's commit log, and of its offset log."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+
+    def times(self, log: str = "commits") -> dict[int, float]:
+        """Seconds since the epoch, by batch."""
+        folder = self.checkpoint / log
+        names = [p for p in folder.glob("*") if p.name.isdigit()] if folder.exists() else []
+        return {int(p.name): p.stat().st_mtime for p in names}
+
+    def newest(self) -> int:
+        return max(self.times(), default=-1)
+
+    def after(self, batch: int) -> float:
+        """Seconds from a batch's commit to the next one's, which is waited for."""
+        wait_for(lambda: batch + 1 in self.times() or None, f"batch {batch + 1}", COMMIT_SECONDS, 0.1)
+        times = self.times()
+        return times[batch + 1] - times[batch]
+
+    def gap_around(self, moment: float) -> float:
+        times = sorted(self.times().values())
+        later = next(t for t in times if t > moment)
+        return later - times[times.index(later) - 1]
+
+    def wait(self, batches: int) -> None:
+        """Until so many batches have committed."""
+        wait_for(lambda: self.newest() >= batches - 1 or None, f"{batches} batches", COMMIT_SECONDS, 0.5)
+
+    def wait_saved(self, since: float) -> None:
+        """Until every partition of the (one) operator's state has a full copy written after `since`. Between two of
+        them a restart also replays the changes, which is long just after millions of keys came at once."""
+
+        def saved() -> bool | None:
+            partitions = [p for p in (self.checkpoint / "state" / "0").glob("*") if p.name.isdigit()]
+            times = [[z.stat().st_mtime for z in p.glob("*.zip")] for p in partitions]
+            return (bool(times) and all(max(t, default=0.0) > since for t in times)) or None
+
+        wait_for(saved, "a full copy of the state in the checkpoint", COMMIT_SECONDS, 0.5)

@@ -1,0 +1,195 @@
+"""What pause.py measured: tables in Markdown, and a plot (SVG) of pause against state size."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+from airflow_rows import AIRFLOW, BESIDE_AIRFLOW
+from flink_rows import CANONICAL, CLI, NATIVE
+from spark_rows import NAIVE, PARTS, SAME_SESSION
+
+from airflow_provider_streamupdate.state.update import RESTART, STANDBY
+
+TITLES = {
+    NAIVE: "Spark, stopped and submitted again",
+    RESTART: "ours, `restart`",
+    STANDBY: "ours, `standby`",
+    SAME_SESSION: "Spark, same session (no update)",
+    CLI: "Flink, command line",
+    CANONICAL: "Flink, REST, canonical savepoint",
+    NATIVE: "Flink, REST, native savepoint",
+    BESIDE_AIRFLOW: "ours, `standby`, an Airflow beside it",
+    AIRFLOW: "the same, by that Airflow",
+}
+COLOURS = {
+    NAIVE: "#8c8c8c",
+    RESTART: "#4c78a8",
+    STANDBY: "#d62728",
+    SAME_SESSION: "#bdbdbd",
+    CLI: "#e7ba52",
+    CANONICAL: "#2ca02c",
+    NATIVE: "#17807e",
+}
+
+Measured = Sequence[Mapping[str, Any]]
+
+
+class Report:
+    """Records of pause.py: {row, keys, seconds, parts?, load}."""
+
+    def __init__(self, records: Measured) -> None:
+        self.records = records
+        self.sizes = sorted({int(r["keys"]) for r in records})
+        self.rows = [row for row in TITLES if any(r["row"] == row for r in records)]
+
+    def markdown(self) -> str:
+        return "\n\n".join(filter(None, (self._pauses(), self._goals(), self._parts(), self._conditions())))
+
+    def median(self, row: str, keys: int) -> float | None:
+        seconds = self._seconds(row, keys)
+        return statistics.median(seconds) if seconds else None
+
+    def _seconds(self, row: str, keys: int) -> list[float]:
+        return [r["seconds"] for r in self.records if (r["row"], r["keys"]) == (row, keys)]
+
+    def _pauses(self) -> str:
+        lines = [_line("pause, seconds", *(f"{size:,} keys" for size in self.sizes)), _rule(1 + len(self.sizes))]
+        lines += [_line(TITLES[row], *(_shown(self._seconds(row, s)) for s in self.sizes)) for row in self.rows]
+        return "\n".join(lines)
+
+    def _goals(self) -> str:
+        """Each goal as a ratio of medians, by size; the goal's bound is in its name."""
+        first, last = self.sizes[0], self.sizes[-1]
+
+        def ratio(above: float | None, below: float | None) -> str:
+            return "" if above is None or not below else f"{above / below:.2f}"
+
+        def flink(keys: int) -> float | None:
+            return min((m for row in (CLI, CANONICAL, NATIVE) if (m := self.median(row, keys))), default=None)
+
+        median = self.median
+        goals = {
+            "standby / Flink's best row, at most 1": [ratio(median(STANDBY, s), flink(s)) for s in self.sizes],
+            "standby / naive, at most 0.067": [ratio(median(STANDBY, s), median(NAIVE, s)) for s in self.sizes],
+            "restart / naive, at most 1.1": [ratio(median(RESTART, s), median(NAIVE, s)) for s in self.sizes],
+            "by Airflow / command line, at most 1.1": [
+                ratio(median(AIRFLOW, s), median(BESIDE_AIRFLOW, s)) for s in self.sizes
+            ],
+            f"standby, {last:,} / {first:,} keys, at most 1.2": [
+                "" if s != last or first == last else ratio(median(STANDBY, last), median(STANDBY, first))
+                for s in self.sizes
+            ],
+        }
+        lines = [_line("goal", *(f"{size:,} keys" for size in self.sizes)), _rule(1 + len(self.sizes))]
+        lines += [_line(goal, *ratios) for goal, ratios in goals.items() if any(ratios)]
+        return "\n".join(lines)
+
+    def _parts(self) -> str:
+        found = [r for r in self.records if r["row"] == STANDBY and r.get("parts")]
+        if not found:
+            return ""
+        lines = [_line("of `standby`'s pause", *(f"{s:,} keys" for s in self.sizes)), _rule(1 + len(self.sizes))]
+        for part in PARTS:
+            cells = [_shown([r["parts"][part] for r in found if r["keys"] == s]) for s in self.sizes]
+            lines.append(_line(part, *cells))
+        return "\n".join(lines)
+
+    def _conditions(self) -> str:
+        loads = [r["load"] for r in self.records]
+        return f"Load of the machine before an update (1 minute): {statistics.median(loads):.1f} ({_range(loads)})."
+
+    def svg(self) -> str:
+        """Medians with their ranges, both axes logarithmic."""
+        rows = [row for row in self.rows if row in COLOURS]
+        seconds = [s for row in rows for size in self.sizes for s in self._seconds(row, size)]
+        plot = Plot(self.sizes, seconds)
+        parts = plot.frame()
+        labels: list[tuple[float, str, str]] = []
+        for number, row in enumerate(rows):
+            points = [(plot.x(s) + 2 * number - len(rows), plot.y(m)) for s in self.sizes if (m := self.median(row, s))]
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+            width = 3 if row == STANDBY else 1.8
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[row]}" stroke-width="{width}"/>')
+            for size in self.sizes:
+                if found := self._seconds(row, size):
+                    x, top, bottom = plot.x(size) + 2 * number - len(rows), plot.y(max(found)), plot.y(min(found))
+                    parts.append(
+                        f'<path d="M{x:.1f},{top:.1f}V{bottom:.1f}" stroke="{COLOURS[row]}" stroke-width="1.2"/>'
+                        f'<circle cx="{x:.1f}" cy="{plot.y(statistics.median(found)):.1f}" r="3.5" '
+                        f'fill="{COLOURS[row]}"/>'
+                    )
+            labels.append((points[-1][1], TITLES[row].replace("`", ""), COLOURS[row]))
+        at = -math.inf
+        for y, text, colour in sorted(labels):
+            at = max(y, at + 15)
+            parts.append(f'<text x="{plot.right + 12}" y="{at + 4:.1f}" fill="{colour}">{escape(text)}</text>')
+        return plot.document(parts)
+
+
+class Plot:
+    """Two logarithmic axes."""
+
+    left, top, right, bottom, width, height = 70, 44, 430, 330, 700, 390
+
+    def __init__(self, sizes: Sequence[int], seconds: Sequence[float]) -> None:
+        self.sizes = sizes
+        self.low, self.high = min(*seconds, 0.5) * 0.8, max(*seconds, 30.0) * 1.15
+
+    def x(self, keys: int) -> float:
+        first, last = math.log(self.sizes[0]), math.log(self.sizes[-1])
+        share = 0.5 if last == first else (math.log(keys) - first) / (last - first)
+        return self.left + 20 + share * (self.right - self.left - 40)
+
+    def y(self, seconds: float) -> float:
+        share = math.log(seconds / self.low) / math.log(self.high / self.low)
+        return self.bottom - share * (self.bottom - self.top)
+
+    def frame(self) -> list[str]:
+        middle = (self.left + self.right) / 2
+        parts = [
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            f'<text x="{self.left}" y="24" font-weight="bold">Pause of an update, seconds (log-log)</text>',
+            f'<text x="{middle}" y="{self.height - 12}" text-anchor="middle">keys in the state</text>',
+        ]
+        for mark in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
+            if self.low <= mark <= self.high:
+                y = self.y(mark)
+                parts.append(
+                    f'<path d="M{self.left},{y:.1f}H{self.right}" stroke="#e3e3e3"/>'
+                    f'<text x="{self.left - 8}" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>'
+                )
+        for size in self.sizes:
+            parts.append(
+                f'<path d="M{self.x(size):.1f},{self.bottom}v5" stroke="#555555"/>'
+                f'<text x="{self.x(size):.1f}" y="{self.bottom + 20}" text-anchor="middle">{size:,}</text>'
+            )
+        parts.append(f'<path d="M{self.left},{self.top}V{self.bottom}H{self.right}" stroke="#555555" fill="none"/>')
+        return parts
+
+    def document(self, parts: Sequence[str]) -> str:
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
+            f'height="{self.height}" font-family="sans-serif" font-size="12" fill="#333333">\n'
+            + "\n".join(parts)
+            + "\n</svg>\n"
+        )
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _rule(columns: int) -> str:
+    return f"|{'---|' * columns}"
+
+
+def _shown(seconds: Sequence[float]) -> str:
+    return f"{statistics.median(seconds):.2f} ({_range(seconds)}; {len(seconds)})" if seconds else ""
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.2f}-{max(values):.2f}"

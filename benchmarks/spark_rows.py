@@ -1,0 +1,161 @@
+"""Updates of keyed counts in Spark: of the script alone, and of the app of this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+from feed import COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state.application import Application
+
+APP, QUERY = "counts", "q"
+APP_FILE = Path(__file__).parent / "apps" / "counts.py"
+NAIVE, SAME_SESSION = "naive", "same-session"
+FILES_A_BATCH = 4  # counts.py
+BATCHES_BETWEEN = 6  # ordinary ones between two updates
+
+# Where the pause of a standby goes, in the order of time.
+PARTS = (
+    "told to hand over",  # since the last commit: a part of the ordinary interval
+    "drain",
+    "successor notices",
+    "restore",
+    "query starts",
+    "first batch planned",
+    "first batch",
+)
+
+
+class Plain:
+    """The script without this package: `naive` and `same-session`."""
+
+    def __init__(self, folder: Path, feed: Feed, spark_submit: str, master: str) -> None:
+        self.feed = feed
+        self.commits = CommitLog(folder / "checkpoint")
+        self.log = open(folder / "driver.log", "ab")  # noqa: SIM115 (the driver writes it)
+        self.command = [spark_submit, "--master", master, str(APP_FILE), "plain", str(feed.folder)]
+        self.command.append(str(self.commits.checkpoint))
+        self.environment = spark_environment(spark_submit, {})
+        self.process = self._submit()
+
+    def settle(self) -> None:
+        """Until all keys are counted, their state is saved whole, and ordinary batches run."""
+        settle(self.commits, self.feed)
+
+    def update(self, row: str) -> float:
+        """Seconds from the last commit to the first one after it."""
+        seconds = self._naive() if row == NAIVE else self._same_session()
+        self.commits.wait_saved(time.time())
+        return seconds
+
+    def end(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+    def _naive(self) -> float:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(60)
+        before = self.commits.newest()
+        self.process = self._submit()
+        return self.commits.after(before)
+
+    def _same_session(self) -> float:
+        # spark-submit's JVM is the group's leader, the script its child
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        (script,) = (p for p in children if APP_FILE.name in " ".join(p.cmdline()))
+        before = self.commits.newest()
+        script.send_signal(signal.SIGUSR1)
+        told = time.time()
+        wait_for(lambda: self.commits.newest() > before + 1 or None, "a batch", COMMIT_SECONDS)
+        return self.commits.gap_around(told)
+
+    def _submit(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command, stdout=self.log, stderr=self.log, env=self.environment, start_new_session=True
+        )
+
+
+class Managed:
+    """An app of this package, updated with a strategy."""
+
+    def __init__(self, folder: Path, feed: Feed, spark_submit: str, master: str, root: Path | None = None) -> None:
+        self.feed = feed
+        self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
+        self.number = 0
+        self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
+
+    @property
+    def deployment(self) -> str:
+        return f"v{self.number}"
+
+    def application(self) -> Application:
+        """A version of its own, by its parameters."""
+        return Application(file=str(APP_FILE), params=self.params())
+
+    def params(self) -> dict[str, str]:
+        return {"input": str(self.feed.folder), "number": str(self.number)}
+
+    def commits(self, deployment: str) -> CommitLog:
+        uri = self.client.registry.app(APP).checkpoint(deployment, QUERY).uri
+        return CommitLog(Path(urlsplit(uri).path))
+
+    def settle(self) -> None:
+        settle(self.commits(self.deployment), self.feed)
+
+    def update(self, strategy: str) -> float:
+        """The pause in seconds, as the update's record has it."""
+        self.number += 1
+        self.client.update(self.application(), self.deployment, strategy=strategy, timeout=COMMIT_SECONDS)
+        return self.updated()
+
+    def updated(self) -> float:
+        """The pause of the last update; ordinary batches have run since."""
+        record = self.client.registry.app(APP).update(self.deployment)
+        assert record is not None and record.pause_seconds is not None, record
+        commits = self.commits(self.deployment)
+        commits.wait(commits.newest() + BATCHES_BETWEEN)
+        return record.pause_seconds
+
+    def parts(self) -> dict[str, float]:
+        """Where the last update's pause went, when it was a standby's: seconds by `PARTS`."""
+        old, new = f"v{self.number - 1}", self.deployment
+        before, after = self.commits(old).times(), self.commits(new)
+        last = max(before)
+        drained, handed = self._event(old, "state", "draining"), self._event(old, "handed over")
+        restoring, restored = self._event(new, "state", "restoring"), self._event(new, "restored")
+        running, planned = self._event(new, "state", "running"), after.times("offsets")[last + 1]
+        moments = [before[last], drained, handed, restoring, restored, running, planned, after.times()[last + 1]]
+        for at in range(len(moments) - 2, -1, -1):  # the query's thread does not wait for the one that started it
+            moments[at] = min(moments[at], moments[at + 1])
+        return {part: round(end - begun, 3) for part, (begun, end) in zip(PARTS, pairwise(moments), strict=True)}
+
+    def end(self) -> None:
+        for spec in self.client.deployments(APP):
+            self.client.drivers(APP).kill(spec.deployment)
+
+    def _event(self, deployment: str, event: str, state: str | None = None) -> float:
+        """When it last happened, seconds since the epoch."""
+        text = self.client.registry.app(APP).deployment_folder(deployment).read("events.jsonl") or b""
+        events = (json.loads(line) for line in text.splitlines())
+        times = [e["at"] for e in events if e["event"] == event and e.get("state") == state]
+        return clock.parse(times[-1]).timestamp()
+
+
+def settle(commits: CommitLog, feed: Feed) -> None:
+    """Until all keys are counted, their state is saved whole, and ordinary batches run."""
+    commits.wait(-(-feed.first_files // FILES_A_BATCH) + 2)
+    commits.wait_saved(time.time() - FEED_SECONDS)
+    commits.wait(commits.newest() + BATCHES_BETWEEN)
