@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 test-standalone crash golden fuzz bench-state bench-pause bench-snapshot bench-list www lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 test-standalone crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -12,7 +12,7 @@ ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
 help:  ## this list
-	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, crash, test-spark42 and the benchmarks):"
+	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, crash, test-spark42, ui-test and the benchmarks):"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
@@ -60,6 +60,9 @@ bench-snapshot: setup  ## what a snapshot of a running app costs, beside Flink's
 bench-list: setup  ## how long listing a thousand apps takes, on the command line and for the page (ARGS=--help)
 	@$(ENV) .venv/bin/python benchmarks/listing.py $(ARGS)
 
+ui-test: setup  ## the page in Chromium, with a real Airflow and a real update (SCREENSHOTS=docs/images keeps them)
+	@scripts/ui.sh $(ARGS)
+
 www:  ## build the page's front end with npm, after a change under plugins/www; the result is committed
 	@scripts/www.sh
 
@@ -81,8 +84,8 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .crash .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o -path ./.venv-ui -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

@@ -6,5 +6,5 @@ cd "$ROOT"
 failed=
 .venv/bin/ruff check . || failed="$failed ruff-check"
 .venv/bin/ruff format --check . || failed="$failed ruff-format"
-.venv/bin/mypy airflow_provider_streamupdate || failed="$failed mypy"
+.venv/bin/mypy || failed="$failed mypy"
 [ -z "$failed" ] || { echo "lint: failed:$failed    (make format puts right what it can)" >&2; exit 1; }

@@ -43,7 +43,7 @@ if [ "$kind" = fast ]; then
     trap 'kill $! 2>/dev/null; rm -f "$said"' EXIT
 fi
 echo "== tests ($kind, .venv)"
-.venv/bin/python -m pytest tests --ignore=tests/spark -m "$select" "$@"
+.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/ui -m "$select" "$@"
 note tests $?
 echo "== tests/spark ($kind, .venv-spark)"
 if [ "$kind" = fast ]; then

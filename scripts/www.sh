@@ -7,7 +7,8 @@ WWW=$ROOT/airflow_provider_streamupdate/plugins/www
 command -v npm >/dev/null 2>&1 || { echo "www: error: npm is missing; install Node.js 20 or newer" >&2; exit 1; }
 cd "$WWW"
 if [ ! -d node_modules ] || [ package-lock.json -nt node_modules ]; then
-    npm ci --no-audit --no-fund
+    # not `npm ci`: it refuses a lock file without rollup's packages for other platforms, which not every registry has
+    npm install --no-audit --no-fund --omit-lockfile-registry-resolved
 fi
 npm run --silent build
 python3 "$ROOT/scripts/www_digest.py" >dist/sources.sha256

@@ -1,0 +1,169 @@
+"""The page in a real browser, in a real Airflow, while a real app is updated. In order: the last ones update it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from conftest import APP, APPS, WAIT, Site, inside
+from playwright.sync_api import FrameLocator, Page, expect
+
+LIST = "plugin/streaming-apps"
+ADDRESS = f"streamupdate/?conn_id=streamupdate_default&app={APP}"
+API = f"streamupdate/api/apps/streamupdate_default/{APP}"
+ACTIONS = (
+    ("POST", f"{API}/snapshots", {"name": "no"}),
+    ("POST", f"{API}/snapshots/no/verify", {}),
+    ("DELETE", f"{API}/snapshots/no", {}),
+)
+Open = Callable[..., Page]
+Shot = Callable[[Page, str], None]
+
+
+def test_who_is_not_logged_in_sees_nothing(site: Site, open_page: Open) -> None:
+    page = open_page(None, "streamupdate/")
+    expect(page.get_by_text("Log in to Airflow to see this page.")).to_be_visible()
+    for path in ("streamupdate/", "streamupdate/api/me", "streamupdate/api/apps", API, "streamupdate/assets/icon.svg"):
+        assert page.request.get(f"{site.url}/{path}").status == 401, path
+    for method, path, body in ACTIONS:
+        assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 401, path
+    page.goto(f"{site.url}/{LIST}")
+    page.wait_for_url(re.compile("/login"))
+
+
+def test_the_list_is_found_filtered_and_sorted(open_page: Open, screenshot: Shot) -> None:
+    page = open_page("viewer")
+    page.get_by_role("link", name="Streaming apps").click()
+    frame = inside(page)
+    row = frame.locator("#apps tbody tr")
+    expect(row).to_have_count(1, timeout=WAIT)
+    expect(row).to_contain_text("running")
+    expect(row.locator("td").nth(5)).to_have_text(re.compile(r"[1-9]"), timeout=WAIT)  # rows a second
+    frame.get_by_label("Filter").fill("nothing like it")
+    expect(row).to_have_count(0)
+    frame.get_by_label("Filter").fill("page runn")
+    expect(row).to_have_count(1)
+    frame.get_by_label("Filter").fill("")
+    epoch = frame.locator("#apps th", has_text="Epoch")
+    epoch.get_by_role("button").click()
+    expect(epoch).to_have_attribute("aria-sort", "ascending")
+    epoch.get_by_role("button").click()
+    expect(epoch).to_have_attribute("aria-sort", "descending")
+    rate = row.locator("td").nth(5)
+    expect(rate).not_to_have_text(rate.inner_text(), timeout=WAIT)  # it is fresh without a reload
+    screenshot(page, "ui-list-light")
+
+
+def test_a_viewer_reads_and_has_no_buttons(site: Site, open_page: Open) -> None:
+    page = open_page("viewer", LIST)
+    inside(page).get_by_role("link", name=APP).click()
+    frame = inside(page)
+    expect(frame.locator("#stages tbody td").nth(3)).to_have_text(re.compile(r"\d"), timeout=WAIT)
+    expect(frame.locator(".events")).to_contain_text("running")
+    expect(frame.locator("figure canvas")).to_have_count(4)
+    expect(frame.locator("header")).to_contain_text("deployment v1, epoch 1")
+    for name in ("Take a snapshot", "Update…", "Roll back…", "Verify", "Delete"):
+        expect(frame.get_by_role("button", name=name)).to_have_count(0)
+    expect(frame.get_by_text("a-secret")).to_have_count(0)
+    expect(frame.get_by_text("(hidden)").or_(frame.get_by_text("***")).first).to_be_visible()
+    for method, path, body in ACTIONS:
+        assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 403, path
+    run = page.request.post(f"{site.url}/api/v2/dags/stream_update/dagRuns", data={"logical_date": None, "conf": {}})
+    assert run.status == 403
+
+
+def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
+    page = open_page("viewer", LIST, theme="dark")
+    frame = inside(page)
+    expect(frame.locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
+    expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
+    colours = "element => [getComputedStyle(element).backgroundColor, getComputedStyle(element).color]"
+    assert frame.locator("body").evaluate(colours) == page.locator("body").evaluate(colours)
+    screenshot(page, "ui-list-dark")
+
+
+def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:
+    page = open_page("editor", ADDRESS)
+    page.get_by_role("button", name="Take a snapshot").click()
+    page.get_by_label("Name").fill("by-hand")
+    page.get_by_role("button", name="Take it").click()
+    row = page.locator("#snapshots tbody tr", has_text="by-hand")
+    expect(row).to_have_count(1, timeout=WAIT)
+    expect(row).to_contain_text("not yet")
+    row.get_by_role("button", name="Verify").click()
+    page.locator("dialog").get_by_role("button", name="Verify").click()
+    expect(row).to_contain_text("whole", timeout=WAIT)
+    row.get_by_role("button", name="Delete").click()
+    page.locator("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator("dialog .problem")).to_contain_text("last snapshot")
+    page.locator("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_an_update_is_started_and_followed(site: Site, open_page: Open, screenshot: Shot) -> None:
+    site.unpause("stream_update")
+    page, dark = open_page("editor", f"{LIST}/{ADDRESS}"), open_page("viewer", f"{LIST}/{ADDRESS}", theme="dark")
+    frame = inside(page)
+    frame.get_by_role("button", name="Update…").click()
+    dialog = frame.locator("dialog")
+    expect(dialog.get_by_label("Parameters")).to_have_value(re.compile('"rate": "300"'))
+    expect(dialog).to_contain_text("Hidden, to be entered again: api_token")
+    dialog.get_by_role("button", name="Start the update").click()
+    expect(dialog.locator(".problem")).to_contain_text("enter the path")
+    dialog.get_by_label("Application file").fill(str(APPS / "v2.py"))
+    dialog.get_by_role("button", name="Start the update").click()
+    expect(frame.get_by_role("status").filter(has_text="has begun")).to_be_visible()
+    frame.locator("body").evaluate("() => { window.neverReloaded = true }")
+
+    for step in ("checked", "standby", "snapshotted"):
+        expect(frame.locator(".under-way")).to_contain_text(step, timeout=WAIT)
+    for shown, name in ((page, "ui-update-light"), (dark, "ui-update-dark")):
+        expect(inside(shown).get_by_role("img", name=re.compile("State rows by stage, cut-over to "))).to_be_visible()
+        expect(inside(shown).locator(".under-way")).to_be_visible()
+        screenshot(shown, name)
+    ends_well(frame)
+    assert frame.locator("body").evaluate("() => window.neverReloaded") is True
+    screenshot(page, "ui-app-light")
+
+
+def ends_well(frame: FrameLocator) -> None:
+    """The update is told as promoted, with its pause and what became of the state."""
+    row = frame.locator("#updates tbody tr")
+    expect(row).to_contain_text("promoted", timeout=WAIT)
+    expect(row).to_contain_text("standby")
+    expect(row.locator("td").nth(5)).to_have_text(re.compile(r"^\d+(\.\d+)? (s|min)$"))  # the pause
+    expect(frame.locator(".under-way")).to_have_count(0)
+    expect(frame.locator("#stages")).to_contain_text("views/once")
+    expect(frame.locator("#stages tr", has_text="views/views")).to_contain_text("carried")
+    expect(frame.locator("svg.timeline path.lineage")).to_have_count(1)
+    expect(frame.locator("#deployments tbody tr")).to_have_count(2)
+    expect(frame.locator("header")).to_contain_text("epoch 2")
+
+
+@pytest.fixture
+def run(site: Site) -> str:
+    """The id of the run that updated the app."""
+    (found,) = site.api("editor", "GET", "dags/stream_update/dagRuns")["dag_runs"]
+    return str(found["dag_run_id"])
+
+
+def test_the_list_tells_the_pause(open_page: Open) -> None:
+    row = inside(open_page("viewer", LIST)).locator("#apps tbody tr")
+    expect(row.locator("td").nth(10)).to_have_text("promoted", timeout=WAIT)
+    expect(row.locator("td").nth(11)).to_have_text(re.compile(r"^\d+(\.\d+)? (s|min)$"))
+
+
+def test_the_app_leads_to_its_run(open_page: Open, run: str) -> None:
+    page = open_page("viewer", f"{LIST}/{ADDRESS}")
+    inside(page).locator("#updates").get_by_role("link", name="stream_update").click()
+    page.wait_for_url(re.compile("/dags/stream_update/runs/" + re.escape(run.split(":")[0])))
+
+
+@pytest.mark.parametrize("place", ["", "/runs/{run}", "/runs/{run}/tasks/update.plan"])
+def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: str) -> None:
+    page = open_page("viewer", "dags/stream_update" + place.format(run=run))
+    page.get_by_role("link", name="Streaming apps").last.click()  # the first is the navigation's
+    page.wait_for_url(re.compile("/dags/stream_update/.*plugin/streaming-app"))
+    expect(inside(page).locator("h1")).to_contain_text(APP, timeout=WAIT)
+    expect(inside(page).locator("#updates tbody tr")).to_contain_text("promoted")
