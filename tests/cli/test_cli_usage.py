@@ -36,6 +36,7 @@ COMMANDS = (
     "suspend",
     "resume",
     "cancel",
+    "doctor",
 )
 BAD_NAMES = ("a/b", "..", "", "x" * 201)
 
