@@ -138,6 +138,7 @@ class Managed:
         restoring, restored = self._event(new, "state", "restoring"), self._event(new, "restored")
         running, planned = self._event(new, "state", "running"), after.times("offsets")[last + 1]
         moments = [before[last], drained, handed, restoring, restored, running, planned, after.times()[last + 1]]
+        moments = [max(moment, before[last]) for moment in moments]  # a drain waits for the batch in flight
         for at in range(len(moments) - 2, -1, -1):  # the query's thread does not wait for the one that started it
             moments[at] = min(moments[at], moments[at + 1])
         return {part: round(end - begun, 3) for part, (begun, end) in zip(PARTS, pairwise(moments), strict=True)}
