@@ -33,8 +33,8 @@ PARTS = (
     "successor notices",
     "restore",
     "query starts",
-    "first batch planned",
-    "first batch",
+    "first batch, to its offsets",
+    "first batch, to its commit",
 )
 
 
