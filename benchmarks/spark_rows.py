@@ -95,7 +95,11 @@ class Managed:
         self.feed = feed
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
-        self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
+        try:
+            self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
+        except BaseException:
+            Managed.end(self)
+            raise
 
     @property
     def deployment(self) -> str:
@@ -144,7 +148,7 @@ class Managed:
         return {part: round(end - begun, 3) for part, (begun, end) in zip(PARTS, pairwise(moments), strict=True)}
 
     def end(self) -> None:
-        for spec in self.client.deployments(APP):
+        for spec in self.client.registry.app(APP).deployments():
             self.client.drivers(APP).kill(spec.deployment)
 
     def _event(self, deployment: str, event: str, state: str | None = None) -> float:
