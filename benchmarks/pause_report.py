@@ -66,7 +66,7 @@ class Report:
         first, last = self.sizes[0], self.sizes[-1]
 
         def ratio(above: float | None, below: float | None) -> str:
-            return "" if above is None or not below else f"{above / below:.2f}"
+            return "" if above is None or not below else f"{above / below:.3g}"
 
         def flink(keys: int) -> float | None:
             return min((m for row in (CLI, CANONICAL, NATIVE) if (m := self.median(row, keys))), default=None)

@@ -33,8 +33,8 @@ PARTS = (
     "successor notices",
     "restore",
     "query starts",
-    "first batch planned",
-    "first batch",
+    "first batch, to its offsets",
+    "first batch, to its commit",
 )
 
 
@@ -95,7 +95,11 @@ class Managed:
         self.feed = feed
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
-        self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
+        try:
+            self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
+        except BaseException:
+            Managed.end(self)
+            raise
 
     @property
     def deployment(self) -> str:
@@ -138,12 +142,13 @@ class Managed:
         restoring, restored = self._event(new, "state", "restoring"), self._event(new, "restored")
         running, planned = self._event(new, "state", "running"), after.times("offsets")[last + 1]
         moments = [before[last], drained, handed, restoring, restored, running, planned, after.times()[last + 1]]
+        moments = [max(moment, before[last]) for moment in moments]  # a drain waits for the batch in flight
         for at in range(len(moments) - 2, -1, -1):  # the query's thread does not wait for the one that started it
             moments[at] = min(moments[at], moments[at + 1])
         return {part: round(end - begun, 3) for part, (begun, end) in zip(PARTS, pairwise(moments), strict=True)}
 
     def end(self) -> None:
-        for spec in self.client.deployments(APP):
+        for spec in self.client.registry.app(APP).deployments():
             self.client.drivers(APP).kill(spec.deployment)
 
     def _event(self, deployment: str, event: str, state: str | None = None) -> float:
