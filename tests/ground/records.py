@@ -36,7 +36,12 @@ class Records(Ground):
     def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
         super().__init__(folder)
         self.queries = queries
-        self.conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", **conf}
+        self.conf = {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+            "spark.network.timeout": "1800s",
+            **conf,
+        }
         self.given = {"input": str(self.input), "output": str(self.output), **params}
         self.env: dict[str, str] = {}
         self.records: list[Record] = []  # each once
@@ -85,7 +90,19 @@ class Records(Ground):
             found = status.queries if status else {}
             return all(q in found and found[q].batch >= self.written - 1 for q in self.queries) or None
 
-        wait_for(done, "the last file", 200)
+        wait_for(done, "the last file", 300)
+
+    def run_version_1(self) -> None:
+        self.write()
+        self.write()
+        self.client.submit(self.of_version(1), "one", app=self.app)
+        self.wait_for_all()
+
+    def run_version_2(self) -> None:
+        """It runs already: two files more."""
+        self.write()
+        self.write()
+        self.wait_for_all()
 
     def updating(self, strategy: str = "restart") -> list[str]:
         """The arguments of the update to version 2."""

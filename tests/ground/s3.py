@@ -183,18 +183,13 @@ def ground(server: str, tmp_path: Path) -> Iterator[OnS3]:
     made.end()
 
 
-@pytest.mark.timeout(560)
+@pytest.mark.timeout(900)
 def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: OnS3) -> None:
-    ground.write()
-    ground.write()
-    ground.client.submit(ground.of_version(1), "one", app=ground.app)
-    ground.wait_for_all()
+    ground.run_version_1()
     ground.cli(*ground.updating())
     snapshot = ground.client.snapshot(ground.app, "before-two")
     assert {s.batch for s in snapshot.queries.values()} == {1}
     assert ground.client.verify_snapshot(ground.app, snapshot.name)
-    ground.write()
-    ground.write()
-    ground.wait_for_all()
+    ground.run_version_2()
     ground.check("files on s3", ground.file_sink())
     ground.check_totals()

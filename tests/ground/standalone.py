@@ -85,17 +85,12 @@ def ground(cluster: tuple[str, Path], tmp_path: Path) -> Iterator[OnCluster]:
     made.end()
 
 
-@pytest.mark.timeout(560)
+@pytest.mark.timeout(900)
 def test_an_update_on_executors_loses_and_doubles_nothing(ground: OnCluster) -> None:
-    ground.write()
-    ground.write()
-    ground.client.submit(ground.of_version(1), "one", app=ground.app)
-    ground.wait_for_all()
+    ground.run_version_1()
     assert ground.executors() == ["0", "1"]
     ground.cli(*ground.updating())
-    ground.write()
-    ground.write()
-    ground.wait_for_all()
+    ground.run_version_2()
     assert ground.executors() == ["0", "1"]
     ground.check("files", ground.file_sink())
     ground.check_totals()
