@@ -24,9 +24,18 @@ CONF = {
 }
 
 
+class OnDelta(Records):
+    """Queries without state: what they once handed to a sink they do not compute again (docs/ground.md)."""
+
+    again = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, QUERIES, CONF, hold=str(folder / "hold"), stateless="yes")
+
+
 @pytest.fixture
 def ground(tmp_path: Path) -> Iterator[Records]:
-    made = Records(tmp_path, QUERIES, CONF, hold=str(tmp_path / "hold"))
+    made = OnDelta(tmp_path)
     yield made
     made.end()
 

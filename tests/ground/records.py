@@ -32,6 +32,7 @@ class Records(Ground):
 
     app = "records"
     new_in_file = 5
+    again = True
 
     def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
         super().__init__(folder)
@@ -68,7 +69,7 @@ class Records(Ground):
     def write(self) -> None:
         first = self.written * self.new_in_file
         new = [(n, f"k{n % 3}", n * 7) for n in range(first, first + self.new_in_file)]
-        again = [*self.records[-self.new_in_file :], *self.records[:2]]
+        again = [*self.records[-self.new_in_file :], *self.records[:2]] if self.again else []
         rows = [*new, *again]
         self.put(f"{self.written:05d}.json", rows)
         self.records += new
