@@ -1,5 +1,6 @@
 """Sinks that tell a batch by its id: Delta Lake, files, Delta Lake from a function. The old version's driver dies when
-its last batch is in every sink and committed in none; the new version goes through that batch again."""
+its last batch is in every sink and committed in none; the new version goes through that batch again. The queries
+have no state (docs/ground.md says why)."""
 
 from __future__ import annotations
 
@@ -24,18 +25,9 @@ CONF = {
 }
 
 
-class OnDelta(Records):
-    """Queries without state: what they once handed to a sink they do not compute again (docs/ground.md)."""
-
-    again = False
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, QUERIES, CONF, hold=str(folder / "hold"), stateless="yes")
-
-
 @pytest.fixture
 def ground(tmp_path: Path) -> Iterator[Records]:
-    made = OnDelta(tmp_path)
+    made = Records(tmp_path, QUERIES, CONF, hold=str(tmp_path / "hold"))
     yield made
     made.end()
 
