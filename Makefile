@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 test-standalone crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -36,11 +36,8 @@ test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 
 test-delta: setup  ## an update whose last batch is in Delta Lake and in files, but in no commit log (fetches jars)
 	@scripts/ground.sh delta $(ARGS)
 
-test-s3: setup  ## an update with the root in a bucket of an S3 server (fetches jars, s3fs and moto)
+test-s3: setup  ## the registry and snapshots in a bucket of an S3 server (fetches s3fs and moto)
 	@scripts/ground.sh s3 $(ARGS)
-
-test-standalone: setup  ## an update on a Spark standalone cluster with two executors
-	@scripts/ground.sh standalone $(ARGS)
 
 golden:  ## write the golden checkpoints anew, on each Spark
 	@scripts/setup.sh spark42 && scripts/golden.sh

@@ -1,10 +1,8 @@
-"""Object storage over HTTP: moto's S3 server, fsspec's s3fs on this side and in the driver's Python, Hadoop's s3a in
-its JVM. There is no rename and no folder; what must be made only once is made by a conditional put."""
+"""Object storage over HTTP: moto's S3 server, reached by s3fs. There is no rename and no folder; what must be made only
+once is made by a conditional put."""
 
 from __future__ import annotations
 
-import json
-import os
 import socket
 import subprocess
 import sys
@@ -17,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.errors import CorruptError
@@ -27,13 +23,7 @@ from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.restore import bring_files, plan_restore
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.storage import Folder
-from tests.e2e.conftest import SPARK_SUBMIT
 from tests.golden import DEPLOYMENT, unpack
-
-from .records import PARTS, Records, jars
-
-QUERIES = ("files", "totals")
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 @pytest.fixture(scope="module")
@@ -140,61 +130,3 @@ def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(s
         store.verify("first")
     store.delete("second")
     assert store.names() == ["first"]
-
-
-class OnS3(Records):
-    """The root and the file sink in the bucket; only records come from a local folder, and sums go to one."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        conf = {
-            "spark.jars": jars("s3"),
-            "spark.hadoop.fs.s3a.endpoint": address,
-            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            "spark.hadoop.fs.s3a.access.key": "someone",
-            "spark.hadoop.fs.s3a.secret.key": "something",
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.input.stream.type": "classic",  # others want more of the SDK
-            "spark.sql.streaming.checkpointFileManagerClass": (
-                "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-            ),
-            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        }
-        self.options = options(address)
-        super().__init__(folder, QUERIES, conf, files=f"s3a://bucket/{folder.name}/out")
-        self.root = f"s3://bucket/{folder.name}/root"
-        launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]")
-        self.client = StreamUpdateClient(self.root, launcher, self.options)
-        self.env = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}
-
-    @property
-    def file_sink_folder(self) -> Folder:
-        return Folder.open(self.given["files"], self.options)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        more = {"PYTHONPATH": os.environ["PYTHONPATH"], "STREAMUPDATE_STORAGE_OPTIONS": json.dumps(self.options)}
-        return {**super().environment, **more}
-
-
-@pytest.fixture
-def ground(server: str, tmp_path: Path) -> Iterator[OnS3]:
-    made = OnS3(tmp_path, server)
-    yield made
-    made.end()
-
-
-@pytest.mark.timeout(560)
-def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: OnS3) -> None:
-    ground.write()
-    ground.write()
-    ground.client.submit(ground.of_version(1), "one", app=ground.app)
-    ground.wait_for_all()
-    ground.cli(*ground.updating())
-    snapshot = ground.client.snapshot(ground.app, "before-two")
-    assert {s.batch for s in snapshot.queries.values()} == {1}
-    assert ground.client.verify_snapshot(ground.app, snapshot.name)
-    ground.write()
-    ground.write()
-    ground.wait_for_all()
-    ground.check("files on s3", ground.file_sink())
-    ground.check_totals()
