@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ _failed = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         item.stash[_failed] = True
@@ -172,13 +172,13 @@ def open_page(
 
 
 @pytest.fixture
-def screenshot(tmp_path: Path) -> Callable[[Page, str], None]:
+def screenshot(tmp_path: Path) -> Callable[..., None]:
     """Takes one, into the folder SCREENSHOTS names."""
     folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
 
-    def take(page: Page, name: str) -> None:
-        page.screenshot(path=folder / f"{name}.png")
+    def take(page: Page, name: str, height: float = 900) -> None:
+        page.screenshot(path=folder / f"{name}.png", clip={"x": 0, "y": 0, "width": 1440, "height": height})
 
     return take
 

@@ -12,13 +12,13 @@ from playwright.sync_api import FrameLocator, Page, expect
 LIST = "plugin/streaming-apps"
 ADDRESS = f"streamupdate/?conn_id=streamupdate_default&app={APP}"
 API = f"streamupdate/api/apps/streamupdate_default/{APP}"
-ACTIONS = (
+ACTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("POST", f"{API}/snapshots", {"name": "no"}),
     ("POST", f"{API}/snapshots/no/verify", {}),
     ("DELETE", f"{API}/snapshots/no", {}),
 )
 Open = Callable[..., Page]
-Shot = Callable[[Page, str], None]
+Shot = Callable[..., None]
 
 
 def test_who_is_not_logged_in_sees_nothing(site: Site, open_page: Open) -> None:
@@ -52,7 +52,7 @@ def test_the_list_is_found_filtered_and_sorted(open_page: Open, screenshot: Shot
     expect(epoch).to_have_attribute("aria-sort", "descending")
     rate = row.locator("td").nth(5)
     expect(rate).not_to_have_text(rate.inner_text(), timeout=WAIT)  # it is fresh without a reload
-    screenshot(page, "ui-list-light")
+    screenshot(page, "ui-list-light", height=420)
 
 
 def test_a_viewer_reads_and_has_no_buttons(site: Site, open_page: Open) -> None:
@@ -80,7 +80,7 @@ def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
     expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
     colours = "element => [getComputedStyle(element).backgroundColor, getComputedStyle(element).color]"
     assert frame.locator("body").evaluate(colours) == page.locator("body").evaluate(colours)
-    screenshot(page, "ui-list-dark")
+    screenshot(page, "ui-list-dark", height=420)
 
 
 def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:

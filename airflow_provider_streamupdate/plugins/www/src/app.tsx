@@ -204,6 +204,8 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   }
   const current = app.deployments.find((deployment) => deployment.current);
   const underWay = app.updates.find((update) => update.outcome === null);
+  const following = app.runs.filter((run) => run.deployment === underWay?.new);
+  const last = app.updates.at(-1);
   const edits = me?.may_edit ?? false;
   return (
     <>
@@ -216,6 +218,12 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           {app.current ? `deployment ${app.current.deployment}, epoch ${app.current.epoch}` : "no deployment"}
         </span>
         <span class="quiet">heartbeat {ago(app.status?.heartbeat_at)}</span>
+        {last?.outcome && (
+          <span class="quiet">
+            last update <Word of={last.outcome} />
+            {last.pause_seconds !== null && `, pause ${seconds(last.pause_seconds)}`}
+          </span>
+        )}
         <span class="buttons right">
           {edits && (
             <button type="button" onClick={() => setAsked({ what: "snapshot" })}>
@@ -244,7 +252,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       {underWay && (
         <p class="under-way" role="status">
           Update to {underWay.new} ({underWay.strategy}): {underWay.steps.map((step) => step.step).join(" → ")} …{" "}
-          <RunLinks runs={app.runs.filter((run) => run.deployment === underWay.new)} />
+          {following.length > 0 && <RunLinks runs={following} />}
         </p>
       )}
       <Charts app={app} points={history.points} />
@@ -293,7 +301,12 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
             return (
               <li key={`${at} ${what}`}>
                 <time>{moment(at)}</time> epoch {epoch}: {what}{" "}
-                {told.map(([key, value]) => `${key} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ")}
+                {told
+                  .map(([key, value]) => {
+                    const text = typeof value === "string" ? value : JSON.stringify(value);
+                    return key === what ? text : `${key} ${text}`;
+                  })
+                  .join(", ")}
               </li>
             );
           })}

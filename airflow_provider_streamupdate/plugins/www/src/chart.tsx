@@ -29,9 +29,17 @@ function drawMarks(plot: uPlot, marks: Props["marks"], colour: string): void {
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(mark.deployment, x + 4, bbox.top + 12 * devicePixelRatio);
+    const fits = x + 4 + ctx.measureText(mark.deployment).width <= bbox.left + bbox.width;
+    ctx.textAlign = fits ? "left" : "right";
+    ctx.fillText(mark.deployment, fits ? x + 4 : x - 4, bbox.top + 12 * devicePixelRatio);
   }
   ctx.restore();
+}
+
+/** At least a minute; for a single point uPlot itself would take years. */
+function range(plot: uPlot, first: number | null, last: number | null): [number, number] {
+  const end = (plot.data[0].length === 1 ? plot.data[0][0] : last) ?? 60;
+  return [Math.min(first ?? 0, end - 60), end];
 }
 
 export function Chart({ title, unit, times, series, marks }: Props): JSX.Element {
@@ -52,9 +60,10 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
       {
         width: box.clientWidth || 300,
         height: HEIGHT,
+        tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), // as in the tables
         cursor: { drag: { x: true, y: false } },
         scales: {
-          x: { range: (_, first, last) => [Math.min(first ?? 0, (last ?? 0) - 60), last ?? 60] },
+          x: { range },
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] },
         },
         axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
@@ -83,10 +92,11 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
   }, [names, theme]);
   useEffect(() => plot.current?.setData(data), [times.length, times.at(-1), marks.length]);
   const known = series.some((one) => one.values.some((value) => value !== null));
+  const told = [title, ...marks.map((mark) => `cut-over to ${mark.deployment}`)].join(", ");
   return (
     <figure>
       <figcaption>{title}</figcaption>
-      <div ref={place} />
+      <div ref={place} role="img" aria-label={told} />
       {!known && <p class="quiet over">nothing reported yet</p>}
     </figure>
   );

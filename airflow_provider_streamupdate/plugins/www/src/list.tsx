@@ -77,7 +77,7 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
           ))}
         </select>
         <span class="quiet" id="shown">
-          {document && (shown.length === apps.length ? `${apps.length} apps` : `${shown.length} of ${apps.length} apps`)}
+          {document && `${shown.length === apps.length ? "" : `${shown.length} of `}${apps.length} app${apps.length === 1 ? "" : "s"}`}
         </span>
       </header>
       {error && <p class="problem">{error}</p>}
