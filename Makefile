@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 crash golden fuzz bench-state bench-pause bench-snapshot bench-list www lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 crash golden fuzz bench-state bench-pause bench-snapshot bench-list www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -54,6 +54,9 @@ bench-list: setup  ## how long listing a thousand apps takes, on the command lin
 www:  ## build the page's front end with npm, after a change under plugins/www; the result is committed
 	@scripts/www.sh
 
+docs:  ## build the documentation site into site/ (builds .venv-docs); a warning is an error (ARGS=serve shows it while you write)
+	@scripts/setup.sh docs && scripts/docs.sh $(ARGS)
+
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh
 
@@ -70,10 +73,10 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 	@scripts/lock.sh $(ARGS)
 
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
-	@rm -rf .airflow .airflow-test .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	@rm -rf .airflow .airflow-test .demo build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-docs -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .venv .venv-spark .venv-spark42 .venv-docs .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

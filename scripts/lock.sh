@@ -6,7 +6,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 [ -x .venv/bin/uv ] || { echo "lock: error: .venv has no uv; run: make setup" >&2; exit 1; }
-for name in airflow spark spark42; do
+for name in airflow spark spark42 docs; do
     echo "lock: requirements/$name.txt"
     .venv/bin/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-index-url \
         --no-emit-find-links "$@" "requirements/$name.in" -o "requirements/$name.txt"
