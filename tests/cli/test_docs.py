@@ -75,12 +75,14 @@ def test_every_state_of_a_deployment_is_described() -> None:
 
 
 def messages() -> Iterator[str]:
-    """Every text in the package's code, with a ... for each value that is put into it."""
+    """Every text in the package's code but docstrings, with a ... for each value that is put into it."""
     for module in (REPOSITORY / "airflow_provider_streamupdate").rglob("*.py"):
-        for node in ast.walk(ast.parse(module.read_text())):
+        nodes = list(ast.walk(ast.parse(module.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
                 yield "".join(str(v.value) if isinstance(v, ast.Constant) else "..." for v in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 yield re.sub(r"\{\w*\}", "...", node.value)  # the rules' reasons
 
 
