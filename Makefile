@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -63,6 +63,9 @@ ui-test: setup  ## the page in Chromium, with a real Airflow and a real update (
 www:  ## build the page's front end with npm, after a change under plugins/www; the result is committed
 	@scripts/www.sh
 
+docs:  ## build the documentation site into site/ (builds .venv-docs); a warning is an error (ARGS=serve shows it while you write)
+	@scripts/setup.sh docs && scripts/docs.sh $(ARGS)
+
 lint: setup  ## ruff check, ruff format --check, mypy
 	@scripts/lint.sh
 
@@ -79,10 +82,10 @@ lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer version
 	@scripts/lock.sh $(ARGS)
 
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
-	@rm -rf .airflow .airflow-test .crash .demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	@rm -rf .airflow .airflow-test .crash .demo build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o -path ./.venv-ui -prune -o \
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o -path ./.venv-ui -prune -o -path ./.venv-docs -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .venv-docs .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

@@ -6,7 +6,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 [ -x .venv/bin/uv ] || { echo "lock: error: .venv has no uv; run: make setup" >&2; exit 1; }
-for name in airflow spark spark42 flink ui; do
+for name in airflow spark spark42 flink ui docs; do
     echo "lock: requirements/$name.txt"
     more=$([ $name != flink ] || echo --no-deps)
     .venv/bin/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-index-url \

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [spark42 | flink]
+# scripts/setup.sh [spark42 | flink | docs]
 # Builds the two Python environments and finds Java. Run it as often as you like: it does only what is missing.
 #
 #   .venv        Airflow, this package (editable), test and lint tools     requirements/airflow.txt
 #   .venv-spark  PySpark and what its workers need, nothing of ours        requirements/spark.txt
 #   .venv-spark42  the same with an older PySpark, when asked for   requirements/spark42.txt
 #   .venv-flink    Flink for the benchmarks, when asked for         requirements/flink.txt
+#   .venv-docs   what builds the documentation site, when asked for; then it alone, and no Java   requirements/docs.txt
 #
 # They stay apart because the Spark provider requires pyspark-client, which installs the same pyspark/ files as
 # pyspark at another version.
@@ -25,8 +26,10 @@ AIRFLOW_ENV=$ROOT/.venv
 SPARK_ENV=$ROOT/.venv-spark
 SPARK42_ENV=$ROOT/.venv-spark42
 FLINK_ENV=$ROOT/.venv-flink
+DOCS_ENV=$ROOT/.venv-docs
 WITH_SPARK42=$([ "${1:-}" = spark42 ] && echo yes || true)
 WITH_FLINK=$([ "${1:-}" = flink ] && echo yes || true)
+ONLY_DOCS=$([ "${1:-}" = docs ] && echo yes || true)
 LOCK_DIR=$ROOT/.setup.lock
 APT_UPDATED=
 
@@ -218,6 +221,7 @@ stamp_of() { # environment: what its stamp must say
         "$SPARK_ENV") echo "$(checksum requirements/spark.txt) $ROOT" ;;
         "$SPARK42_ENV") echo "$(checksum requirements/spark42.txt) $ROOT" ;;
         "$FLINK_ENV") echo "$(checksum requirements/flink.txt) $ROOT" ;;
+        "$DOCS_ENV") echo "$(checksum requirements/docs.txt) $ROOT" ;;
     esac
 }
 fresh() { # environment
@@ -284,10 +288,25 @@ setup_flink_env() {
     stamp_of "$FLINK_ENV" >"$FLINK_ENV/.stamp"
     say "Flink environment ready (.venv-flink)"
 }
+setup_docs_env() {
+    local started=$SECONDS
+    make_env "$DOCS_ENV"
+    UV=$AIRFLOW_ENV/bin/uv # that environment is not made for this: without it pip does the work
+    [ -x "$UV" ] || UV=
+    install_lock "$DOCS_ENV" requirements/docs.txt
+    stamp_of "$DOCS_ENV" >"$DOCS_ENV/.stamp"
+    say "documentation environment ready (.venv-docs, $((SECONDS - started)) s)"
+}
 spark42_known() { [ -z "$WITH_SPARK42" ] || fresh "$SPARK42_ENV"; }
 flink_known() { [ -z "$WITH_FLINK" ] || fresh "$FLINK_ENV"; }
 
-up_to_date() { fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && spark42_known && flink_known && java_known; }
+up_to_date() {
+    if [ -n "$ONLY_DOCS" ]; then
+        fresh "$DOCS_ENV"
+    else
+        fresh "$AIRFLOW_ENV" && fresh "$SPARK_ENV" && spark42_known && flink_known && java_known
+    fi
+}
 
 up_to_date && exit 0
 
@@ -310,6 +329,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 echo $$ >"$LOCK_DIR/pid"
 
+if [ -n "$ONLY_DOCS" ]; then
+    setup_docs_env
+    exit 0
+fi
 fresh "$AIRFLOW_ENV" || setup_airflow_env
 fresh "$SPARK_ENV" || setup_spark_env "$SPARK_ENV" requirements/spark.txt
 spark42_known || setup_spark_env "$SPARK42_ENV" requirements/spark42.txt

@@ -46,6 +46,23 @@ def test_serialize(bag: Any, dag_id: str) -> None:
         assert {"Spark UI", "Driver log"} <= set(submit.extra_links)
 
 
+def test_the_documented_dag_that_tells_people_builds_and_serializes() -> None:
+    """The example of docs/update-dag.md: a notifier, an approval and a deadline."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    text = (REPOSITORY / "docs" / "update-dag.md").read_text().split("## Being told")[1]
+    example: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0], example)
+    dag = example["dag"]
+    stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
+    assert DagSerialization.from_dict(stored).has_on_failure_callback
+    [deadline] = dag.deadline
+    assert deadline.interval == timedelta(minutes=30)
+    assert "smtp" in deadline.callback.path
+    assert "smtp" in json.dumps(stored["dag"]["deadline"])
+    assert "update.approve" in dag.task_dict
+
+
 def test_no_task_is_templated_on_what_it_does_not_have(bag: Any) -> None:
     for dag in bag.dags.values():
         for task in dag.tasks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -71,6 +72,67 @@ def test_every_state_of_a_deployment_is_described() -> None:
     assert len(states) == 10
     for state in {*states, "new"}:
         assert f"| `{state}` |" in text
+
+
+def messages() -> Iterator[str]:
+    """Every text in the package's code but docstrings, with a ... for each value that is put into it."""
+    for module in (REPOSITORY / "airflow_provider_streamupdate").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(module.read_text())))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(v.value) if isinstance(v, ast.Constant) else "..." for v in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield re.sub(r"\{\w*\}", "...", node.value)  # the rules' reasons
+
+
+def test_every_message_in_troubleshooting_is_one_of_the_code() -> None:
+    text = (DOCS / "troubleshooting.md").read_text()
+    quoted = [m for h in re.findall(r"^### (.*`.*)$", text, re.MULTILINE) for m in re.findall(r"`([^`]+)`", h)]
+    assert len(quoted) >= 30
+    known = "\0".join(messages())
+    for message in quoted:
+        parts = [re.escape(part.strip()) for part in message.split("...") if part.strip()]
+        assert parts, message
+        # what stands for a value may be anything within one message
+        assert re.search(r"[^\0]*".join(parts), known), f"no error says: {message}"
+
+
+def test_the_reference_names_what_there_is() -> None:
+    """`make docs` fails for such a name as well; this is found without it."""
+    named = 0
+    for page in (DOCS / "reference").glob("*.md"):
+        for path in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
+            named += 1
+            *folders, last = path.split(".")
+            if REPOSITORY.joinpath(*folders, f"{last}.py").is_file():
+                continue
+            module = REPOSITORY.joinpath(*folders).with_suffix(".py")
+            body = ast.parse(module.read_text()).body
+            assert last in {n.name for n in body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}, path
+    assert named > 50
+
+
+def test_every_page_is_in_the_site_s_menu() -> None:
+    listed = re.findall(r"^ +- (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md"))
+
+
+def test_commands_in_the_guides_have_options_that_exist() -> None:
+    """In a fenced block every streamupdate command, whole lines and continued ones."""
+    seen = set()
+    for page in (DOCS / "guides").glob("*.md"):
+        for block in re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = line.split("#")[0].split()
+                if words[:1] != ["streamupdate"]:
+                    continue
+                command = main.commands[words[1]]
+                options = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
+                used = {w for w in words if w.startswith("--")}
+                assert used <= options, (page.name, line)
+                seen.add(words[1])
+    assert {"update", "rollback", "adopt", "check", "rehearse"} <= seen
 
 
 def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
