@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -43,12 +42,21 @@ _SCRATCH = {
 _PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
 
 
-@attrs.frozen(kw_only=True)
 class DryRun:
-    """What Spark planned: the optimized logical plan as JSON, and the aggregates' buffers by operator id."""
+    """What Spark planned. Read when it is asked for, since most dry runs are for what Spark checks or writes."""
 
-    optimized: list[dict[str, Any]]
-    buffers: dict[int, tuple[AggregateBuffer, ...]]
+    def __init__(self, spark: SparkSession, execution: Any) -> None:
+        self._spark, self._execution = spark, execution
+
+    @functools.cached_property
+    def optimized(self) -> list[dict[str, Any]]:
+        """The optimized logical plan as JSON."""
+        return _plan_json(self._spark, self._execution.optimizedPlan())
+
+    @functools.cached_property
+    def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
+        """The aggregates' buffers by operator id."""
+        return _aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
 
 
 def check_version(spark: SparkSession) -> str:
@@ -251,10 +259,7 @@ def _dry_run(
     execution.executedPlan()
     if write:
         adapter.write_metadata(execution)
-    return DryRun(
-        optimized=_plan_json(spark, execution.optimizedPlan()),
-        buffers=_aggregate_buffers(jvm, execution.executedPlan()),
-    )
+    return DryRun(spark, execution)
 
 
 def _aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
