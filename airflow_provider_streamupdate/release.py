@@ -78,7 +78,8 @@ def application_of(release: Mapping[str, Any]) -> Application:
 def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_again: bool = False) -> tuple[bool, str]:
     """Whether to bring the release in, and why (not).
 
-    try_again: also when this very release was rolled back or refused before
+    try_again: also when this very release was rolled back before. One that was refused is tried every time: nothing was
+        stopped for it, and whoever watches the runs is to see it.
     """
     app, digest = release["app"], application_of(release).digest()
     if app not in client.apps():
