@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash crash-standin golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 ARGS ?=
@@ -38,6 +38,9 @@ test-delta: setup  ## an update whose last batch is in Delta Lake and in files, 
 
 test-s3: setup  ## the registry and snapshots in a bucket of an S3 server (fetches s3fs and moto)
 	@scripts/ground.sh s3 $(ARGS)
+
+crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
+	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
 
 golden:  ## write the golden checkpoints anew, on each Spark
 	@scripts/setup.sh spark42 && scripts/golden.sh

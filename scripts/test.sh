@@ -12,7 +12,7 @@ cd "$ROOT"
 kind=${1:-fast}
 [ $# -eq 0 ] || shift
 case $kind in
-    fast) select="not slow" ;;
+    fast) select="not slow and not boundary" ;;
     slow) select=slow ;;
     *) echo "usage: scripts/test.sh fast|slow [pytest arguments]" >&2; exit 2 ;;
 esac

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from crashlib.cases import STORAGE, TASK, Case, cases
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.boundary
 CASES = [case for case in cases() if case.process == TASK and case.victims in ((TASK,), (STORAGE,))]
 
 
