@@ -93,18 +93,14 @@ def _spark(spark_submit: str) -> str:
 
 
 def _root(folder: Folder) -> str:
-    """That a lease can be taken: of two who create a file one wins, and what was written can be read and listed."""
+    """That a lease can be taken, and that what was written can be read and listed at once."""
+    folder.check_writable()
     name, data = f"_probe-{uuid.uuid4().hex}", b"streamupdate doctor"
     try:
-        created, again = folder.create(name, data), folder.create(name, b"")
+        folder.write(name, data)
         read, listed = folder.read(name), name in folder.names()
     finally:
         folder.remove(name)
-    if not created or again:
-        raise StreamUpdateError(
-            f"{folder.uri} lets a file be created that exists already, so that nothing could be locked there; use a "
-            "store with conditional writes"
-        )
     if read != data or not listed:
         raise StreamUpdateError(
             f"a file that was just written to {folder.uri} cannot be {'listed' if read == data else 'read'}; use a "

@@ -99,12 +99,12 @@ class Drivers:
         tell, it cannot begin a batch any more."""
         self._check_launcher()
         before = self.app.current()
+        if before is not None and before.deployment != spec.deployment:
+            self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
             raise FencedError(
                 f"epoch {epoch} of {self.app.name} was taken by {self.app.current_id()} a moment ago; try again"
             )
-        if before is not None and before.deployment != spec.deployment:
-            self._fence(before.deployment)
         return self._launch(spec, epoch)
 
     def _fence(self, deployment: str) -> None:

@@ -164,13 +164,8 @@ class Pursuit:
         old = registry.current_id()
         assert old is not None  # an update has begun
         self.old, self.new = old, new
-        self._registry, self._drivers, self._baseline, self._since, self._side = (
-            registry,
-            drivers,
-            baseline,
-            since,
-            side,
-        )
+        self._registry, self._drivers = registry, drivers
+        self._baseline, self._since, self._side = baseline, since, side
         self._chase = _Chase(registry, old, new)
 
     def missing(self) -> str:

@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.deployment import Current
 from airflow_provider_streamupdate.state.errors import AlreadyExistsError, DriverError
+from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.serde import to_json
 
 from .conftest import Site, document
@@ -90,7 +91,7 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
 
 @pytest.mark.parametrize("host", ["elsewhere", None])
 def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_starts(
-    running: Site, host: str | None
+    running: Site, host: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine nobody can look at it may still run; on this one its process is seen to be gone."""
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
@@ -102,7 +103,17 @@ def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_sta
     registry.folder.write("deployments/v1/status.json", to_json(silent))
     registry.set_launch("v1", attrs.evolve(launch, host=host or launch.host))
     assert drivers.state("v1") == "lost"
-    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1").exit_code == 0
+    submit = ("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1")
+
+    def die(*_: object) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:  # just before the epoch is claimed; a new one is named on the next try
+        dying.setattr(AppRegistry, "claim", die)
+        assert running.run(*submit).exit_code == 143
+    assert (Checkpoint(registry.checkpoint("v1", "events")).fenced() is not None) is bool(host)
+    again = running.run(*submit[:3], "v3", *submit[4:])
+    assert again.exit_code == 0, again.stderr
     checkpoint = Checkpoint(registry.checkpoint("v1", "events"))
     logged = checkpoint.logged_batch()
     assert logged is not None and checkpoint.fenced() == (logged + 1 if host else None)
