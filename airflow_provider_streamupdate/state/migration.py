@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from .clock import duration
+from .join_state import SIDES, by_time, side_rows, sides_known
 from .plan import PYTHON, UNKNOWN, StagePlan, StateSchema, WindowKey
 from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
 
@@ -35,11 +36,6 @@ class NewKey:
 
 # Kinds of state variables of transformWithState that are no plain value (StateVariableType)
 LIST, MAP = "ListState", "MapState"
-
-# The sides of a join, each with two stores: how many rows a key has, and the rows, by key and index
-# (SymmetricHashJoinStateManager).
-SIDES = ("left", "right")
-COUNTS, ROWS = "keyToNumValues", "keyWithIndexToValue"
 
 
 @attrs.frozen(kw_only=True)
@@ -86,16 +82,11 @@ def describe_part(stage: StagePlan, name: str) -> str:
     """The rows of a state variable or of a join's side as `@app.migrate` names them: ``k string -> n bigint``; a list
     is an array."""
     if stage.kind == "join":
-        key, value = join_rows(stage, name)
+        key, value = side_rows(stage, name)
         return f"{row_ddl(key)} -> {row_ddl(value)}"
     family = schema_of(stage, name)
     kind = value_type(stage, name)
     return f"{row_ddl(grouping_key(stage, name))} -> {row_ddl(family.value) if 'fields' in kind else ddl(kind)}"
-
-
-def join_rows(stage: StagePlan, side: str) -> tuple[Any, Any]:
-    """The types of a side's rows in state format 2: join keys; the side's columns, and whether a match was found."""
-    return schema_of(stage, f"{side}-{COUNTS}").key, schema_of(stage, f"{side}-{ROWS}").value
 
 
 def variable_type(stage: StagePlan, name: str) -> str:
@@ -129,6 +120,11 @@ def value_type(stage: StagePlan, name: str) -> Any:
         own = fields(family.key["row"])[1]["type"]
         return {"type": "map", "keyType": own, "valueType": family.value, "valueContainsNull": True}
     return family.value
+
+
+def ends(stage: StagePlan, name: str) -> bool:
+    """Whether a variable's values have a time to live."""
+    return variables(stage)[name].endswith(_TTL)
 
 
 _TTL = " with TTL"
@@ -196,11 +192,6 @@ def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | N
         return f"the keys of state variable {name} changed"
     if _named(was.value) == _named(now.value):
         return None
-    if variables(new)[name].endswith(_TTL):  # no oracle has checked what is written then
-        return (
-            f"the values of state variable {name} have a time to live, and such values are not rewritten; give the "
-            "changed variable another name, or declare it as it was"
-        )
     form = describe_part(old, name)
     if unknown := _unwritable(now.value) or _unwritable(now.key["row"]):
         return f"state variable {name} has values of type {unknown}, which cannot be written"
@@ -213,11 +204,8 @@ def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | N
 
 def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
     """Each side of a join on its own, by the app's functions: nobody else knows what new columns were in old rows."""
-    if not all(_sides_known(stage) for stage in (old, new)):
-        return (
-            "joins are migrated in state format 2 only, where a side is a store of rows "
-            "(spark.sql.streaming.join.stateFormatVersion)"
-        )
+    if not all(sides_known(stage) for stage in (old, new)) or by_time(old) != by_time(new):
+        return "the join's state is in a format that is not known (spark.sql.streaming.join.stateFormatVersion)"
     changes = []
     for side in SIDES:
         form, columns = describe_part(old, side), f"{side} columns"
@@ -232,14 +220,6 @@ def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
         return None
     steps = (f"the app's own function rewrites the {c.name} side: {describe_part(old, c.name)}" for c in changes)
     return Migration(steps=tuple(steps), parts=tuple(changes))
-
-
-def _sides_known(stage: StagePlan) -> bool:
-    stores = {s.name: s for s in stage.schemas}
-    wanted = {f"{side}-{store}" for side in SIDES for store in (COUNTS, ROWS)}
-    if set(stores) != wanted or any("encoder" in s.key for s in stage.schemas):
-        return False
-    return all(fields(stores[f"{side}-{ROWS}"].value)[-1]["name"] == "matched" for side in SIDES)
 
 
 def _untold(state: str, form: str) -> str:

@@ -152,7 +152,7 @@ class Agent:
         ahead: dict[str, MetadataAhead] = {}
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
-            ahead = self._practise(spark, saved, plan, writers)
+            ahead = self._practise(app, spark, saved, plan, writers)
             boundary("practised")
             if not self._stand_by():
                 return
@@ -215,7 +215,12 @@ class Agent:
         return SavedState.find(self.app, f"drained:{self.spec.parent}").under(self.spec.renames)
 
     def _practise(
-        self, spark: SparkSession, saved: SavedState, plan: AppPlan, writers: dict[str, DataStreamWriter]
+        self,
+        app: StreamingApp,
+        spark: SparkSession,
+        saved: SavedState,
+        plan: AppPlan,
+        writers: dict[str, DataStreamWriter],
     ) -> dict[str, MetadataAhead]:
         """Do what a take-over does, away from the app: an update that cannot succeed fails here, and what is slow the
         first time is not slow the second. What need not be done again then is returned."""
@@ -224,7 +229,7 @@ class Agent:
             report = check_restorable(saved, report, plan, writers, Path(scratch))
         if not report.compatible:
             raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
-        warm_up(spark, writers, saved)
+        warm_up(spark, writers, saved, plan, app.migrations)
         return metadata_ahead(saved, plan, writers)
 
     def _stand_by(self) -> bool:

@@ -1,14 +1,14 @@
-"""The sides of a stream-stream join in state format 2. Each has two stores: its rows, under join keys and index, and
-how many of them each key has (SymmetricHashJoinStateManager)."""
+"""The rows of a join's sides, read from its state, and made into what its stores hold (state/join_state.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ..state.migration import COUNTS, ROWS, SIDES, join_rows
+from ..state.errors import CorruptError
+from ..state.join_state import COUNTS, ROWS, ROWS_BY_TIME, TIMES, by_time, event_time, rows_schema, side_rows
 from ..state.plan import StagePlan
 from ..state.spark_types import fields
 from ..state.storage import Folder
@@ -16,24 +16,39 @@ from .rewriter import read_store
 
 
 def read_side(spark: SparkSession, stage: StagePlan, side: str, batch: int, checkpoint: Folder) -> DataFrame:
-    """A side's rows: key (the join keys) and value (the side's columns, and whether a match was found)."""
-    rows = read_store(spark, stage, batch, checkpoint, f"{side}-{ROWS}")
-    keys, _ = join_rows(stage, side)
+    """A side's rows: key (the join keys) and value (the side's columns, and from state format 2 on whether a match was
+    found)."""
+    rows = read_store(spark, stage, batch, checkpoint, rows_schema(stage, side).name)
+    keys, _ = side_rows(stage, side)
     return rows.select(F.struct(*(rows["key"][f["name"]] for f in fields(keys))).alias("key"), "value")
 
 
-def side_stores(
-    spark: SparkSession, stage: StagePlan, made: Mapping[str, DataFrame], batch: int, checkpoint: Folder
-) -> Iterator[tuple[str, DataFrame]]:
-    """The rows of each store of the stage: of the sides in `made` new ones, of another those in `checkpoint`."""
-    for side in SIDES:
-        if side not in made:
-            for store in (f"{side}-{COUNTS}", f"{side}-{ROWS}"):
-                yield store, read_store(spark, stage, batch, checkpoint, store)
-            continue
-        rows = made[side].localCheckpoint()  # counted and numbered are the same rows, whatever the app's function does
-        count = F.struct(F.col("count")).alias("value")
-        yield f"{side}-{COUNTS}", rows.groupBy("key").count().select("key", count)
-        index = F.row_number().over(Window.partitionBy("key").orderBy(F.lit(0))) - 1
-        indexed = rows.withColumn("index", index.cast("bigint"))
-        yield f"{side}-{ROWS}", indexed.select(F.struct("key.*", "index").alias("key"), "value")
+def side_stores(stage: StagePlan, side: str, rows: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+    """What each store or column family of a side holds when the side has these rows: partition_key, key and value, all
+    structs."""
+    rows = rows.localCheckpoint()  # counted and numbered are the same rows, whatever the app's function does
+    if by_time(stage):
+        yield from _by_time(stage, side, rows)
+        return
+    counted = rows.groupBy("key").count()
+    yield (
+        f"{side}-{COUNTS}",
+        counted.select(F.col("key").alias("partition_key"), "key", F.struct("count").alias("value")),
+    )
+    index = F.row_number().over(Window.partitionBy("key").orderBy(F.lit(0))) - 1
+    indexed = rows.withColumn("index", index.cast("bigint"))
+    key = F.struct("key.*", "index").alias("key")
+    yield f"{side}-{ROWS}", indexed.select(F.col("key").alias("partition_key"), key, "value")
+
+
+def _by_time(stage: StagePlan, side: str, rows: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+    column = event_time(side_rows(stage, side)[1])
+    if column is None:  # SymmetricHashJoinStateManagerV4 asserts that there is one
+        raise CorruptError(f"the {side} side of stage {stage.name} has no event time, which its state format needs")
+    time = rows["value"][column["name"]]
+    time = F.unix_micros(time if column["type"] == "timestamp" else time["end"])
+    key = F.struct("key.*", time.alias("time")).alias("key")
+    timed = rows.select(key.alias("partition_key"), key, "value")  # as Spark's reader gives it: see belonging
+    yield f"{side}-{ROWS_BY_TIME}", timed
+    nothing = F.struct(F.lit(None).alias("nothing")).alias("value")
+    yield f"{side}-{TIMES}", timed.select("partition_key", "key").distinct().select("partition_key", "key", nothing)

@@ -19,13 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from ..state.errors import ApplicationError, CorruptError
+from ..state.join_state import says_matched, side_rows
 from ..state.migration import (
     Migration,
     describe,
     describe_part,
+    ends,
     first_column,
     grouping_key,
-    join_rows,
     value_type,
 )
 from ..state.plan import StagePlan
@@ -33,11 +34,12 @@ from ..state.restore import MigratedStage, RestorePlan
 from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import ddl, fields, row_ddl, same
 from ..state.storage import Folder
-from ..state.stores import single_partition
+from ..state.stores import column_families, single_partition
+from .families import rewrite_families
 from .join_sides import read_side, side_stores
 from .rewriter import read_store, rewrite_stage, save_rows, session_keys, with_schema_files_here
 from .schema_file import write_schema
-from .variables import read_variable, rewrite_variables
+from .variables import read_variable, rewrite_variables, same_ends
 
 # (state with columns key and value, both structs) -> the same of the new plan
 MigrationFunction = Callable[[DataFrame], DataFrame]
@@ -81,26 +83,37 @@ def migrate_stage(
     """
     scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
     try:
-        before = _lay_out(snapshot, stage.old, source, scratch.sub("old"))
+        old = scratch.sub("old")
+        before = _lay_out(snapshot, stage.old, source, old)
         partitions = 1 if single_partition(stage.new) else plan.partitions or before
         if stage.migration is None:
             moved_to = None if partitions == before else partitions
             written = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, moved_to)
         elif stage.new.kind == "transform-with-state":
-            made_rows = _variables(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
+            made_rows = _variables(spark, stage, stage.migration, snapshot.batch, old, functions)
             written = {
                 "default": rewrite_variables(
                     spark, stage, made_rows, snapshot, scratch, checkpoint, plan.conf, partitions
                 )
             }
         elif stage.new.kind == "join":
-            made_rows = _sides(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
-            written = {
-                store: save_rows(stage.new, rows, scratch.sub(f"new/{store}"), plan.conf, partitions, store)
-                for store, rows in side_stores(spark, stage.old, made_rows, snapshot.batch, scratch.sub("old"))
-            }
+            made_rows = _sides(spark, stage, stage.migration, snapshot.batch, old, functions)
+            if column_families(stage.new):
+                families = {name: rows.withColumn("place", F.lit(0)) for name, rows in made_rows.items()}
+                written = {
+                    "default": rewrite_families(
+                        spark, stage, families, (), snapshot, scratch, checkpoint, plan.conf, partitions
+                    )
+                }
+            else:
+                kept = (store for store in stage.new.stores if store not in made_rows)
+                made_rows |= {store: read_store(spark, stage.old, snapshot.batch, old, store) for store in kept}
+                written = {
+                    store: save_rows(stage.new, rows, scratch.sub(f"new/{store}"), plan.conf, partitions, store)
+                    for store, rows in made_rows.items()
+                }
         else:
-            rows = _rows(spark, stage, stage.migration, snapshot.batch, scratch.sub("old"), functions)
+            rows = _rows(spark, stage, stage.migration, snapshot.batch, old, functions)
             moved_to = partitions if stage.migration.moves or partitions != before else None
             written = {"default": save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)}
         for store, folder in written.items():
@@ -197,7 +210,12 @@ def _variables(
         rows = read_variable(spark, stage.old, change.name, batch, old)
         wanted = {"key": grouping_key(stage.new, change.name), "value": value_type(stage.new, change.name)}
         if change.by_function:
-            made[change.name] = _by_function(rows, functions, stage, change.name, wanted)
+            made[change.name] = _by_function(rows, functions, stage, change.name, wanted).localCheckpoint()
+            if ends(stage.new, change.name) and not same_ends(stage.new, change.name, rows, made[change.name]):
+                raise ApplicationError(
+                    f"{_named(stage, change.name)} returned values that end at other times, or other values than there "
+                    "were: their times to live are kept apart from them; hand on each value's `ttlExpirationMs`"
+                )
         else:
             was = value_type(stage.old, change.name)
             made[change.name] = rows.select("key", _widened(rows["value"], was, wanted["value"]).alias("value"))
@@ -212,16 +230,16 @@ def _sides(
     old: Folder,
     functions: Mapping[str, MigrationFunction],
 ) -> dict[str, DataFrame]:
-    """The new rows of a join's sides that change."""
-    made = {}
+    """What the stores or column families of a join's sides that change hold from now on."""
+    made: dict[str, DataFrame] = {}
     for change in migration.parts:
-        wanted = dict(zip(("key", "value"), join_rows(stage.new, change.name), strict=True))
+        wanted = dict(zip(("key", "value"), side_rows(stage.new, change.name), strict=True))
         rows = read_side(spark, stage.old, change.name, batch, old)
         rows = _by_function(rows, functions, stage, change.name, wanted, unique=False)
-        if not rows.where("value.matched is null").isEmpty():
+        if says_matched(wanted["value"]) and not rows.where("value.matched is null").isEmpty():
             told = _named(stage, change.name)
             raise ApplicationError(f"{told} returned a row without `matched`; hand it on, or make it false")
-        made[change.name] = rows
+        made |= side_stores(stage.new, change.name, rows)
     return made
 
 

@@ -29,7 +29,7 @@ from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.storage import Folder
-from ..state.stores import as_recorded, column_families, single_partition
+from ..state.stores import PARTITIONS, as_recorded, column_families, single_partition
 from . import spark_internals
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
@@ -238,8 +238,8 @@ def check_restorable(
 def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QuerySnapshot) -> str | None:
     """Why the query cannot continue: it would not find state files of another checkpoint format, or its state, in
     format v2, would have to move (the ids of rewritten stores are not known here)."""
-    if snapshot.state_format == 2 and {**snapshot.conf, **query.stores} != snapshot.conf:
-        asked = ", ".join(f"{k}={v}" for k, v in query.stores.items() if snapshot.conf.get(k) != v)
+    asked = {k: v for k, v in query.stores.items() if k != PARTITIONS and snapshot.conf.get(k) != v}
+    if snapshot.state_format == 2 and asked:
         return (
             f"its state is in checkpoint format v2, which cannot move to {asked}: leave these settings as they were "
             "recorded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,37 +12,80 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state.errors import describe
+from ..state.errors import CorruptError, StorageError, describe
+from ..state.plan import AppPlan, QueryPlan
+from ..state.restore import NO_OFFSET
+from ..state.storage import Folder
 from . import spark_internals
-from .restorer import SavedState
+from .migrator import MigrationFunctions
+from .restorer import SavedState, restore_query
 
 # The first batches of a driver compile code and start workers: measured, the tenth is as fast as it gets.
 WARM_UP_BATCHES = 10
+STARTS = 2  # of a query; the second one finds the ways of the first
 
 
-def warm_up(spark: SparkSession, writers: Mapping[str, DataStreamWriter], saved: SavedState) -> None:
-    """Run every query on sources without rows, into a sink that writes nothing, on a scratch checkpoint. Nothing of
-    the app is read or written. A query that cannot be run so is only slower in its first batches."""
-    for name, writer in writers.items():
-        with tempfile.TemporaryDirectory(prefix="streamupdate-warm-") as scratch:
+def warm_up(
+    spark: SparkSession,
+    writers: Mapping[str, DataStreamWriter],
+    saved: SavedState,
+    plan: AppPlan,
+    migrations: MigrationFunctions | None = None,
+) -> None:
+    """Run every query on sources without rows, into a sink that writes nothing, on a clone of the saved state, so that
+    the ways its restore and its first real batch take have been gone. Nothing of the app is written. A query that
+    cannot be run so is only slower in its first batches; but what its restore raises, the app's own migration functions
+    among it, is raised, because the real one would.
+
+    State that lies elsewhere is not brought here twice: then the query starts without any.
+    """
+    for query in plan.queries:
+        writer = writers[query.name]
+        with (
+            tempfile.TemporaryDirectory(prefix="streamupdate-warm-", ignore_cleanup_errors=True) as scratch,
+            _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}),
+        ):
+            if saved.holds(query.name) and saved.folders[query.name].local:
+                _clone(saved, query, writer, Folder.open(f"{scratch}/checkpoint"), migrations)
             try:
-                with _settings(spark, {**saved.recorded().get(name, {}), spark_internals.FILE_MANAGER: None}):
-                    _run(writer, Path(scratch))
+                _run(writer, Path(scratch))
             except Exception as error:
-                print(f"WARNING: query {name} could not be warmed up: {describe(error)}", file=sys.stderr)
+                print(f"WARNING: query {query.name} could not be warmed up: {describe(error)}", file=sys.stderr)
+
+
+def _clone(
+    saved: SavedState,
+    query: QueryPlan,
+    writer: DataStreamWriter,
+    checkpoint: Folder,
+    migrations: MigrationFunctions | None,
+) -> None:
+    """The query's checkpoint as a restore makes it, but none of its sources has an offset."""
+    try:
+        restore_query(saved, query, writer, checkpoint, migrations)
+    except (CorruptError, StorageError) as error:  # the running app may have removed files meanwhile
+        checkpoint.remove("")
+        print(f"WARNING: query {query.name} gets warm without its state: {describe(error)}", file=sys.stderr)
+        return
+    checkpoint.remove("sources")
+    for entry in checkpoint.names("offsets"):
+        _, metadata, *_ = (checkpoint.read(f"offsets/{entry}") or b"").decode().split("\n")
+        lines = ["v1", metadata, *[NO_OFFSET] * len(query.source_order)]
+        checkpoint.write(f"offsets/{entry}", "\n".join(lines).encode())
 
 
 def _run(writer: DataStreamWriter, scratch: Path) -> None:
     details = spark_internals.writer_details(writer)
-    empty = spark_internals.with_empty_sources(spark_internals.writer_frame(writer), scratch, WARM_UP_BATCHES)
-    query = (
-        empty.writeStream.format("noop")
-        .outputMode(details["output_mode"])
-        .option("checkpointLocation", (scratch / "checkpoint").as_uri())
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    sources = scratch / "sources"
+    sources.mkdir()
+    frame = spark_internals.writer_frame(writer)
+    empty = spark_internals.with_empty_sources(frame, sources, WARM_UP_BATCHES // STARTS)
+    muted = empty.writeStream.format("noop").outputMode(details["output_mode"]).trigger(availableNow=True)
+    files = list(sources.glob("*/*"))
+    for start in range(STARTS):
+        for file in files if start else ():
+            shutil.copyfile(file, file.with_name(f"{file.name}-{start}"))
+        muted.option("checkpointLocation", (scratch / "checkpoint").as_uri()).start().awaitTermination()
 
 
 @contextlib.contextmanager

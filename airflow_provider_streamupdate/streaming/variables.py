@@ -2,29 +2,26 @@
 
 Each variable is a column family of one store (TransformWithStateVariableInfo): a value is one row a key, a list
 several, a map one for each key of its own under the grouping key. Here each is seen as one row a grouping key, whose
-value is a struct, an array of structs or a map of structs. Spark's StateRewriter reads the other families and writes
-all of them, by their encoders; it wants UnsafeRows, which `arrow_rows` makes of the new values, on the executors.
+value is a struct, an array of structs or a map of structs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import IntegerType
 
-from ..state.migration import LIST, MAP, schema_of, variable_type
+from ..state.migration import LIST, MAP, value_type, variable_type
 from ..state.plan import StagePlan
 from ..state.restore import MigratedStage
 from ..state.snapshot import QuerySnapshot
+from ..state.spark_types import ddl
 from ..state.storage import Folder
-from . import spark_stores
-from .rewriter import describe_target
+from .families import rewrite_families
 
-# grouping key, a map's own key, value: of each row of a column family, as structs; and the place in a list
-_ROW = ("key", "user_key", "value", "place")
+_ROW = ("partition_key", "key", "value", "place")  # of a column family; the place in a list
 _COUNTER = "$rowCounter_{}"  # StateStoreColumnFamilySchemaUtils.getRowCounterCFName: how long each list is
 
 
@@ -42,6 +39,22 @@ def read_variable(spark: SparkSession, stage: StagePlan, name: str, batch: int, 
     return rows.select("key", F.col(column).alias("value"))
 
 
+def same_ends(stage: StagePlan, name: str, old: DataFrame, new: DataFrame) -> bool:
+    """Whether values with a time to live are as many as before, and end when they did: Spark lists elsewhere, in column
+    families that are carried, when which value ends (OneToOneTTLState, OneToManyTTLState)."""
+    end = "ttlExpirationMs"
+    by_kind = {
+        LIST: F.transform("value", lambda v: v[end]),
+        MAP: F.array_sort(F.transform(F.map_entries("value"), lambda e: F.struct(e["key"], e["value"][end]))),
+    }
+    found = by_kind.get(variable_type(stage, name), F.col(f"value.{end}"))
+    named = new.withColumn(
+        "value", F.col("value").cast(ddl(value_type(stage, name)))
+    )  # its fields may have other names
+    before, after = (rows.select("key", found) for rows in (old, named))
+    return before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty()
+
+
 def rewrite_variables(
     spark: SparkSession,
     stage: MigratedStage,
@@ -54,30 +67,14 @@ def rewrite_variables(
 ) -> Folder:
     """Write version 1 of the stage's store; the folder its partitions lie in.
 
-    made: the rows of each variable that changed (key and value), in the form of the new plan
-    scratch: holds a checkpoint of the old stage alone under ``old``
-    checkpoint: the new one, with Spark's description of the new operator
+    made: the rows of each variable that changed (key and value), in the form of the new plan; for the others see
+        `rewrite_families`
     """
-    old, new = stage.old, stage.new
     gone = stage.migration.dropped if stage.migration else ()
-    source, target = scratch.sub("old"), scratch.sub("new")
-    describe_target(checkpoint, new.operator_id, old.operator_id, source, target, snapshot.batch, conf)
-    left_out = {*made, *gone, *(_COUNTER.format(name) for name in made)}
-    kept = [s.name for s in old.schemas if s.name not in left_out and not _index_of(s.name, gone)]
-
-    def transform(rows: DataFrame) -> DataFrame:
-        schema = rows.schema
-        numbered = StructType([*schema.fields, StructField("place", LongType())])
-        carried = rows.where(F.col("column_family_name").isin(kept))
-        united = carried.withColumn("place", F.monotonically_increasing_id())
-        for name, flat in _families(made, new):
-            united = united.union(_encoded(flat, name, new, numbered))
-        placed = united.repartition(partitions, "partition_key")
-        return placed.sortWithinPartitions("column_family_name", "key_bytes", "place").select(*schema.names)
-
-    uris = (source.uri, target.uri)
-    spark_stores.rewrite_stores(spark, *uris, snapshot.batch, conf, transform, snapshot.state_format)
-    return target.sub(f"state/{old.operator_id}")
+    counters = (_COUNTER.format(name) for name in made)
+    left_out = {*gone, *counters, *(s.name for s in stage.old.schemas if _index_of(s.name, gone))}
+    families = dict(_families(made, stage.new))
+    return rewrite_families(spark, stage, families, left_out, snapshot, scratch, checkpoint, conf, partitions)
 
 
 def _index_of(family: str, variables: tuple[str, ...]) -> bool:
@@ -87,50 +84,19 @@ def _index_of(family: str, variables: tuple[str, ...]) -> bool:
 
 
 def _families(made: Mapping[str, DataFrame], new: StagePlan) -> Iterator[tuple[str, DataFrame]]:
-    """The column families of the rewritten variables, their rows' parts as structs."""
+    """The column families of the rewritten variables, as `rewrite_families` takes them."""
     known = {s.name for s in new.schemas}
+    nothing = F.lit(None).cast(IntegerType())
     for name, rows in made.items():
         kind = variable_type(new, name)
-        nothing = F.lit(None).cast(IntegerType())
         if kind == LIST:
-            yield name, rows.select("key", nothing, F.posexplode("value")).toDF("key", "user_key", "place", "value")
+            yield name, rows.select("key", "key", F.posexplode("value")).toDF("partition_key", "key", "place", "value")
             if _COUNTER.format(name) in known:
                 count = F.struct(F.size("value").cast("bigint"))
                 filled = rows.where(F.size("value") > 0)
-                yield _COUNTER.format(name), filled.select("key", nothing, count, nothing).toDF(*_ROW)
+                yield _COUNTER.format(name), filled.select("key", "key", count, nothing).toDF(*_ROW)
         elif kind == MAP:
-            yield name, rows.select("key", F.explode("value"), nothing).toDF(*_ROW)
+            flat = rows.select("key", F.explode("value"), nothing).toDF("key", "user_key", "value", "place")
+            yield name, flat.select("key", F.struct("key", "user_key"), "value", "place").toDF(*_ROW)
         else:
-            yield name, rows.select("key", nothing, "value", nothing).toDF(*_ROW)
-
-
-def _encoded(rows: DataFrame, family: str, new: StagePlan, schema: StructType) -> DataFrame:
-    """The rows as StateRewriter wants them, with their place: partition key, key and value as bytes, column family."""
-    described = schema_of(new, family)
-    composite = variable_type(new, family) == MAP
-    key = F.struct("key", "user_key") if composite else F.col("key")
-    partition_key = F.col("key").cast(schema["partition_key"].dataType)
-    flat = rows.select(partition_key, key.alias("row_key"), "value", F.col("place").cast("bigint"))
-    return flat.mapInArrow(_encoder(described.key["row"], described.value, family), schema)
-
-
-def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def encode(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        from airflow_provider_streamupdate.streaming.arrow_rows import row_bytes
-
-        for batch in batches:
-            partition_key, keys, values, place = batch.columns
-            made = [
-                partition_key,
-                pyarrow.array(row_bytes(key, keys), pyarrow.binary()),
-                pyarrow.array(row_bytes(value, values), pyarrow.binary()),
-                pyarrow.array([family] * len(place), pyarrow.string()),
-                place,
-            ]
-            yield pyarrow.RecordBatch.from_arrays(
-                made, ["partition_key", "key_bytes", "value_bytes", "column_family_name", "place"]
-            )
-
-    return encode
+            yield name, rows.select("key", "key", "value", nothing).toDF(*_ROW)

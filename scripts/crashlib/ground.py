@@ -116,11 +116,12 @@ class Ground:
     def drivers(self) -> list[psutil.Process]:
         """The processes of drivers under this root that run a deployment."""
         found = []
-        for process in psutil.process_iter(["name", "cmdline", "status"]):
-            line = process.info["cmdline"] or []
-            ours = str(self.folder / "root") in line and "run" in line
-            if ours and "python" in process.info["name"] and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(process)
+        for process in psutil.process_iter():  # its `info` is shared with the other jobs' threads
+            with contextlib.suppress(psutil.Error):
+                line = process.cmdline()
+                ours = str(self.folder / "root") in line and "run" in line
+                if ours and "python" in process.name() and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
         return found
 
     def kill(self, deployment: str) -> None:

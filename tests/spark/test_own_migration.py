@@ -16,7 +16,7 @@ from bench import HDFS, ROCKSDB, Bench, row
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from test_stages import END, emitted, late, minute_of, sessions_of
+from test_stages import END, JOIN_FORMAT, emitted, late, minute_of, sessions_of
 
 from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.state.stores import PARTITIONS
@@ -258,8 +258,24 @@ def for_the_left(bench: Bench, snapshot: str, build: Callable, function: Callabl
 
 
 @pytest.mark.slow
-def test_a_join_s_left_rows_gain_a_column(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("store", "format"),
+    [
+        ((HDFS,), 2),
+        ((ROCKSDB,), 2),
+        ((ROCKSDB, True), 3),
+        ((ROCKSDB, True, 2), 3),
+        ((ROCKSDB,), 4),
+        ((ROCKSDB, True, 2), 4),
+    ],
+    ids=lambda v: "-".join(str(x).rpartition(".")[2] for x in v) if isinstance(v, tuple) else f"format{v}",
+)
+def test_a_join_s_left_rows_gain_a_column(spark, tmp_path, store: tuple, format: int) -> None:
     """Some keys have several rows; some rows have found a match before, which the end must know."""
+    if format == 4 and spark.version < "4.3":
+        pytest.skip("Spark 4.2 does not write it")
+    bench = Bench(spark, tmp_path, *store)
+    spark.conf.set(JOIN_FORMAT, str(format))
     left = [row(k, i, 7, minute=1) for i, k in enumerate(KEYS)] + [row(k, 100, 7, minute=2) for k in KEYS[::2]]
     right = [row(k, 1, minute=3) for k in KEYS[:4]]
     feed_sides(bench, left, right)

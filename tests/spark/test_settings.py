@@ -100,6 +100,7 @@ def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(ben
     report = bench.spark_check(snapshot, with_a_stage_more)
     assert report.compatible, report.problems
     capfd.readouterr()
-    warm_up(bench.spark, bench.plan(totals, snapshot=snapshot)[1], bench.saved(snapshot))
+    plan, writers = bench.plan(totals, snapshot=snapshot)
+    warm_up(bench.spark, writers, bench.saved(snapshot), plan)
     assert "could not be warmed up" not in capfd.readouterr().err
     assert bench.spark.conf.get("spark.sql.streaming.checkpointFileManagerClass") == "for.buckets.Only"

@@ -253,3 +253,110 @@ def test_a_variable_s_function_that_does_not_keep_its_word_is_named(make, name: 
     with pytest.raises(ApplicationError) as raised:
         bench.run(kept(New), "append", snapshot=first, agree=("q/kept",))
     assert words in str(raised.value) and f"migration function of {which[0]}" in str(raised.value)
+
+
+DAY = 24 * 3600 * 1000
+AT_ONCE = 1  # expired before the next version has begun
+
+
+class Ending(StatefulProcessor):
+    """What a key's rows were, as a count, a list and a map that live for a day, and a value that has ended by the next
+    version."""
+
+    total, listed, best, short = "n int", "a long", "a long", "n int"
+
+    def init(self, handle) -> None:
+        self.count = handle.getValueState("count", self.total, ttlDurationMs=DAY)
+        self.amounts = handle.getListState("amounts", self.listed, ttlDurationMs=DAY)
+        self.largest = handle.getMapState("largest", "k2 string", self.best, ttlDurationMs=DAY)
+        self.brief = handle.getValueState("brief", self.short, ttlDurationMs=AT_ONCE)
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
+        rows = sorted(rows, key=lambda r: r.a)
+        there = "brief" if self.brief.exists() else "ended"
+        self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(rows),))
+        for r in rows:
+            self.amounts.appendValue(self.element(r.a))
+            if not self.largest.containsKey((r.k2,)) or self.largest.getValue((r.k2,))[0] < r.a:
+                self.largest.updateValue((r.k2,), (self.number(r.a),))
+        self.brief.update((1,))
+        listed = ",".join(str(v[0]) for v in self.amounts.get())
+        best = ",".join(sorted(f"{k[0]}={int(v[0])}" for k, v in self.largest.iterator()))
+        yield Row(k=key[0], at="", n=self.count.get()[0], listed=listed, best=best, last=there)
+
+    def element(self, a: int) -> tuple:
+        return (a,)
+
+    def number(self, a: int):
+        return a
+
+    def close(self) -> None:
+        pass
+
+
+class EndingLater(Ending):
+    """The counts are wide; the list holds texts, the map fractions."""
+
+    total, listed, best, short = "n long", "text string, twice long", "b double", "n long"
+
+    def element(self, a: int) -> tuple:
+        return (f"#{a}", 2 * a)
+
+    def number(self, a: int) -> float:
+        return float(a)
+
+
+TEXTS = "transform(value, v -> struct(struct(concat('#', v.value.a), v.value.a * 2), v.ttlExpirationMs))"
+FRACTIONS = "transform_values(value, (k, v) -> struct(struct(double(v.value.a)), v.ttlExpirationMs))"
+UNENDING = TEXTS.replace("v.ttlExpirationMs", "v.ttlExpirationMs + 1")
+
+
+def rewritten(expression: str) -> Callable[[DataFrame], DataFrame]:
+    return lambda state: state.select("key", F.expr(expression).alias("value"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("changelog", "version", "partitions"), [(False, 1, 3), (True, 2, 2)])
+def test_values_with_a_time_to_live_change_and_end_when_they_would_have(
+    make, changelog: bool, version: int, partitions: int
+) -> None:
+    bench = make("unsaferow", changelog, version)
+    old, new = (kept(processor, "ProcessingTime") for processor in (Ending, EndingLater))
+    for rows in FIRST:
+        bench.write(rows)
+    first = bench.run(old, "append")
+    amounts = "k string -> array<struct<value:struct<a:bigint>,ttlExpirationMs:bigint>>"
+    largest = "k string -> map<struct<k2:string>,struct<value:struct<a:bigint>,ttlExpirationMs:bigint>>"
+    bench.migrations.update(
+        {("kept/amounts", amounts): rewritten(TEXTS), ("kept/largest", largest): rewritten(FRACTIONS)}
+    )
+    bench.spark.conf.set(PARTITIONS, str(partitions))
+    before = set(bench.emitted)
+    bench.write(SECOND[0])
+    bench.run(new, "append", snapshot=first, agree=("q/kept",))
+    seen: dict[str, list[dict]] = defaultdict(list)
+    for rows in [*FIRST, SECOND[0]]:
+        for r in rows:
+            seen[r["k"]].append(r)
+    told = [r for b in set(bench.emitted) - before for r in bench.emitted[b] if r["n"] is not None]
+    found = {
+        (r["k"], r["at"], r["n"], tuple(int(v.lstrip("#")) for v in r["listed"].split(",")), r["best"]) for r in told
+    }
+    assert found == {entry(k, seen[k]) for k in KEYS}
+    assert {r["last"] for r in told} == {"ended"}
+
+
+@pytest.mark.slow
+def test_a_function_that_changes_when_values_end_is_named(make) -> None:
+    bench = make()
+    old, new = (kept(processor, "ProcessingTime") for processor in (Ending, EndingLater))
+    bench.write(FIRST[0])
+    first = bench.run(old, "append")
+    for _ in range(2):
+        [item] = [i for i in bench.check(first, new, "append").items if i.thing == "stage"]
+        where, _, rest = item.reason.rpartition("write a migration function for ")[2].partition(" from '")
+        if item.verdict == "refused":
+            expression = UNENDING if where.endswith("amounts") else FRACTIONS
+            bench.migrations[where, rest.partition("' (@app.migrate)")[0]] = rewritten(expression)
+    with pytest.raises(ApplicationError, match=r"migration function of kept/amounts .* end at other times"):
+        bench.run(new, "append", snapshot=first, agree=("q/kept",))

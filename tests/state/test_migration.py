@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import attrs
 import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.join_state import COUNTS, ROWS, ROWS_BY_TIME, TIMES
 from airflow_provider_streamupdate.state.migration import Migration, NewKey, describe, plan_migration
 from airflow_provider_streamupdate.state.plan import AggregateBuffer, StagePlan, StateSchema, WindowKey
 from airflow_provider_streamupdate.state.report import CARRIED, LOSS, MIGRATED, REFUSED
@@ -217,10 +219,14 @@ def test_other_kinds_are_migrated_by_a_function_only_and_only_to_another_form(ki
     assert "before and after the change" in str(plan_migration(old, made("s.l", **given)))
 
 
-def joined(
-    *left: tuple[str, str], keys: str = "s.k", provenance: str = "s", encoder: bool = False, migrates: tuple = ()
+def join_plan(
+    *left: tuple[str, str],
+    keys: str = "s.k",
+    provenance: str = "s",
+    parts: tuple[str, ...] = (COUNTS, ROWS),
+    migrates: tuple = (),
 ) -> StagePlan:
-    """A join whose left side has these columns (name, type)."""
+    """A join whose left side has these columns (name, type); the stores of each side."""
 
     def struct(*columns: tuple[str, str]) -> dict[str, Any]:
         return {
@@ -231,14 +237,18 @@ def joined(
     matched = ("matched", "boolean")
     schemas = []
     for side, columns in (("left", left), ("right", (("b", "long"),))):
-        key = struct(("field0", "string"))
-        rows = struct(("field0", "string"), ("index", "long"))
-        schemas += [
-            StateSchema(name=f"{side}-keyToNumValues", key=key, value=struct(("value", "long"))),
-            StateSchema(name=f"{side}-keyWithIndexToValue", key=rows, value=struct(*columns, matched)),
-        ]
-    if encoder:
-        schemas = [attrs.evolve(s, key={"encoder": {}, "row": s.key}) for s in schemas]
+        known = {
+            COUNTS: (struct(("field0", "string")), struct(("value", "long"))),
+            ROWS: (struct(("field0", "string"), ("index", "long")), struct(*columns, matched)),
+            TIMES: ({"encoder": {}, "row": struct(("field0", "string"), ("time", "long"))}, struct(("no", "void"))),
+            ROWS_BY_TIME: (
+                {"encoder": {}, "row": struct(("field0", "string"), ("time", "long"))},
+                struct(*columns, matched),
+            ),
+        }
+        for part in parts:
+            key, value = known.get(part, known[ROWS])
+            schemas.append(StateSchema(name=f"{side}-{part}", key=key, value=value))
     return stage_plan(
         "pairs",
         kind="join",
@@ -253,7 +263,9 @@ def joined(
 LEFT = "field0 string -> a bigint, matched boolean"
 
 
-def test_a_join_s_side_is_rewritten_by_a_function_of_its_own() -> None:
+@pytest.mark.parametrize("parts", [(COUNTS, ROWS), (TIMES, ROWS_BY_TIME)])
+def test_a_join_s_side_is_rewritten_by_a_function_of_its_own(parts: tuple[str, ...]) -> None:
+    joined = functools.partial(join_plan, parts=parts)
     old, wider = joined(("a", "long")), (("a", "long"), ("c", "long"))
     found = migration(old, joined(*wider, migrates=(f"left: {LEFT}",)))
     assert [(p.name, p.by_function) for p in found.parts] == [("left", True)]
@@ -266,9 +278,13 @@ def test_a_join_s_side_is_rewritten_by_a_function_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (joined(("a", "long")), joined(("a", "long"), keys="s.l"), "before and after the change"),
-        (joined(("a", "long")), joined(("a", "long"), provenance="other"), "before and after the change"),
-        (joined(("a", "long"), encoder=True), joined(("a", "string"), encoder=True), "in state format 2 only"),
+        (join_plan(("a", "long")), join_plan(("a", "long"), keys="s.l"), "before and after the change"),
+        (join_plan(("a", "long")), join_plan(("a", "long"), provenance="other"), "before and after the change"),
+        (
+            join_plan(("a", "long"), parts=("other",)),
+            join_plan(("a", "string"), parts=("other",)),
+            "a format that is not known",
+        ),
     ],
 )
 def test_a_join_whose_state_cannot_be_told_or_read_is_refused_with_the_reason(
@@ -313,7 +329,7 @@ COUNTED = ("n", "ValueState", row(["integer"]))
             "ValueState with TTL",
             row([row(["integer"]), "long"]),
             row([row(["integer", "string"]), "long"]),
-            "have a time to live",
+            "adds fields to or widens n: f0 string -> f0 struct<f0:int>, f1 bigint",
         ),
         ("ValueState", row(["long"]), row(["integer"]), "write a migration function for totals/n from"),
         ("ValueState", row(["integer", "long"]), row(["integer"]), "write a migration function for totals/n from"),
@@ -333,7 +349,7 @@ def test_state_variables_grow_by_themselves(kind: str, old: Any, new: Any, words
         assert [v.name for v in found.parts] == ["n"] and not found.parts[0].by_function
 
 
-def test_a_state_variable_has_a_function_of_its_own_unless_it_has_a_time_to_live() -> None:
+def test_a_state_variable_has_a_function_of_its_own() -> None:
     old, texts = tws(COUNTED), ("n", "ValueState", row(["string"]))
     found = migration(old, tws(texts, migrates=("n: f0 string -> f0 int",)))
     assert found.parts[0].by_function and "the app's own function rewrites n" in found.steps[0]
@@ -341,7 +357,7 @@ def test_a_state_variable_has_a_function_of_its_own_unless_it_has_a_time_to_live
     kept = row([row(["integer"]), "long"])
     given = ("n: f0 string -> f0 struct<f0:int>, f1 bigint",)
     living = tws(("n", "ValueState with TTL", row([row(["string"]), "long"])), migrates=given)
-    assert "time to live" in str(plan_migration(tws(("n", "ValueState with TTL", kept)), living))
+    assert migration(tws(("n", "ValueState with TTL", kept)), living).parts[0].by_function
 
 
 def test_a_state_variable_that_is_gone_is_removed_from_the_store() -> None:

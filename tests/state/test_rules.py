@@ -149,8 +149,8 @@ def stored(old: dict[str, str], new: dict[str, str], stage: StagePlan | None = N
     return next(plans), next(plans)
 
 
-JOIN_OF_FORMAT_4 = of(
-    "join", schemas=(StateSchema(name="left-keyWithTsToValues", key={"encoder": {}, "row": KEY}, value=VALUE),)
+JOIN_OF_UNKNOWN_FORMAT = of(
+    "join", schemas=(StateSchema(name="left-keyToSomething", key={"encoder": {}, "row": KEY}, value=VALUE),)
 )
 NOT_NULL = {"type": "struct", "fields": [{**KEY["fields"][0], "nullable": False}]}
 OTHER_TYPE = {"type": "struct", "fields": [{**KEY["fields"][0], "type": "long"}]}
@@ -222,7 +222,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
     "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
     "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
-    "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_FORMAT_4),
+    "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
     "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),
     "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
     "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),

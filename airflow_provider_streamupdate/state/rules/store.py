@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..join_state import sides_known
 from ..report import MIGRATED, REFUSED
 from ..stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
 from .rule import Facts, Rule
@@ -33,10 +34,8 @@ def _families(c: StageChange) -> Facts | None:
     return _providers(c) if families and c.after.stores.get(PROVIDER) != ROCKSDB else None
 
 
-def _many_values(c: StageChange) -> Facts | None:
-    """A join of state format 4, or of one that is not known."""
-    families = {s.name for s in c.new.schemas} if c.new.kind == "join" and column_families(c.new) else set()
-    return None if families <= set(_JOIN_FAMILIES) else _partitions(c)
+def _unknown_join(c: StageChange) -> Facts | None:
+    return None if c.new.kind != "join" or not column_families(c.new) or sides_known(c.new) else _partitions(c)
 
 
 def _partitions(c: StageChange) -> Facts | None:
@@ -49,10 +48,6 @@ def _no_partitions(c: StageChange) -> Facts | None:
     counts = facts.values() if facts else ()
     return None if all(str(n).isdigit() and int(n) > 0 for n in counts) else facts
 
-
-# of state format 3 (SymmetricHashJoinStateManager)
-_SIDES, _PARTS = ("left", "right"), ("keyToNumValues", "keyWithIndexToValue")
-_JOIN_FAMILIES = tuple(f"{side}-{part}" for side in _SIDES for part in _PARTS)
 
 STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
@@ -96,19 +91,18 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         "rows are all in one partition stays as it is",
         reason="state goes from {old} partitions to {new}: every row is rewritten into the partition it belongs to",
         source=_LOG,
-        applies=lambda c: None if _no_partitions(c) or _many_values(c) else _partitions(c),
+        applies=lambda c: None if _no_partitions(c) or _unknown_join(c) else _partitions(c),
         tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
     ),
     Rule[StageChange](
         id="store.partitions-join",
         verdict=REFUSED,
-        change="another number of state partitions under a join of state format 4",
-        reason="state cannot go from {old} partitions to {new}: this join's state format keeps several values under "
-        f"one key, and Spark's StateRewriter does not write them so; leave {PARTITIONS} as it was",
-        source="StateRewriter.getWriterColFamilyInfoMap knows several values of list states only; measured: what it "
-        "writes cannot be read again",
-        applies=_many_values,
-        tests=("spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",),
+        change="another number of state partitions under a join whose state format is not known",
+        reason="state cannot go from {old} partitions to {new}: this join's state format is not known here; leave "
+        f"{PARTITIONS} as it was",
+        source="SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
+        applies=_unknown_join,
+        tests=("state/test_rules.py::test_the_example_of_a_rule",),
     ),
     Rule[StageChange](
         id="store.partitions-unknown",

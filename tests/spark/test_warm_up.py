@@ -1,0 +1,91 @@
+"""Getting warm: the query runs on a clone of the state, and nothing of the app is touched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from bench import HDFS, ROCKSDB, Bench, row, stage
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQueryListener
+
+from airflow_provider_streamupdate.streaming.standby import WARM_UP_BATCHES, warm_up
+
+
+class Heard(StreamingQueryListener):
+    """The state rows of each batch, as Spark reports them."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.ends = threading.Semaphore(0)
+
+    def onQueryStarted(self, event) -> None:
+        pass
+
+    def onQueryProgress(self, event) -> None:
+        self.rows += [operator.numRowsTotal for operator in event.progress.stateOperators]
+
+    def onQueryTerminated(self, event) -> None:
+        self.ends.release()
+
+
+@pytest.fixture
+def heard(spark) -> Iterator[Heard]:
+    listener = Heard()
+    spark.streams.addListener(listener)
+    yield listener
+    spark.streams.removeListener(listener)
+
+
+def totals(bench: Bench):
+    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n")))
+
+
+def wider(bench: Bench):
+    return stage("totals", bench.source().groupBy("k", "k2").agg(F.count("*").alias("n")))
+
+
+def files_of(bench: Bench) -> dict[str, bytes | None]:
+    return {path: bench.registry.folder.read(path) for path in bench.registry.folder.files()}
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        (ROCKSDB, True),
+        pytest.param((HDFS,), marks=pytest.mark.slow),
+        pytest.param((ROCKSDB, True, 2), marks=pytest.mark.slow),
+    ],
+)
+def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, heard: Heard, store: tuple) -> None:
+    bench = Bench(spark, tmp_path, *store)
+    bench.write([row("a", 1), row("b", 2), row("c", 3)])
+    snapshot = bench.run(totals)
+    assert heard.ends.acquire(timeout=60)
+    heard.rows.clear()
+    before = files_of(bench)
+    emitted = dict(bench.emitted)
+    plan, writers = bench.plan(totals, snapshot=snapshot)
+    capfd.readouterr()
+    warm_up(spark, writers, bench.saved(snapshot), plan)
+    for _ in range(2):
+        assert heard.ends.acquire(timeout=60)
+    assert heard.rows == [3] * WARM_UP_BATCHES
+    assert "WARNING" not in capfd.readouterr().err
+    assert files_of(bench) == before and bench.emitted == emitted
+
+
+def test_a_migration_that_fails_fails_before_anything_is_stopped(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1), row("b", 2)])
+    snapshot = bench.run(totals)
+
+    def broken(state: DataFrame) -> DataFrame:
+        raise ValueError("no such country")
+
+    bench.migrations["totals", "k string -> count bigint"] = broken
+    plan, writers = bench.plan(wider, snapshot=snapshot)
+    with pytest.raises(ValueError, match="no such country"):
+        warm_up(spark, writers, bench.saved(snapshot), plan, bench.migrations)
