@@ -3,8 +3,8 @@
 
     first        the first snapshot of all keys: its time, and the bytes it adds to the root
     1 % changed  the next ones, after one key in a hundred was counted again
-    throughput   rows a second with more input than the app can read, with nothing else and with one snapshot after the
-                 other, by turns
+    throughput   rows a second with more input than the app can read: with nothing else, with a snapshot every few
+                 seconds, and with one after the other, by turns
 
 A snapshot links the state's files and copies what it cannot link; "new" are the bytes of files that no earlier snapshot
 of the deployment holds, "changed" the bytes that Spark has written to the state's folder since the snapshot before.
@@ -36,6 +36,8 @@ CHANGED = 0.01  # of the keys
 FLOOD_ROWS = 20_000  # a file; the app reads four a batch
 FLOOD_FILES = 12  # unread ones there always are
 TURN_SECONDS = 20.0
+# From the beginning of a snapshot to that of the next one; none is taken for None.
+TURNS = {"alone": None, "with a snapshot every 5 s": 5.0, "with one after the other": 0.0}
 
 
 @attrs.define
@@ -89,16 +91,16 @@ class Ours:
         return seconds, taken.bytes_new, changed
 
     def rates(self, repeat: int) -> dict[str, list[float]]:
-        """Rows a second, without and with snapshots."""
+        """Rows a second, by turns."""
         over = threading.Event()
         flooding = threading.Thread(target=self._flood, args=(over,))
         flooding.start()
-        rates: dict[str, list[float]] = {"alone": [], "with snapshots": []}
+        rates: dict[str, list[float]] = {turn: [] for turn in TURNS}
         try:
             self.commits.wait(self.commits.newest() + 8)
             for _ in range(repeat):
                 for turn, found in rates.items():
-                    found.append(self._rate(turn == "alone"))
+                    found.append(self._rate(TURNS[turn]))
                     self.say(f"{turn}: {found[-1]:,.0f} rows/s")
         finally:
             over.set()
@@ -113,13 +115,13 @@ class Ours:
             while self.feed.files - files - FILES_A_BATCH * (self.commits.newest() - start) < FLOOD_FILES:
                 self.feed.write(random.choices(range(self.feed.keys), k=FLOOD_ROWS))
 
-    def _rate(self, alone: bool) -> float:
+    def _rate(self, every: float | None) -> float:
         begun = time.time()
         while (left := begun + TURN_SECONDS - time.time()) > 0:
-            if alone:
-                time.sleep(left)
-            else:
+            next_one = time.time() + (left if every is None else every)
+            if every is not None:
                 self.snapshot()
+            time.sleep(max(0.0, min(next_one, begun + TURN_SECONDS) - time.time()))
         times = [t for t in self.commits.times().values() if begun <= t <= begun + TURN_SECONDS]
         return (len(times) - 1) * FILES_A_BATCH * FLOOD_ROWS / (max(times) - min(times))
 
@@ -177,9 +179,12 @@ def main(keys: int, repeat: int, only: str | None, master: str, spark_submit: st
         written, changed = _shown([n / 1e6 for n in ones.new]), _shown([n / 1e6 for n in ones.changed])
         print(f"| {name} | {_shown(ones.seconds)} | {written} | {changed if any(ones.changed) else ''} |")
     if rates:
-        alone, busy = (statistics.median(of) for of in rates.values())
-        lost = f"{1 - busy / alone:.1%} lost"
-        print(f"\nThroughput: {alone:,.0f} rows/s alone, {busy:,.0f} with one snapshot after the other ({lost})")
+        alone = statistics.median(rates["alone"])
+        print("\n| throughput | rows a second | lost |\n|---|---|---|")
+        for turn, of in rates.items():
+            # each turn against the one alone just before it: the machine's moods meet both
+            lost = statistics.median(1 - rate / before for rate, before in zip(of, rates["alone"], strict=True))
+            print(f"| {turn} | {statistics.median(of):,.0f} | {lost:.1%} ({1 - statistics.median(of) / alone:.1%}) |")
 
 
 def _shown(values: list[float]) -> str:
