@@ -103,6 +103,8 @@ class Checkpoint:
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
         (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
+        So it does the state of that batch where all of its tasks have written theirs: a sink that has the batch already
+        skips it, and then it is not made again (FileStreamSink.addBatch). In format v2 Spark itself does not find it.
         `source_order` is the plan's; without it every line of an offset entry is taken for a source of its own.
         Before the first commit there is nothing to carry: batch -1, no files.
         """
@@ -129,12 +131,15 @@ class Checkpoint:
             if commit.state_ids is not None:
                 ids = commit.stores(operator, self.folder.path(f"commits/{batch}"))
             paths += self._operator_files(operator, batch + 1, ids)
+        ahead = self._files_ahead(batch + 2) if in_flight is not None and commit.state_ids is None else []
+        paths = list(dict.fromkeys(paths + ahead))
         return QuerySnapshot(
             batch=batch,
             query_id=self.query_id(),
             files=tuple(SnapshotFile(path=p, size=self._size(p), object=p) for p in paths),
             watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
             in_flight=in_flight,
+            state_ahead=bool(ahead),
             conf=entry.conf,
             state_format=1 if commit.state_ids is None else 2,
         )
@@ -186,18 +191,35 @@ class Checkpoint:
         paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in self.folder.files(f"{top}/{d}")]
         for partition in self._numbers(top) if ids is None else range(len(ids)):
             folder = f"{top}/{partition}"
-            names = self.folder.names(folder)
             paths += [f"{folder}/_metadata/{f}" for f in self.folder.files(f"{folder}/_metadata")]
-            # named stores, for example a join's four
-            stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
-            if any(_is_state_file(n) for n in names):
-                stores.insert(0, "default")
-            if ids is not None:
-                stores = list(ids[partition])
-            for store in stores:
-                inner = folder if store == "default" else f"{folder}/{store}"
+            for store in self._stores(folder) if ids is None else ids[partition]:
+                inner = _store_folder(folder, store)
                 names = self.folder.names(inner)
                 paths += self._store_files(inner, names, version, ids[partition][store] if ids is not None else None)
+        return paths
+
+    def _stores(self, partition: str) -> list[str]:
+        """The stores that have files in a partition's folder, in format v1."""
+        names = self.folder.names(partition)
+        # named stores, for example a join's four
+        stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
+        return ["default", *stores] if any(_is_state_file(n) for n in names) else stores
+
+    def _files_ahead(self, version: int) -> list[str]:
+        """What was written at a version that is not committed, on top of the one before; nothing unless every store of
+        every partition has some."""
+        paths = []
+        for operator in self.operator_ids():
+            for partition in self._numbers(f"state/{operator}"):
+                for store in self._stores(f"state/{operator}/{partition}"):
+                    folder = _store_folder(f"state/{operator}/{partition}", store)
+                    names = self.folder.names(folder)
+                    made = [f"{version}.{ending}" for ending in _ENDINGS if f"{version}.{ending}" in names]
+                    if not made:
+                        return []
+                    paths += [f"{folder}/{n}" for n in names if n.removesuffix(".crc") in made]
+                    for path in (f"{folder}/{n}" for n in made if n.endswith(".zip")):
+                        paths += [f"{folder}/{f}" for f in self._files_of_zip(path)]
         return paths
 
     def _store_files(self, folder: str, names: list[str], version: int, state_id: str | None) -> list[str]:
@@ -282,8 +304,20 @@ def _log_number(name: str) -> int | None:
     return int(stem) if _NUMBER.fullmatch(stem) else None
 
 
+def _store_folder(partition: str, store: str) -> str:
+    return partition if store == "default" else f"{partition}/{store}"
+
+
+_ENDINGS = ("zip", "changelog", "delta", "snapshot")
+
+
+def is_state_at(path: str, version: int) -> bool:
+    """Whether a file of a checkpoint in format v1 is what a store has written at a version."""
+    return re.fullmatch(rf"state/.+/{version}\.({'|'.join(_ENDINGS)})(\.crc)?", path) is not None
+
+
 def _is_state_file(name: str) -> bool:
-    return re.fullmatch(r"\d+(_\S+)?\.(zip|changelog|delta|snapshot)(\.crc)?", name) is not None
+    return re.fullmatch(rf"\d+(_\S+)?\.({'|'.join(_ENDINGS)})(\.crc)?", name) is not None
 
 
 def _full_and_changes(have: set[str], version: int) -> tuple[str | None, list[str]]:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
+from .checkpoint import is_state_at
 from .commit_log import CommitEntry
 from .compatibility import migrations
 from .errors import CorruptError
@@ -44,7 +45,8 @@ class RestorePlan:
     the offset log get; conf: the configuration they then record. commits: entries of the commit log that name state
     files (checkpoint format v2), and operators: old operator id -> new of the stages whose files are among the moves.
     made_state_name: the name, without its ending, of the state files made for empty and migrated stages; it has the id
-    `made_state_id` in v2."""
+    `made_state_id` in v2. ahead: the state of a batch in flight is brought, too, so that empty stages need it as well;
+    not where stages are migrated, whose state of that batch would be the old version's."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -60,6 +62,11 @@ class RestorePlan:
     operators: dict[int, int] = attrs.field(factory=dict)
     made_state_name: str = ""
     made_state_id: str | None = None
+    ahead: bool = False
+
+    @property
+    def empty_state_names(self) -> tuple[str, ...]:
+        return (self.made_state_name, *([str(self.version + 1)] if self.ahead else []))
 
 
 def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
@@ -86,8 +93,10 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
             "the snapshot's offset log does not record spark.sql.shuffle.partitions, so no empty state can be made "
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
+    ahead = snapshot.state_ahead and not migrated
+    moves = _moves(snapshot, target, _folders(old, new))
     return RestorePlan(
-        moves=tuple(_moves(snapshot, target, _folders(old, new))),
+        moves=tuple(m for m in moves if ahead or not is_state_at(m[0].path, snapshot.batch + 2)),
         offsets=tuple(f for f in snapshot.files if f.path.startswith("offsets/")),
         old_order=old.source_order,
         new_order=new.source_order,
@@ -101,6 +110,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
         operators=target,
         made_state_name=snapshot.made_state_name,
         made_state_id=snapshot.made_state_id,
+        ahead=ahead,
     )
 
 

@@ -31,6 +31,7 @@ class QuerySnapshot:
     batch: -1 before the first commit: there are no files, and a restore starts afresh
     in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
         same offsets and the same batch id (exactly-once sinks depend on it)
+    state_ahead: the state that batch has written (version ``batch + 2``) is carried, too, for a sink that skips it
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
     state_rows: rows per stage when last reported (a baseline for verifying)
     state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
@@ -41,6 +42,7 @@ class QuerySnapshot:
     files: tuple[SnapshotFile, ...]
     watermark_ms: int = 0
     in_flight: int | None = None
+    state_ahead: bool = False
     conf: dict[str, str] = attrs.field(factory=dict)
     committed_at: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)

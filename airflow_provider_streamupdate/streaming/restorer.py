@@ -278,7 +278,7 @@ def _restore(
         _write_metadata(writer, query, checkpoint, plan.conf, scratch)
     bring_files(plan, source, checkpoint, state=source.local or not scratch)
     for stage in plan.empty:
-        _empty_stores(df.sparkSession, stage, checkpoint, plan.made_state_name, plan.partitions, plan.conf)
+        _empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan
 
 
@@ -300,11 +300,11 @@ def _empty_stores(
     spark: SparkSession,
     stage: StagePlan,
     checkpoint: Folder,
-    name: str,
+    versions: tuple[str, ...],
     partitions: int,
     conf: dict[str, str],
 ) -> None:
-    """Files of a store without rows, as its provider writes them, for every store and partition as `name`. On the
+    """Files of a store without rows, as its provider writes them, for every store, partition and version. On the
     default store the same bytes serve as delta and as snapshot (both end with the same mark; measured)."""
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
     try:
@@ -316,7 +316,7 @@ def _empty_stores(
             raise CorruptError(f"an empty state store was written as {', '.join(names) or 'nothing'}; not understood")
         wanted = {"zip": ["zip"], "delta": ["delta", "snapshot"]}[endings.pop()]
         used = 1 if single_partition(stage) else partitions
-        for partition, store, ending in itertools.product(range(used), stage.stores, wanted):
+        for partition, store, name, ending in itertools.product(range(used), stage.stores, versions, wanted):
             folder = f"{partition}" if store == "default" else f"{partition}/{store}"
             checkpoint.copy_from(made, names[0], f"state/{stage.operator_id}/{folder}/{name}.{ending}")
     finally:

@@ -1,6 +1,6 @@
 """Sinks that tell a batch by its id: Delta Lake, files, Delta Lake from a function. The old version's driver dies when
 its last batch is in every sink and committed in none; the new version goes through that batch again. The queries
-have no state (docs/ground.md says why)."""
+have no state; for that see tests/spark/test_skipped_batch.py."""
 
 from __future__ import annotations
 

@@ -250,6 +250,26 @@ def test_a_file_source_s_log_that_ends_before_its_offset_is_refused(files: Check
         export(files)
 
 
+def test_the_state_of_the_batch_in_flight_is_carried_when_it_is_whole(files: CheckpointFiles) -> None:
+    """A sink that has the batch already skips it, so that nobody makes its state again."""
+    files.batch(0)
+    files.batch(1, commit=False)
+    for partition in (0, 1):
+        for name in (f"0/{partition}/1.delta", f"0/{partition}/2.delta", f"1/{partition}/1.delta"):
+            files.state(name)
+    files.state("1/0/2.delta")
+    torn = export(files, carry_in_flight=True)
+    assert torn.in_flight == 1 and not torn.state_ahead
+    assert [p for p in paths(torn, "state/") if p.endswith("2.delta")] == []
+    files.state("1/1/2.delta")
+    whole = export(files, carry_in_flight=True)
+    assert whole.state_ahead
+    assert [p for p in paths(whole, "state/") if p.endswith("2.delta")] == [
+        f"state/{o}/{p}/2.delta" for o in (0, 1) for p in (0, 1)
+    ]
+    assert not export(files).state_ahead
+
+
 def test_the_offsets_of_the_batch_in_flight_decide_how_far_the_log_goes(files: CheckpointFiles) -> None:
     files.batch(0, sources=['{"logOffset":0}'])
     files.batch(1, sources=['{"logOffset":1}'], commit=False)
