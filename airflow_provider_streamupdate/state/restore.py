@@ -22,6 +22,9 @@ from .storage import CHUNK, Folder
 from .stores import PARTITIONS, other_partitions, other_provider, store_settings
 
 _STATE = re.compile(r"state/(\d+)/(.+)")
+# State files that stay what they are once their batch has committed: what RocksDB calls by unique names, and changes
+# and whole copies of a version. Not its zips, which maintenance may write anew with other names in them.
+_LASTING = re.compile(r"state/\d+/\d+/(.+/)?((SSTs|logs)/.+|\d+(_[^/]+)?\.(delta|snapshot|changelog))")
 _SOURCE = re.compile(r"sources/([^/]+)/(.+)")
 NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it starts at its configured one (measured)
 
@@ -143,17 +146,37 @@ def _moves(
             yield file, file.path
 
 
-def bring_files(plan: RestorePlan, source: Folder, checkpoint: Folder, state: bool = True) -> None:
+def bring_ahead(plan: RestorePlan, source: Folder, checkpoint: Folder, copied: dict[str, int]) -> int:
+    """Bring the state files that stay what they are, for a restore that comes later, from a checkpoint that goes on;
+    how many were still missing. `copied`: what is there already, path -> bytes; it is added to."""
+    missing = [m for m in plan.moves if _LASTING.fullmatch(m[1]) and copied.get(m[1]) != m[0].size]
+
+    def bring(move: tuple[SnapshotFile, str]) -> None:
+        file, path = move
+        checkpoint.copy_from(source, file.object, path)
+        copied[path] = file.size
+
+    with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+        list(pool.map(bring, missing))
+    return len(missing)
+
+
+def bring_files(
+    plan: RestorePlan, source: Folder, checkpoint: Folder, state: bool = True, copied: Mapping[str, int] | None = None
+) -> None:
     """Link or copy the files, in parallel; `source` is the app's folder for a snapshot, the live checkpoint for an
     export that was not stored. CorruptError when one is missing or has another size or content.
 
     Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
     make the cost grow with the state: they were read before the start (control/submitting.py, shared.py). Without
-    `state` those are only looked for.
+    `state` those are only looked for. `copied` is what `bring_ahead` has brought.
     """
+    there = copied or {}
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
+        if there.get(path) == file.size:
+            return
         _check(source, file)
         if state or not path.startswith("state/"):
             checkpoint.copy_from(source, file.object, path)

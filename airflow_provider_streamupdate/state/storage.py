@@ -67,6 +67,11 @@ class Folder:
         return isinstance(self.fs, LocalFileSystem)
 
     @property
+    def links(self) -> bool:
+        """Whether `copy_from` within it moves no bytes at all."""
+        return self.local
+
+    @property
     def uri(self) -> str:
         """The folder as Hadoop and fsspec both understand it."""
         if self.local:

@@ -67,6 +67,7 @@ from .restorer import (
     MetadataAhead,
     SavedState,
     check_restorable,
+    copy_ahead,
     metadata_ahead,
     recorded_settings,
     restore_app,
@@ -150,9 +151,11 @@ class Agent:
         saved = self._saved()
         plan = self._plan(app, spark, writers, saved)
         ahead: dict[str, MetadataAhead] = {}
+        copied: dict[str, dict[str, int]] = {}
         if self.standby:
             assert saved is not None  # a standby goes on from a deployment
             ahead = self._practise(app, spark, saved, plan, writers)
+            copied = copy_ahead(self._running, plan, self.app, self.spec.deployment)
             boundary("practised")
             if not self._stand_by():
                 return
@@ -161,7 +164,7 @@ class Agent:
             self._report(state=RESTORING)
             boundary("restoring")
             self._compare(saved, plan)
-            restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations, ahead)
+            restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations, ahead, copied)
             self.events.add("restored", source=saved.source)
         self._check_fence()
         if self._final is not None:
@@ -198,7 +201,7 @@ class Agent:
         if self.spec.from_snapshot is None:
             return None
         if self.standby:
-            return SavedState.find(self.app, f"deployment:{self.spec.parent}").under(self.spec.renames)
+            return self._running()
         app = self.app.sibling(self.spec.from_app) if self.spec.from_app else self.app
         stored = SnapshotStore(app).exists(self.spec.from_snapshot)
         if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
@@ -209,6 +212,10 @@ class Agent:
         if not self.spec.fork:
             return saved
         return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
+
+    def _running(self) -> SavedState:
+        """What the parent has committed, which goes on."""
+        return SavedState.find(self.app, f"deployment:{self.spec.parent}").under(self.spec.renames)
 
     def _drained(self) -> SavedState:
         """What the parent has left behind, which runs no more batch."""

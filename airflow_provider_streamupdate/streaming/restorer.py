@@ -6,9 +6,10 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import attrs
@@ -18,13 +19,13 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
-from ..state.errors import ApplicationError, CorruptError, NotFoundError, StreamUpdateError, describe
+from ..state.errors import ApplicationError, CorruptError, NotFoundError, StorageError, StreamUpdateError, describe
 from ..state.fork import compare_fork
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import RestorePlan, bring_files, plan_restore, write_commits
+from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, write_commits
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -33,6 +34,9 @@ from ..state.stores import PARTITIONS, as_recorded, column_families, single_part
 from . import spark_internals
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
+
+COPY_ROUNDS = 5  # of what a running app adds meanwhile
+LITTLE = 8  # files that need no other round
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +137,35 @@ def metadata_ahead(
     return found
 
 
+def copy_ahead(
+    find: Callable[[], SavedState], new: AppPlan, app: AppRegistry, deployment: str
+) -> dict[str, dict[str, int]]:
+    """Bring state into the deployment's checkpoints before the restore, in rounds, until little is left; what is there
+    then, by query (`bring_ahead`). Nothing on a local file system, where a restore links. What goes wrong is left to
+    the restore.
+
+    find: the running deployment's state, as it is
+    """
+    copied: dict[str, dict[str, int]] = {}
+    try:
+        for _ in range(COPY_ROUNDS):
+            saved, missing = find(), 0
+            for query in new.queries:
+                old, checkpoint = saved.plan.query(query.name), app.checkpoint(deployment, query.name)
+                if old is None or checkpoint.links or not saved.holds(query.name):
+                    continue
+                if query.name not in copied:
+                    checkpoint.remove("")
+                plan = plan_restore(saved.queries[query.name], old, query)
+                there = copied.setdefault(query.name, {})
+                missing += bring_ahead(plan, saved.folders[query.name], checkpoint, there)
+            if missing <= LITTLE:
+                break
+    except (CorruptError, StorageError, FileNotFoundError) as error:  # the running app may have removed files
+        print(f"WARNING: state could not be copied ahead: {describe(error)}", file=sys.stderr)
+    return copied
+
+
 def recorded_settings(
     app: AppRegistry, deployment: str, queries: Iterable[str], saved: SavedState | None
 ) -> dict[str, dict[str, str]]:
@@ -154,9 +187,10 @@ def restore_app(
     deployment: str,
     migrations: MigrationFunctions | None = None,
     ahead: Mapping[str, MetadataAhead] | None = None,
+    copied: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
     """Build the deployment's checkpoints; `migrations` are the app's own functions, `ahead` is what `metadata_ahead`
-    made of the same plan.
+    made of the same plan, `copied` what this process has brought with `copy_ahead`.
 
     Each is marked when it is whole; one without the mark is built anew, so that
     a driver that died here can be started again. The caller has compared the plans."""
@@ -165,8 +199,12 @@ def restore_app(
         if not saved.holds(query.name) or app.folder.exists(mark):
             continue
         checkpoint = app.checkpoint(deployment, query.name)
-        checkpoint.remove("")
-        restore_query(saved, query, writers[query.name], checkpoint, migrations, (ahead or {}).get(query.name))
+        there = (copied or {}).get(query.name, {})
+        for path in checkpoint.files() if there else [""]:
+            if path not in there:
+                checkpoint.remove(path)
+        made = (ahead or {}).get(query.name)
+        restore_query(saved, query, writers[query.name], checkpoint, migrations, made, there)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         boundary("checkpoint-built")
@@ -181,12 +219,13 @@ def restore_query(
     checkpoint: Folder,
     migrations: MigrationFunctions | None = None,
     ahead: MetadataAhead | None = None,
+    copied: Mapping[str, int] | None = None,
 ) -> None:
-    """Build one query's checkpoint in an empty folder."""
+    """Build one query's checkpoint in a folder that holds nothing, or nothing but what was `copied` ahead."""
     snapshot, source = saved.queries[query.name], saved.folders[query.name]
     if problem := _format_problem(writer, query, snapshot):
         raise ApplicationError(f"query {query.name}: {problem}")
-    plan = _restore(saved, query, writer, checkpoint, ahead)
+    plan = _restore(saved, query, writer, checkpoint, ahead, copied=copied)
     spark = spark_internals.writer_frame(writer).sparkSession
     for stage in plan.migrated:
         functions = find_functions(migrations or {}, query.name, stage)
@@ -261,6 +300,7 @@ def _restore(
     checkpoint: Folder,
     ahead: MetadataAhead | None = None,
     scratch: bool = False,
+    copied: Mapping[str, int] | None = None,
 ) -> RestorePlan:
     """Everything but the state of migrated stages; what was done and is left to do. Into a `scratch` folder no state is
     brought from elsewhere."""
@@ -276,7 +316,7 @@ def _restore(
             checkpoint.write(path, data)
     else:  # straight into the new checkpoint: transformWithState's metadata holds absolute paths
         _write_metadata(writer, query, checkpoint, plan.conf, scratch)
-    bring_files(plan, source, checkpoint, state=source.local or not scratch)
+    bring_files(plan, source, checkpoint, state=source.local or not scratch, copied=copied)
     for stage in plan.empty:
         _empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.restorer import metadata_ahead, restore_app
+from airflow_provider_streamupdate.streaming.restorer import copy_ahead, metadata_ahead, restore_app
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -288,6 +288,31 @@ def test_metadata_made_ahead_of_a_restore_is_what_the_restore_would_write(rocksd
     assert found["ahead"] == found["anew"] == found["other"]
     rows += feed(rocksdb, SECOND)
     rocksdb._read_all(writers, rocksdb.registry.checkpoint("ahead", "q"), plan)
+    assert rocksdb.last("k") == oracle(rows)
+
+
+def test_state_that_was_copied_ahead_is_not_copied_again(rocksdb: Bench, monkeypatch) -> None:
+    """As on an object store, where nothing can be linked; while version 1 goes on."""
+    rows = feed(rocksdb, FIRST)
+    first = rocksdb.run(totals)
+    rows += feed(rocksdb, SECOND)
+    second = rocksdb.run(totals, snapshot=first)
+    plan, writers = rocksdb.plan(totals, snapshot=second)
+    monkeypatch.setattr(Folder, "links", False)
+    rounds = iter([first, second, second])
+    copied = copy_ahead(lambda: rocksdb.saved(next(rounds)), plan, rocksdb.registry, "new")
+    monkeypatch.undo()
+    checkpoint = rocksdb.registry.checkpoint("new", "q")
+    assert copied["q"] and set(copied["q"]) == set(checkpoint.files())
+    checkpoint.write("state/0/0/left-behind", b"by another standby")
+    brought: list[str] = []
+    copy_from = Folder.copy_from
+    monkeypatch.setattr(Folder, "copy_from", lambda *a: brought.append(a[-1]) or copy_from(*a))
+    restore_app(rocksdb.saved(second), plan, writers, rocksdb.registry, "new", copied=copied)
+    assert brought and not set(brought) & set(copied["q"])
+    assert not checkpoint.exists("state/0/0/left-behind")
+    rows += feed(rocksdb, [[row("a", 50)]])
+    rocksdb._read_all(writers, checkpoint, plan)
     assert rocksdb.last("k") == oracle(rows)
 
 

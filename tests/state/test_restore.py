@@ -8,7 +8,13 @@ import pytest
 from airflow_provider_streamupdate.state.errors import CorruptError
 from airflow_provider_streamupdate.state.plan import QueryPlan, SourcePlan
 from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.restore import bring_files, plan_restore, reorder_offsets
+from airflow_provider_streamupdate.state.restore import (
+    RestorePlan,
+    bring_ahead,
+    bring_files,
+    plan_restore,
+    reorder_offsets,
+)
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.state.storage import Folder
@@ -150,6 +156,30 @@ def bring(app: AppRegistry, checkpoint: Folder, state: bool = True) -> None:
     snapshot = SnapshotStore(app).get("s2")
     query = snapshot.plan.queries[0]
     bring_files(plan_restore(snapshot.queries["windows"], query, query), app.folder, checkpoint, state)
+
+
+def test_what_stays_is_brought_ahead_and_not_again(app: AppRegistry, tmp_path: Path) -> None:
+    """From a checkpoint that goes on: the second time it has more files, and its zip is another one."""
+    source, target = Folder.open(str(tmp_path / "running")), Folder.open(str(tmp_path / "new"))
+    lasting = ("state/0/0/SSTs/9.sst", "state/0/0/logs/7.log", "state/0/1/3.changelog", "state/0/1/left/2.delta")
+    for path in (*lasting, "state/0/0/4.zip", "state/0/1/5.changelog", "offsets/3"):
+        source.write(path, path.encode())
+    stage = query_plan(stage_plan("a", 0))
+
+    def plan(*paths: str) -> RestorePlan:
+        files = tuple(SnapshotFile(path=p, size=source.size(p), object=p) for p in paths)
+        return plan_restore(QuerySnapshot(batch=3, query_id="id", files=files, conf=CONF), stage, stage)
+
+    copied: dict[str, int] = {}
+    first = plan(*lasting, "state/0/0/4.zip")
+    assert bring_ahead(first, source, target, copied) == len(lasting)
+    assert sorted(target.files()) == sorted(copied) == sorted(lasting)
+    assert bring_ahead(first, source, target, copied) == 0
+    later = plan(*lasting, "state/0/0/4.zip", "state/0/1/5.changelog")
+    for path in lasting:  # would be missed if they were looked for once more
+        source.remove(path)
+    bring_files(later, source, target, copied=copied)
+    assert {p: target.read(p) for p in target.files()} == {f.path: f.path.encode() for f, _ in later.moves}
 
 
 def test_without_state_it_is_only_looked_for(app: AppRegistry, tmp_path: Path) -> None:
