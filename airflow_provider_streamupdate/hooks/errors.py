@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowRescheduleException,
-    AirflowSkipException,
-)
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
+
+try:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+except ImportError:  # Airflow 3.1
+    from airflow.exceptions import AirflowRescheduleException
 
 from ..state import errors
 from ..state.errors import StreamUpdateError

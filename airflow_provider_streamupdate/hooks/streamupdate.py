@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
+from asgiref.sync import sync_to_async
 
 from ..control.client import StreamUpdateClient
 from ..state.errors import NotFoundError, StreamUpdateError
@@ -72,14 +73,13 @@ class StreamUpdateHook(BaseHook):
         """A client for a trigger: reads the connection without blocking the event loop and starts no
         drivers.
         """
-        from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
+        from airflow.providers.common.compat.connection import get_async_connection
 
         try:
             connection: Connection = await get_async_connection(streamupdate_conn_id)
         except AirflowNotFoundException as error:
             raise _undefined(streamupdate_conn_id) from error
-        extra = await get_async_extra_dejson(connection)
-        settings = Settings.from_extra(streamupdate_conn_id, connection.conn_type, extra)
+        settings = Settings.from_extra(streamupdate_conn_id, connection.conn_type, await _extra(connection))
         return StreamUpdateClient(settings.root, storage_options=settings.storage_options or None)
 
     def test_connection(self) -> tuple[bool, str]:
@@ -97,6 +97,14 @@ class StreamUpdateHook(BaseHook):
             True,
             f"root {self.settings.root} is writable and holds {len(apps)} app(s); Spark can be started",
         )
+
+
+async def _extra(connection: Connection) -> dict[str, Any]:
+    try:
+        from airflow.providers.common.compat.connection import get_async_extra_dejson
+    except ImportError:  # an older one, all that there is for Python 3.10
+        return await sync_to_async(lambda: connection.extra_dejson)()
+    return await get_async_extra_dejson(connection)
 
 
 def _undefined(conn_id: str) -> NotFoundError:

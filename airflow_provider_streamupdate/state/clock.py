@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 
 def now() -> str:
     """The current UTC time, e.g. ``2026-11-21T03:20:48.123456+00:00``."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 
 def from_epoch_ms(milliseconds: float) -> str:
     """An epoch time in milliseconds (Spark's unit) as ISO text."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def parse(text: str) -> datetime:
@@ -23,7 +23,7 @@ def parse(text: str) -> datetime:
 
 def age(text: str) -> float:
     """Seconds since `text`."""
-    return (datetime.now(UTC) - parse(text)).total_seconds()
+    return (datetime.now(timezone.utc) - parse(text)).total_seconds()
 
 
 def duration(micros: int) -> str:

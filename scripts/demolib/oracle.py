@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ def expected_windows(
     """
     windows: dict[tuple[str, datetime, str], list[Any]] = {}
     versions: dict[tuple[str, datetime, str], set[int]] = {}
-    latest = datetime.min.replace(tzinfo=UTC)
+    latest = datetime.min.replace(tzinfo=timezone.utc)
     for version, flights in ((1, before), (2, after)):
         for flight in flights:
             minutes = flight["dep_delay"]
@@ -121,7 +121,7 @@ def found_alarms(rows: Iterable[dict[str, Any]]) -> Counter[Alarm]:
 
 def _window_start(time: datetime, length: timedelta) -> datetime:
     """Windows are aligned to the epoch, as Spark's are."""
-    return time - (time - datetime.fromtimestamp(0, UTC)) % length
+    return time - (time - datetime.fromtimestamp(0, timezone.utc)) % length
 
 
 def _iso(time: datetime) -> str:

@@ -10,7 +10,7 @@ Input, output and parameters are those of version 1; rows of the new stage have 
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from pyspark.sql import functions as F
 
@@ -65,7 +65,7 @@ def to_files(folder):
         with open(temporary, "w", encoding="utf-8") as file:
             for row in batch.collect():
                 line = row.asDict()
-                line["start"] = datetime.fromtimestamp(row.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                line["start"] = datetime.fromtimestamp(row.start, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
                 file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -9,7 +9,7 @@ Input, output and the other parameters are those of version 1.
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -82,7 +82,7 @@ def to_files(folder):
         temporary = f"{path}.{os.getpid()}.tmp"
         with open(temporary, "w", encoding="utf-8") as file:
             for row in batch.collect():
-                ts = datetime.fromtimestamp(row.ts_ms / 1000, UTC)
+                ts = datetime.fromtimestamp(row.ts_ms / 1000, timezone.utc)
                 line = {"room": row.room, "ts": ts.strftime("%Y-%m-%dT%H:%M:%S.") + f"{row.ts_ms % 1000:03}Z"}
                 file.write(json.dumps(line) + "\n")
             file.flush()

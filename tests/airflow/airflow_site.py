@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +94,7 @@ class Site:
 
     def run_dag(self, dag_id: str, folder: str = "dags", **conf: Any) -> DagOutcome:
         """Run a DAG to its end in this process, as `airflow dags test` does."""
-        from airflow.dag_processing.dagbag import DagBag
-
-        bag = DagBag(str(REPOSITORY / folder / f"{dag_id}.py"))
+        bag = part_of_airflow(*DAG_BAG)(str(REPOSITORY / folder / f"{dag_id}.py"))
         assert not bag.import_errors
         return DagOutcome(bag.dags[dag_id].test(run_conf=conf))
 
@@ -102,6 +102,24 @@ class Site:
         """The deployments whose driver's processes live."""
         client = self.client
         return [s.deployment for s in client.deployments(app) if not client.drivers(app).gone(s.deployment)]
+
+
+# where parts of Airflow are, from 3.2 on and in 3.1
+DAG_BAG = ("airflow.dag_processing.dagbag:DagBag", "airflow.models.dagbag:DagBag")
+SYNC_BAG = ("airflow.dag_processing.dagbag:sync_bag_to_db", "airflow.models.dagbag:sync_bag_to_db")
+SERIALIZED_DAG = (
+    "airflow.serialization.serialized_objects:DagSerialization",
+    "airflow.serialization.serialized_objects:SerializedDAG",
+)
+VALID_PLUGIN = ("airflow._shared.plugins_manager:is_valid_plugin", "airflow.plugins_manager:is_valid_plugin")
+
+
+def part_of_airflow(*paths: str) -> Any:
+    """The first of them that this version has."""
+    for path in paths[:-1]:
+        with contextlib.suppress(ImportError, AttributeError):
+            return pkgutil.resolve_name(path)
+    return pkgutil.resolve_name(paths[-1])
 
 
 class FakeTaskInstance:

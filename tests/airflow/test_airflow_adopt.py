@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.operators.adopt import StreamAdoptOperator

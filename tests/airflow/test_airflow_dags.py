@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, timedelta
+from datetime import timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from airflow_site import REPOSITORY, Site
+from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, Site, part_of_airflow
 
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
@@ -24,9 +24,7 @@ STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 
 @pytest.fixture(scope="module")
 def bag() -> Any:
-    from airflow.dag_processing.dagbag import DagBag
-
-    return DagBag(str(REPOSITORY / "dags"))
+    return part_of_airflow(*DAG_BAG)(str(REPOSITORY / "dags"))
 
 
 def test_all_import_without_configuration(bag: Any) -> None:
@@ -36,10 +34,9 @@ def test_all_import_without_configuration(bag: Any) -> None:
 
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_serialize(bag: Any, dag_id: str) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
-    stored = json.loads(json.dumps(DagSerialization.to_dict(bag.dags[dag_id])))
-    again = DagSerialization.from_dict(stored)
+    serialization = part_of_airflow(*SERIALIZED_DAG)
+    stored = json.loads(json.dumps(serialization.to_dict(bag.dags[dag_id])))
+    again = serialization.from_dict(stored)
     assert sorted(again.task_dict) == sorted(bag.dags[dag_id].task_dict)
     submit = again.task_dict.get("update.submit")
     if submit is not None:
@@ -48,14 +45,13 @@ def test_serialize(bag: Any, dag_id: str) -> None:
 
 def test_the_documented_dag_that_tells_people_builds_and_serializes() -> None:
     """The example of docs/update-dag.md: a notifier, an approval and a deadline."""
-    from airflow.serialization.serialized_objects import DagSerialization
-
+    serialization = part_of_airflow(*SERIALIZED_DAG)
     text = (REPOSITORY / "docs" / "update-dag.md").read_text().split("## Being told")[1]
     example: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0], example)
     dag = example["dag"]
-    stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
-    assert DagSerialization.from_dict(stored).has_on_failure_callback
+    stored = json.loads(json.dumps(serialization.to_dict(dag)))
+    assert serialization.from_dict(stored).has_on_failure_callback
     [deadline] = dag.deadline
     assert deadline.interval == timedelta(minutes=30)
     assert "smtp" in deadline.callback.path
@@ -240,7 +236,7 @@ def test_a_release_file_that_cannot_be_read(site: Site) -> None:
 def snapshot(name: str, days: float) -> Snapshot:
     from datetime import datetime
 
-    created = datetime.now(UTC) - timedelta(days=days)
+    created = datetime.now(timezone.utc) - timedelta(days=days)
     plan = AppPlan(app="alarm", spark_version="4.3.0", queries=())
     return Snapshot(
         name=name, app="alarm", deployment="v1", created_at=created.isoformat(), kind="live", plan=plan, queries={}

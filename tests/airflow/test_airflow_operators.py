@@ -13,7 +13,7 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator

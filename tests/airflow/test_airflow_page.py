@@ -346,14 +346,13 @@ class _run:
 
     def __enter__(self) -> None:
         from airflow.dag_processing.bundles.manager import DagBundlesManager
-        from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
         from airflow.models.xcom import XComModel
         from airflow.utils.session import create_session
-        from airflow_site import REPOSITORY
+        from airflow_site import DAG_BAG, REPOSITORY, SYNC_BAG, part_of_airflow
 
         DagBundlesManager().sync_bundles_to_db()
-        bag = DagBag(str(REPOSITORY / "dags" / f"{self.dag_id}.py"))
-        sync_bag_to_db(bag, "dags-folder", None)
+        bag = part_of_airflow(*DAG_BAG)(str(REPOSITORY / "dags" / f"{self.dag_id}.py"))
+        part_of_airflow(*SYNC_BAG)(bag, "dags-folder", None)
         from airflow.models.dagrun import DagRun
         from airflow.models.serialized_dag import SerializedDagModel
         from airflow.utils.state import DagRunState
@@ -361,7 +360,7 @@ class _run:
 
         with create_session() as session:
             dag = SerializedDagModel.get(self.dag_id, session=session).dag
-            now = datetime.datetime.now(datetime.UTC)
+            now = datetime.datetime.now(datetime.timezone.utc)
             run: DagRun = dag.create_dagrun(
                 run_id=self.run_id,
                 run_after=now,
@@ -386,12 +385,12 @@ class _run:
 
 
 def test_the_plugin_is_one_to_airflow() -> None:
-    from airflow._shared.plugins_manager import is_valid_plugin
     from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
+    from airflow_site import VALID_PLUGIN, part_of_airflow
 
     from airflow_provider_streamupdate.plugins.streaming_apps import StreamingAppsPlugin
 
-    assert is_valid_plugin(StreamingAppsPlugin)
+    assert part_of_airflow(*VALID_PLUGIN)(StreamingAppsPlugin)
     views = [ExternalViewResponse(**view) for view in StreamingAppsPlugin.external_views]
     assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
     assert len({view.url_route for view in views}) == len(views)

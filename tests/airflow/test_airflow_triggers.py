@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pkgutil
 import time
 from typing import Any
 
 import pytest
-from airflow.sdk._shared.module_loading import import_string
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    TaskDeferred,
+)
 from airflow.serialization.serialized_objects import BaseSerialization
 from airflow.triggers.base import BaseTrigger
 from airflow_site import Site
@@ -38,7 +43,7 @@ TRIGGERS = [
 def test_a_trigger_survives_the_way_to_the_triggerer(trigger: BaseTrigger) -> None:
     path, arguments = trigger.serialize()
     stored = BaseSerialization.deserialize(json.loads(json.dumps(BaseSerialization.serialize(arguments))))
-    again = import_string(path)(**stored)
+    again = pkgutil.resolve_name(path)(**stored)
     assert type(again) is type(trigger)
     assert again.serialize() == (path, arguments)
     assert len(arguments) > 4 or isinstance(trigger, CancelTrigger)

@@ -9,7 +9,12 @@ from typing import Any
 import attrs
 import pendulum
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    TaskDeferred,
+)
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient

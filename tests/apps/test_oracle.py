@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from scripts.demolib.oracle import Alarm, Window, expected_alarms, expected_windows, found_windows
 
@@ -40,7 +40,7 @@ def test_windows_follow_the_version_that_saw_the_flight():
         ]
     )
     assert oracle.carried == 1  # JFK's day; EWR's has flights of v2 only
-    assert oracle.watermark == datetime(2013, 1, 2, tzinfo=UTC)
+    assert oracle.watermark == datetime(2013, 1, 2, tzinfo=timezone.utc)
 
 
 def test_a_window_is_written_once_the_watermark_reaches_its_end():

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ class Ground:
         second = self.written * 8
         events = []
         for room in range(4):
-            at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second + room)
+            at = datetime(2024, 5, 1, tzinfo=timezone.utc) + timedelta(seconds=second + room)
             step = (self.written + room * 3) % 20
             kind = "activate" if step == 0 else "deactivate" if step == 17 else "motion"
             events.append({"room": f"r{room}", "event": kind, "ts": at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from bench import ROCKSDB, Bench, row
@@ -74,7 +74,8 @@ class Old(StatefulProcessor):
         return Row(k=key[0], at=at, n=count[0], listed=listed, best=best, last=str(count[1]) if len(count) > 1 else "")
 
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
-        yield self.told(key, datetime.fromtimestamp(expiredTimerInfo.getExpiryTimeInMs() / 1000, UTC).strftime("%H:%M"))
+        at = datetime.fromtimestamp(expiredTimerInfo.getExpiryTimeInMs() / 1000, timezone.utc)
+        yield self.told(key, at.strftime("%H:%M"))
 
     def close(self) -> None:
         pass
