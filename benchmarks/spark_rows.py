@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -75,7 +76,7 @@ class Plain:
     def _same_session(self) -> float:
         # spark-submit's JVM is the group's leader, the script its child
         children = psutil.Process(self.process.pid).children(recursive=True)
-        (script,) = (p for p in children if APP_FILE.name in " ".join(p.cmdline()))
+        (script,) = (p for p in children if APP_FILE.name in command_of(p))
         before = self.commits.newest()
         script.send_signal(signal.SIGUSR1)
         told = time.time()
@@ -157,6 +158,13 @@ class Managed:
         events = (json.loads(line) for line in text.splitlines())
         times = [e["at"] for e in events if e["event"] == event and e.get("state") == state]
         return clock.parse(times[-1]).timestamp()
+
+
+def command_of(process: psutil.Process) -> str:
+    """Empty for one that has ended: Hadoop starts short ones all the time where its native library is missing."""
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def settle(commits: CommitLog, feed: Feed) -> None:

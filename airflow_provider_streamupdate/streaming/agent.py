@@ -20,7 +20,7 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state import clock
+from ..state import clock, scratch
 from ..state import commands as words
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
@@ -232,12 +232,27 @@ class Agent:
         """Do what a take-over does, away from the app: an update that cannot succeed fails here, and what is slow the
         first time is not slow the second. What need not be done again then is returned."""
         report = self._compare(saved, plan)
-        with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as scratch:
-            report = check_restorable(saved, report, plan, writers, Path(scratch))
+        with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as checked:
+            report = check_restorable(saved, report, plan, writers, Path(checked))
         if not report.compatible:
             raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
-        warm_up(spark, writers, saved, plan, app.migrations)
+        with self._scratch() as folder:
+            warm_up(spark, writers, saved, plan, folder, app.migrations)
         return metadata_ahead(saved, plan, writers)
+
+    @contextlib.contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A folder of the root where that is a file system that executors reach as this driver does."""
+        if not self.folder.local:
+            with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
+                yield Path(made)
+            return
+        name = f"standby-{self.spec.deployment}-{os.getpid()}"
+        try:
+            yield Path(scratch.take(self.app, name).path())
+        finally:
+            with contextlib.suppress(StorageError):  # what is left is removed by who takes such a folder next
+                scratch.remove(self.app, name)
 
     def _stand_by(self) -> bool:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""

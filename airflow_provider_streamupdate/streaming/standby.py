@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,9 +19,10 @@ from . import spark_internals
 from .migrator import MigrationFunctions
 from .restorer import SavedState, restore_query
 
-# The first batches of a driver compile code and start workers: measured, the tenth is as fast as it gets.
-WARM_UP_BATCHES = 10
-STARTS = 2  # of a query; the second one finds the ways of the first
+# The first batches of a driver compile code and start workers: measured, the tenth is as fast as it gets. And so do the
+# first starts of a query on saved state, which a pause has one of.
+WARM_UP_BATCHES = 15
+STARTS = 5
 
 
 def warm_up(
@@ -30,6 +30,7 @@ def warm_up(
     writers: Mapping[str, DataStreamWriter],
     saved: SavedState,
     plan: AppPlan,
+    scratch: Path,
     migrations: MigrationFunctions | None = None,
 ) -> None:
     """Run every query on sources without rows, into a sink that writes nothing, on a clone of the saved state, so that
@@ -37,18 +38,17 @@ def warm_up(
     cannot be run so is only slower in its first batches; but what its restore raises, the app's own migration functions
     among it, is raised, because the real one would.
 
-    State that lies elsewhere is not brought here twice: then the query starts without any.
+    scratch: a folder that executors can reach, on the disk of the state, so that it is linked. State that lies
+        elsewhere is not brought there twice: then the query starts without any
     """
     for query in plan.queries:
-        writer = writers[query.name]
-        with (
-            tempfile.TemporaryDirectory(prefix="streamupdate-warm-", ignore_cleanup_errors=True) as scratch,
-            _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}),
-        ):
+        writer, folder = writers[query.name], scratch / query.name
+        folder.mkdir(parents=True)
+        with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
             if saved.holds(query.name) and saved.folders[query.name].local:
-                _clone(saved, query, writer, Folder.open(f"{scratch}/checkpoint"), migrations)
+                _clone(saved, query, writer, Folder.open(f"{folder}/checkpoint"), migrations)
             try:
-                _run(writer, Path(scratch))
+                _run(writer, folder)
             except Exception as error:
                 print(f"WARNING: query {query.name} could not be warmed up: {describe(error)}", file=sys.stderr)
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
-from airflow_provider_streamupdate.streaming.standby import WARM_UP_BATCHES, warm_up
+from airflow_provider_streamupdate.streaming.standby import STARTS, WARM_UP_BATCHES, warm_up
 
 
 class Heard(StreamingQueryListener):
@@ -69,8 +69,8 @@ def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, heard
     emitted = dict(bench.emitted)
     plan, writers = bench.plan(totals, snapshot=snapshot)
     capfd.readouterr()
-    warm_up(spark, writers, bench.saved(snapshot), plan)
-    for _ in range(2):
+    warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm")
+    for _ in range(STARTS):
         assert heard.ends.acquire(timeout=60)
     assert heard.rows == [3] * WARM_UP_BATCHES
     assert "WARNING" not in capfd.readouterr().err
@@ -88,4 +88,4 @@ def test_a_migration_that_fails_fails_before_anything_is_stopped(spark, tmp_path
     bench.migrations["totals", "k string -> count bigint"] = broken
     plan, writers = bench.plan(wider, snapshot=snapshot)
     with pytest.raises(ValueError, match="no such country"):
-        warm_up(spark, writers, bench.saved(snapshot), plan, bench.migrations)
+        warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm", bench.migrations)
