@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-s3 crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -37,8 +37,14 @@ test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 
 test-delta: setup  ## an update whose last batch is in Delta Lake and in files, but in no commit log (fetches jars)
 	@scripts/ground.sh delta $(ARGS)
 
+test-kafka: setup  ## an update under load that adds a topic, with a Kafka broker (fetches jars and kafka-python)
+	@scripts/ground.sh kafka $(ARGS)
+
 test-s3: setup  ## the registry and snapshots in a bucket of an S3 server (fetches s3fs and moto)
 	@scripts/ground.sh s3 $(ARGS)
+
+test-standalone: setup  ## an update whose state is migrated on executors, with Spark's standalone master and worker
+	@scripts/ground.sh standalone $(ARGS)
 
 crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)

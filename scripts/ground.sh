@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|s3 [pytest arguments]: what make test-delta and so on run: tests/ground/KIND.py,
+# scripts/ground.sh delta|kafka|s3|standalone [pytest arguments]: what make test-delta and so on run: tests/ground/KIND.py,
 # with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml) and Python packages
 # (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips.
 set -euo pipefail
@@ -9,8 +9,8 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | s3) shift ;;
-    *) echo "usage: scripts/ground.sh delta|s3 [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
@@ -22,10 +22,10 @@ skip() { # why
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 }
-fetch_jars() {
+fetch_jars() { # profile, folder
     command -v mvn >/dev/null 2>&1 || skip "mvn is not installed, which fetches the jars (Debian: apt-get install maven)"
-    mkdir -p "$parts"
-    mvn -q -B -f $pom -P "$kind" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$parts" \
+    mkdir -p "$2"
+    mvn -q -B -f $pom -P "$1" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$2" \
         -Dmaven.repo.local="$STREAMUPDATE_GROUND/m2" >"$STREAMUPDATE_GROUND/mvn.log" 2>&1 ||
         skip "its jars cannot be fetched: $(grep -m 1 ERROR "$STREAMUPDATE_GROUND/mvn.log" || tail -n 1 "$STREAMUPDATE_GROUND/mvn.log")"
 }
@@ -37,7 +37,8 @@ fetch_packages() {
 wanted=$({ cat $pom; [ ! -f "$packages" ] || cat "$packages"; } | cksum)
 if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
     rm -rf "$parts"
-    if grep -q "<id>$kind</id>" $pom; then fetch_jars; fi
+    if grep -q "<id>$kind</id>" $pom; then fetch_jars "$kind" "$parts"; fi
+    if grep -q "<id>$kind-broker</id>" $pom; then fetch_jars "$kind-broker" "$parts/broker"; fi
     if [ -f "$packages" ]; then fetch_packages; fi
     mkdir -p "$parts"
     echo "$wanted" >"$parts/.stamp"
@@ -45,7 +46,7 @@ fi
 [ ! -d "$parts/python" ] || export PYTHONPATH=$parts/python:$ROOT
 
 case $kind in
-    delta) # is there for Spark 4.2 only
+    delta | kafka) # are there for Spark 4.2 only
         if [ -z "${STREAMUPDATE_SPARK_SUBMIT:-}" ]; then
             scripts/setup.sh spark42
             export STREAMUPDATE_SPARK_SUBMIT=$ROOT/.venv-spark42/bin/spark-submit

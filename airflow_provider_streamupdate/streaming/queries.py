@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -142,7 +143,7 @@ class RunningQueries:
             processed_rows_per_second=progress.get("processedRowsPerSecond"),
             batch_seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
             watermark=progress.get("eventTime", {}).get("watermark"),
-            lag=_lag(progress),
+            lag=rows_behind(progress),
             state_rows={s.name: n for s, n in zip(stages, rows, strict=False)} if len(rows) == len(stages) else {},
         )
 
@@ -158,11 +159,16 @@ def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
     return None
 
 
-def _lag(progress: Mapping[str, Any]) -> float | None:
-    """How many rows the sources are behind, where they say so (Kafka's metrics); None otherwise."""
-    behind = [
-        float(source["metrics"]["avgOffsetsBehindLatest"])
-        for source in progress.get("sources", [])
-        if (source.get("metrics") or {}).get("avgOffsetsBehindLatest") is not None
-    ]
-    return sum(behind) if behind else None
+def rows_behind(progress: Mapping[str, Any]) -> float | None:
+    """How many rows the sources are behind, where they say so (Kafka); None otherwise.
+
+    Kafka's own figure, ``avgOffsetsBehindLatest``, is the average of its partitions (KafkaMicroBatchStream.metrics), so
+    that all are added up here, from what there is and what was read: ``{"topic": {"partition": offset}}``.
+    """
+    behind = None
+    for source in progress.get("sources", []):
+        if "avgOffsetsBehindLatest" in (source.get("metrics") or {}):
+            latest, read = (json.loads(source[offset]) or {} for offset in ("latestOffset", "endOffset"))
+            numbers = [n - read.get(topic, {}).get(p, n) for topic, all_ in latest.items() for p, n in all_.items()]
+            behind = (behind or 0.0) + sum(numbers)
+    return behind

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,6 @@ from airflow_provider_streamupdate.state.storage import Folder
 from tests.e2e.conftest import Ground
 
 PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))
-APP = Path(__file__).with_name("app.py")
 Record = tuple[int, str, int]
 
 
@@ -29,6 +29,7 @@ class Records(Ground):
     """A root, a folder that files of new records arrive in, and the app."""
 
     app = "records"
+    source_file = Path(__file__).with_name("app.py")
     new_in_file = 5
 
     def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
@@ -45,8 +46,8 @@ class Records(Ground):
 
     def version(self, number: int) -> str:
         file = self.folder / f"v{number}.py"
-        text = APP.read_text().replace("VERSION = 1", f"VERSION = {number}")
-        file.write_text(text.replace('QUERIES = ("files",)', f"QUERIES = {self.queries!r}"))
+        text = self.source_file.read_text().replace("VERSION = 1", f"VERSION = {number}")
+        file.write_text(re.sub(r"^QUERIES = .*$", f"QUERIES = {self.queries!r}", text, flags=re.MULTILINE))
         return str(file)
 
     def of_version(self, number: int) -> Application:
@@ -59,7 +60,7 @@ class Records(Ground):
         self.records += rows
         self.written += 1
 
-    def put(self, name: str, rows: Iterable[Record]) -> None:
+    def put(self, name: str, rows: list[Record]) -> None:
         temporary = self.folder / "next.json"
         temporary.write_text(lines(rows))
         stamp = 1_700_000_000 + self.written  # Spark orders files by their time
@@ -91,13 +92,18 @@ class Records(Ground):
     def check(self, sink: str, found: Iterable[dict[str, Any]]) -> None:
         """Each record is in a sink once: those of version 1 first, then those of version 2."""
         found = list(found)
+        self.count_up(sink, found)
+        ids = {version: [row["id"] for row in found if row["version"] == version] for version in (1, 2)}
+        assert ids[1] and ids[2] and max(ids[1]) < min(ids[2])
+
+    def count_up(self, sink: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Each record is in a sink once."""
+        found = list(rows)
         told = Counter((row["id"], row["k"], row["a"]) for row in found)
         expected = Counter(self.records)
         lost, doubled = (expected - told).total(), (told - expected).total()
         print(f"\n{sink}: {len(found)} records, {lost} lost, {doubled} doubled")
         assert (lost, doubled) == (0, 0), (expected - told, told - expected)
-        ids = {version: [row["id"] for row in found if row["version"] == version] for version in (1, 2)}
-        assert ids[1] and ids[2] and max(ids[1]) < min(ids[2])
 
     def file_sink(self) -> list[dict[str, Any]]:
         """The rows of the files that the file sink's log has; each file once, because a compacted log names it

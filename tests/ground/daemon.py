@@ -1,0 +1,35 @@
+"""Servers that a test starts on this machine."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+
+
+@contextmanager
+def daemon(
+    command: Sequence[str], log: Path, ready: str, env: Mapping[str, str] | None = None
+) -> Iterator[re.Match[str]]:
+    """A process while the block runs, from when its output, which goes to `log`, matches `ready`."""
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=env) as process:
+
+        def told() -> re.Match[str] | None:
+            assert process.poll() is None, log.read_text()
+            return re.search(ready, log.read_text())
+
+        try:
+            yield wait_for(told, f"{ready!r} in {log}", 180)
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

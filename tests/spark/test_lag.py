@@ -1,0 +1,26 @@
+"""How far behind a query is, from Spark's progress reports. With a real broker: tests/ground/kafka.py."""
+
+from __future__ import annotations
+
+import json
+
+from airflow_provider_streamupdate.streaming.queries import rows_behind
+
+
+def kafka(latest: dict, read: dict, average: str) -> dict:
+    offsets = {"startOffset": "null", "latestOffset": json.dumps(latest), "endOffset": json.dumps(read)}
+    return {**offsets, "metrics": {"avgOffsetsBehindLatest": average}}
+
+
+def test_rows_behind_are_those_of_all_partitions_and_topics() -> None:
+    a = kafka({"a": {"0": 130, "1": 120, "2": 111}}, {"a": {"0": 11, "1": 10, "2": 9}}, "110.3")
+    b = kafka({"b": {"0": 5}, "c": {"0": 7, "1": 9}}, {"b": {"0": 5}, "c": {"0": 7, "1": 2}}, "2.3")
+    assert rows_behind({"sources": [a]}) == 331
+    assert rows_behind({"sources": [a, b]}) == 338
+    assert rows_behind({"sources": [b, {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}]}) == 7
+    assert rows_behind({"sources": [kafka({"a": {"0": 3}}, {"a": {"0": 3}}, "0.0")]}) == 0
+
+
+def test_what_a_source_does_not_say_is_not_known() -> None:
+    assert rows_behind({"sources": [{"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}]}) is None
+    assert rows_behind({"sources": []}) is None
