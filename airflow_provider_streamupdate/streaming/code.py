@@ -111,7 +111,7 @@ class _Walk:
             code.co_varnames,
             code.co_freevars,
             (code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags),
-            code.co_exceptiontable if sys.version_info >= (3, 11) else b"",
+            getattr(code, "co_exceptiontable", b""),  # from Python 3.11 on
             *map(self.of, constants),
             *(self._global(function, name, used) for name in used if function is not None),
         )
