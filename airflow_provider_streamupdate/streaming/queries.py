@@ -165,10 +165,20 @@ def rows_behind(progress: Mapping[str, Any]) -> float | None:
     Kafka's own figure, ``avgOffsetsBehindLatest``, is the average of its partitions (KafkaMicroBatchStream.metrics), so
     that all are added up here, from what there is and what was read: ``{"topic": {"partition": offset}}``.
     """
-    behind = None
-    for source in progress.get("sources", []):
-        if "avgOffsetsBehindLatest" in (source.get("metrics") or {}):
-            latest, read = (json.loads(source[offset]) or {} for offset in ("latestOffset", "endOffset"))
-            numbers = [n - read.get(topic, {}).get(p, n) for topic, all_ in latest.items() for p, n in all_.items()]
-            behind = (behind or 0.0) + sum(numbers)
-    return behind
+    unread = [n for source in progress.get("sources", []) if (n := _unread(source)) is not None]
+    return float(sum(unread)) if unread else None
+
+
+def _unread(source: Mapping[str, Any]) -> int | None:
+    if "avgOffsetsBehindLatest" not in (source.get("metrics") or {}):
+        return None
+    try:
+        latest, read = (json.loads(source[offset]) or {} for offset in ("latestOffset", "endOffset"))
+        return sum(n - read.get(topic, {}).get(p, n) for topic, all_ in latest.items() for p, n in all_.items())
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # not Kafka's offsets; a heartbeat must not end for it
+        return None

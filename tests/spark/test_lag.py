@@ -24,3 +24,6 @@ def test_rows_behind_are_those_of_all_partitions_and_topics() -> None:
 def test_what_a_source_does_not_say_is_not_known() -> None:
     assert rows_behind({"sources": [{"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}]}) is None
     assert rows_behind({"sources": []}) is None
+    for strange in ('"shard-7:12"', "None", '{"shard": 7}'):
+        metrics = {"avgOffsetsBehindLatest": "3"}
+        assert rows_behind({"sources": [{"endOffset": strange, "latestOffset": strange, "metrics": metrics}]}) is None
