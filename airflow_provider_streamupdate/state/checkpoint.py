@@ -103,8 +103,9 @@ class Checkpoint:
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
         (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
-        So it does the state of that batch where all of its tasks have written theirs: a sink that has the batch already
-        skips it, and then it is not made again (FileStreamSink.addBatch). In format v2 Spark itself does not find it.
+        It keeps the state of that batch, too, where all of its tasks have written theirs: a sink that has the batch
+        already skips it, so that nobody makes it again (FileStreamSink.addBatch). Not in format v2, where Spark itself
+        does not find it.
         `source_order` is the plan's; without it every line of an offset entry is taken for a source of its own.
         Before the first commit there is nothing to carry: batch -1, no files.
         """

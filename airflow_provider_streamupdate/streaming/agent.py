@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -247,7 +248,7 @@ class Agent:
             with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
                 yield Path(made)
             return
-        name = f"standby-{self.spec.deployment}-{os.getpid()}"
+        name = f"standby-{uuid.uuid4().hex}"  # a process id comes again, in a container always
         try:
             yield Path(scratch.take(self.app, name).path())
         finally:

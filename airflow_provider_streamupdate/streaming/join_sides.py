@@ -44,9 +44,13 @@ def side_stores(stage: StagePlan, side: str, rows: DataFrame) -> Iterator[tuple[
 def _by_time(stage: StagePlan, side: str, rows: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     column = event_time(side_rows(stage, side)[1])
     if column is None:  # SymmetricHashJoinStateManagerV4 asserts that there is one
-        raise CorruptError(f"the {side} side of stage {stage.name} has no event time, which its state format needs")
+        raise CorruptError(
+            f"the {side} side of stage {stage.name} has no event time, which its state format needs; give the stage "
+            "another name to start it empty"
+        )
     time = rows["value"][column["name"]]
     time = F.unix_micros(time if column["type"] == "timestamp" else time["end"])
+    time = F.coalesce(time, F.lit(0))  # what UnsafeRow.getLong gives for a null
     key = F.struct("key.*", time.alias("time")).alias("key")
     timed = rows.select(key.alias("partition_key"), key, "value")  # as Spark's reader gives it: see belonging
     yield f"{side}-{ROWS_BY_TIME}", timed

@@ -39,7 +39,7 @@ from .families import rewrite_families
 from .join_sides import read_side, side_stores
 from .rewriter import read_store, rewrite_stage, save_rows, session_keys, with_schema_files_here
 from .schema_file import write_schema
-from .variables import read_variable, rewrite_variables, same_ends
+from .variables import read_variable, same_ends, variable_families
 
 # (state with columns key and value, both structs) -> the same of the new plan
 MigrationFunction = Callable[[DataFrame], DataFrame]
@@ -86,25 +86,19 @@ def migrate_stage(
         old = scratch.sub("old")
         before = _lay_out(snapshot, stage.old, source, old)
         partitions = 1 if single_partition(stage.new) else plan.partitions or before
+        families: dict[str, DataFrame] | None = None  # made anew in a store of column families, which has others, too
+        left_out: set[str] = set()
+        written: dict[str, Folder] = {}
         if stage.migration is None:
             moved_to = None if partitions == before else partitions
             written = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, moved_to)
         elif stage.new.kind == "transform-with-state":
             made_rows = _variables(spark, stage, stage.migration, snapshot.batch, old, functions)
-            written = {
-                "default": rewrite_variables(
-                    spark, stage, made_rows, snapshot, scratch, checkpoint, plan.conf, partitions
-                )
-            }
+            families, left_out = variable_families(stage, made_rows)
         elif stage.new.kind == "join":
             made_rows = _sides(spark, stage, stage.migration, snapshot.batch, old, functions)
             if column_families(stage.new):
                 families = {name: rows.withColumn("place", F.lit(0)) for name, rows in made_rows.items()}
-                written = {
-                    "default": rewrite_families(
-                        spark, stage, families, (), snapshot, scratch, checkpoint, plan.conf, partitions
-                    )
-                }
             else:
                 kept = (store for store in stage.new.stores if store not in made_rows)
                 made_rows |= {store: read_store(spark, stage.old, snapshot.batch, old, store) for store in kept}
@@ -116,6 +110,10 @@ def migrate_stage(
             rows = _rows(spark, stage, stage.migration, snapshot.batch, old, functions)
             moved_to = partitions if stage.migration.moves or partitions != before else None
             written = {"default": save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)}
+        if families is not None:
+            written["default"] = rewrite_families(
+                spark, stage, families, left_out, snapshot, scratch, checkpoint, plan.conf, partitions
+            )
         for store, folder in written.items():
             _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
     finally:

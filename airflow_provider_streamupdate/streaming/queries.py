@@ -175,10 +175,5 @@ def _unread(source: Mapping[str, Any]) -> int | None:
     try:
         latest, read = (json.loads(source[offset]) or {} for offset in ("latestOffset", "endOffset"))
         return sum(n - read.get(topic, {}).get(p, n) for topic, all_ in latest.items() for p, n in all_.items())
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # not Kafka's offsets; a heartbeat must not end for it
-        return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None  # not Kafka's offsets; a heartbeat must not end for it

@@ -16,10 +16,8 @@ from pyspark.sql.types import IntegerType
 from ..state.migration import LIST, MAP, value_type, variable_type
 from ..state.plan import StagePlan
 from ..state.restore import MigratedStage
-from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import ddl
 from ..state.storage import Folder
-from .families import rewrite_families
 
 _ROW = ("partition_key", "key", "value", "place")  # of a column family; the place in a list
 _COUNTER = "$rowCounter_{}"  # StateStoreColumnFamilySchemaUtils.getRowCounterCFName: how long each list is
@@ -55,26 +53,15 @@ def same_ends(stage: StagePlan, name: str, old: DataFrame, new: DataFrame) -> bo
     return before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty()
 
 
-def rewrite_variables(
-    spark: SparkSession,
-    stage: MigratedStage,
-    made: Mapping[str, DataFrame],
-    snapshot: QuerySnapshot,
-    scratch: Folder,
-    checkpoint: Folder,
-    conf: dict[str, str],
-    partitions: int,
-) -> Folder:
-    """Write version 1 of the stage's store; the folder its partitions lie in.
+def variable_families(stage: MigratedStage, made: Mapping[str, DataFrame]) -> tuple[dict[str, DataFrame], set[str]]:
+    """What `rewrite_families` makes anew, and what it leaves out, for the variables that changed.
 
-    made: the rows of each variable that changed (key and value), in the form of the new plan; for the others see
-        `rewrite_families`
+    made: the rows of each of them (key and value), in the form of the new plan
     """
     gone = stage.migration.dropped if stage.migration else ()
     counters = (_COUNTER.format(name) for name in made)
     left_out = {*gone, *counters, *(s.name for s in stage.old.schemas if _index_of(s.name, gone))}
-    families = dict(_families(made, stage.new))
-    return rewrite_families(spark, stage, families, left_out, snapshot, scratch, checkpoint, conf, partitions)
+    return dict(_families(made, stage.new)), left_out
 
 
 def _index_of(family: str, variables: tuple[str, ...]) -> bool:
