@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
-from airflow_provider_streamupdate.streaming.standby import STARTS, WARM_UP_BATCHES, warm_up
+from airflow_provider_streamupdate.streaming.standby import BATCHES, ROW_STARTS, ROWS, STARTS, warm_up
 
 
 class Heard(StreamingQueryListener):
@@ -70,9 +70,9 @@ def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, heard
     plan, writers = bench.plan(totals, snapshot=snapshot)
     capfd.readouterr()
     warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm")
-    for _ in range(STARTS):
+    for _ in range(ROW_STARTS + STARTS):
         assert heard.ends.acquire(timeout=60)
-    assert heard.rows == [3] * WARM_UP_BATCHES
+    assert heard.rows == [ROWS] * BATCHES * ROW_STARTS + [3] * BATCHES * STARTS
     assert "WARNING" not in capfd.readouterr().err
     assert files_of(bench) == before and bench.emitted == emitted
 
