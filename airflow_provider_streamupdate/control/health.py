@@ -33,7 +33,7 @@ def assess(
     run_for: float = 0.0,
 ) -> Health:
     """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
-    nothing new to read), its lag and its state rows are back to where they were in the baseline, and `run_for` seconds
+    nothing new to read), the lag of the sources it had and its state rows are back to where they were in the baseline, and `run_for` seconds
     have passed since its first commit (of an idle query: since the driver's start)."""
     if state in FINAL_STATES:
         why = (status.error or status.reason) if status else None
@@ -63,12 +63,21 @@ def _query(name: str, query: QueryStatus, before: QuerySnapshot | None, batches:
         reasons.append(f"query {name} has committed {done} of {batches} batches since its start")
     if before is None:
         return reasons
-    if query.lag is not None and before.lag is not None:
-        allowed = before.lag * LAG_GROWTH + (query.input_rows_per_second or 0) * (query.batch_seconds or 0)
-        if query.lag > allowed:
-            reasons.append(f"query {name} is {query.lag:.0f} rows behind; it was {before.lag:.0f}")
+    lag, was = _lags(query, before)
+    if lag is not None and was is not None:
+        allowed = was * LAG_GROWTH + (query.input_rows_per_second or 0) * (query.batch_seconds or 0)
+        if lag > allowed:
+            reasons.append(f"query {name} is {lag:.0f} rows behind; it was {was:.0f}")
     for stage, rows in sorted(before.state_rows.items()):
         now = query.state_rows.get(stage)
         if now is not None and now < rows * ROWS_KEPT:
             reasons.append(f"stage {name}/{stage} holds {now} rows; it held {rows}")
     return reasons
+
+
+def _lags(query: QueryStatus, before: QuerySnapshot) -> tuple[float | None, float | None]:
+    """Rows behind, now and then, in the sources that were there then: a new one may have years to read."""
+    if not (query.source_lag and before.source_lag):
+        return query.lag, before.lag  # of an older package
+    both = query.source_lag.keys() & before.source_lag.keys()
+    return sum(query.source_lag[s] for s in both), sum(before.source_lag[s] for s in both)

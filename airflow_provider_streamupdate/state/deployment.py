@@ -66,7 +66,7 @@ class Launch:
 
 @attrs.frozen(kw_only=True)
 class QueryStatus:
-    """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown).
+    """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
     first_batch: the first one this driver committed. idle: between triggers, with no new data."""
 
     batch: int = -1
@@ -77,6 +77,7 @@ class QueryStatus:
     processed_rows_per_second: float | None = None
     batch_seconds: float | None = None
     lag: float | None = None
+    source_lag: dict[str, float] = attrs.field(factory=dict)
     watermark: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     active: bool = True

@@ -38,6 +38,7 @@ def export(
             committed_at=_commit_time(checkpoint, exported.batch),
             state_rows=status.state_rows,
             lag=status.lag,
+            source_lag=status.source_lag,
         )
     kind = "cancelled" if cancelled else "live"
     return SnapshotStore(app).save(name, deployment, kind, plan, exports, checkpoints)

@@ -33,7 +33,7 @@ class QuerySnapshot:
         same offsets and the same batch id (exactly-once sinks depend on it)
     state_ahead: the state that batch has written (version ``batch + 2``) is carried, too, for a sink that skips it
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
-    state_rows: rows per stage when last reported (a baseline for verifying)
+    state_rows, lag, source_lag: as last reported (a baseline for verifying)
     state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
     """
 
@@ -47,6 +47,7 @@ class QuerySnapshot:
     committed_at: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     lag: float | None = None
+    source_lag: dict[str, float] = attrs.field(factory=dict)
     state_format: int = 1
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -137,13 +137,15 @@ class RunningQueries:
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
         rows = [int(o.get("numRowsTotal", 0)) for o in progress.get("stateOperators", [])]
+        behind = rows_behind(progress, operators.source_order if operators else ())
         return attrs.evolve(
             status,
             input_rows_per_second=progress.get("inputRowsPerSecond"),
             processed_rows_per_second=progress.get("processedRowsPerSecond"),
             batch_seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
             watermark=progress.get("eventTime", {}).get("watermark"),
-            lag=rows_behind(progress),
+            lag=float(sum(behind.values())) if behind else None,
+            source_lag=behind,
             state_rows={s.name: n for s, n in zip(stages, rows, strict=False)} if len(rows) == len(stages) else {},
         )
 
@@ -159,14 +161,19 @@ def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
     return None
 
 
-def rows_behind(progress: Mapping[str, Any]) -> float | None:
-    """How many rows the sources are behind, where they say so (Kafka); None otherwise.
+def rows_behind(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, float]:
+    """How many rows each source is behind, of those that say so (Kafka).
+
+    order: the sources' names in the offset log; a progress report has each of them once (finishTrigger)
 
     Kafka's own figure, ``avgOffsetsBehindLatest``, is the average of its partitions (KafkaMicroBatchStream.metrics), so
     that all are added up here, from what there is and what was read: ``{"topic": {"partition": offset}}``.
     """
-    unread = [n for source in progress.get("sources", []) if (n := _unread(source)) is not None]
-    return float(sum(unread)) if unread else None
+    names, sources = list(dict.fromkeys(order)), progress.get("sources", [])
+    if len(names) != len(sources):
+        return {}
+    unread = {name: _unread(source) for name, source in zip(names, sources, strict=True)}
+    return {name: float(n) for name, n in unread.items() if n is not None}
 
 
 def _unread(source: Mapping[str, Any]) -> int | None:

@@ -7,6 +7,9 @@ import json
 from airflow_provider_streamupdate.streaming.queries import rows_behind
 
 
+FILES = {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}
+
+
 def kafka(latest: dict, read: dict, average: str) -> dict:
     offsets = {"startOffset": "null", "latestOffset": json.dumps(latest), "endOffset": json.dumps(read)}
     return {**offsets, "metrics": {"avgOffsetsBehindLatest": average}}
@@ -15,15 +18,16 @@ def kafka(latest: dict, read: dict, average: str) -> dict:
 def test_rows_behind_are_those_of_all_partitions_and_topics() -> None:
     a = kafka({"a": {"0": 130, "1": 120, "2": 111}}, {"a": {"0": 11, "1": 10, "2": 9}}, "110.3")
     b = kafka({"b": {"0": 5}, "c": {"0": 7, "1": 9}}, {"b": {"0": 5}, "c": {"0": 7, "1": 2}}, "2.3")
-    assert rows_behind({"sources": [a]}) == 331
-    assert rows_behind({"sources": [a, b]}) == 338
-    assert rows_behind({"sources": [b, {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}]}) == 7
-    assert rows_behind({"sources": [kafka({"a": {"0": 3}}, {"a": {"0": 3}}, "0.0")]}) == 0
+    assert rows_behind({"sources": [a]}, ["one"]) == {"one": 331}
+    assert rows_behind({"sources": [a, b]}, ["one", "two"]) == {"one": 331, "two": 7}
+    assert rows_behind({"sources": [FILES, b]}, ["one", "two", "one"]) == {"two": 7}
+    assert rows_behind({"sources": [kafka({"a": {"0": 3}}, {"a": {"0": 3}}, "0.0")]}, ["one"]) == {"one": 0}
 
 
 def test_what_a_source_does_not_say_is_not_known() -> None:
-    assert rows_behind({"sources": [{"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}]}) is None
-    assert rows_behind({"sources": []}) is None
+    assert rows_behind({"sources": [FILES]}, ["one"]) == {}
+    assert rows_behind({"sources": []}, ["one"]) == {}
     for strange in ('"shard-7:12"', "None", '{"shard": 7}'):
         metrics = {"avgOffsetsBehindLatest": "3"}
-        assert rows_behind({"sources": [{"endOffset": strange, "latestOffset": strange, "metrics": metrics}]}) is None
+        report = {"sources": [{"endOffset": strange, "latestOffset": strange, "metrics": metrics}]}
+        assert rows_behind(report, ["one"]) == {}

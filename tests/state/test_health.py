@@ -97,6 +97,15 @@ def test_lag_must_come_back_to_where_it_was() -> None:
     assert reasons(attrs.evolve(GOOD, lag=None), baseline()) == ()
 
 
+def test_what_a_new_source_has_to_read_does_not_count() -> None:
+    before = baseline()
+    before.queries["windows"] = attrs.evolve(before.queries["windows"], source_lag={"clicks": 10.0})
+    added = attrs.evolve(GOOD, lag=1_000_010.0, source_lag={"clicks": 10.0, "orders": 1_000_000.0})
+    assert reasons(added, before) == ()
+    slow = attrs.evolve(GOOD, lag=16.0, source_lag={"clicks": 16.0, "orders": 0.0})
+    assert reasons(slow, before) == ("query windows is 16 rows behind; it was 10",)
+
+
 def test_state_that_did_not_arrive_is_told() -> None:
     lost = attrs.evolve(GOOD, state_rows={"daily": 9})
     assert reasons(lost, baseline()) == ("stage windows/daily holds 9 rows; it held 100",)
