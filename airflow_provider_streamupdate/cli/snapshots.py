@@ -28,7 +28,8 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
     """Save the state of the running APP as snapshot NAME, without stopping it (or, with --cancel, ending it).
 
     A snapshot is consistent: it holds each query's state after its last committed batch. Asking again for a snapshot
-    that is under way waits for it.
+    that is under way waits for it. Of an app that has ended, or failed, --cancel takes what it committed, so that
+    `submit --snapshot NAME` goes on where it stopped.
 
     \b
     Examples:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import attrs
+
+from ..state.again import batches_again, with_again
 from ..state.application import Application
+from ..state.deployment import FINAL_STATES
 from ..state.errors import ApplicationError, NotFoundError
 from ..state.names import check_name
 from ..state.plan import AppPlan
@@ -35,10 +39,12 @@ class CheckRequests(Requests):
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
+        With a snapshot that update starts in place, so that it is said which batches run again.
         `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
         if deployment:
             check_name("deployment", deployment)
-        report = self.plan_and_check(application, app, snapshot, agree, renames, fork, from_app).report
+        in_place = deployment is not None and not fork
+        report = self.plan_and_check(application, app, snapshot, agree, renames, fork, from_app, in_place).report
         assert report is not None  # a check was asked for
         if deployment:
             self.store_report(report, deployment)
@@ -53,9 +59,11 @@ class CheckRequests(Requests):
         renames: Mapping[str, str] | None = None,
         fork: bool = False,
         from_app: str | None = None,
+        in_place: bool = False,
     ) -> Planned:
         """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
-        have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`."""
+        have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`. `in_place`: what runs again because
+        the version is to start from the snapshot is part of the check."""
         if app is not None:
             registry = self.registry.existing(app)
             if snapshot is not None:
@@ -75,7 +83,21 @@ class CheckRequests(Requests):
         )
         if app is not None:
             same_app(application, planned.plan, app)
-        return planned
+        assert planned.report is not None  # it was checked against something
+        report = self.with_again(planned.report, planned.plan, snapshot if in_place else None, agree)
+        return attrs.evolve(planned, report=report)
+
+    def with_again(
+        self, report: CompatibilityReport, plan: AppPlan, snapshot: str | None, agree: Iterable[str]
+    ) -> CompatibilityReport:
+        """The report, and which batches run again when the version starts from the snapshot in place."""
+        registry = self.registry.app(plan.app)
+        if snapshot is None:
+            return with_again(report, plan, plan, {}, agree)
+        current = registry.current_id()
+        running = current is not None and self._drivers(registry).state(current) not in FINAL_STATES
+        saved = SnapshotStore(registry).get(snapshot)
+        return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
 
     def store_report(self, report: CompatibilityReport, deployment: str) -> str:
         """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""

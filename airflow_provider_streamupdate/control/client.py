@@ -15,7 +15,6 @@ from ..state.update import RESTART, STANDBY, UpdateRecord
 from . import updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
-from .checking import CheckRequests
 from .drivers import NEW
 from .handover import HandoverRequests
 from .overview import Beside, OverviewRequests, beside
@@ -49,9 +48,8 @@ class AppStatus:
 class StreamUpdateClient(
     ParallelRequests,
     SnapshotRequests,
-    CheckRequests,
-    RehearseRequests,
     SubmitRequests,
+    RehearseRequests,
     HandoverRequests,
     ChangeRequests,
     StopRequests,

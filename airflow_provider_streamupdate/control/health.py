@@ -33,8 +33,8 @@ def assess(
     run_for: float = 0.0,
 ) -> Health:
     """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
-    nothing new to read), the lag of the sources it had and its state rows are back to where they were in the baseline, and `run_for` seconds
-    have passed since its first commit (of an idle query: since the driver's start)."""
+    nothing new to read), the lag of the sources it had and its state rows are back to where they were in the baseline,
+    and `run_for` seconds have passed since its first commit (of an idle query: since the driver's start)."""
     if state in FINAL_STATES:
         why = (status.error or status.reason) if status else None
         reason = f"deployment {deployment} is {state}" + (f": {why}" if why else "")

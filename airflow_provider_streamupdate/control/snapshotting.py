@@ -64,7 +64,8 @@ class SnapshotRequests(Requests):
         """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
 
         A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
-        `again`, the one this driver took under the name. NotRunningError when nothing runs.
+        `again`, the one this driver took under the name. NotRunningError when nothing runs, but for `cancel`: what an
+        app that has ended committed is all there, whatever it ended of.
         """
         registry = self.registry.existing(app)
         check_name("snapshot", name)
@@ -72,19 +73,20 @@ class SnapshotRequests(Requests):
         deployment, epoch = self._current(registry)
         box = CommandBox(registry.deployment_folder(deployment), epoch)
         asked = box.issued(commands.SNAPSHOT, name)
+        state = drivers.state(deployment)
+        ended = state in FINAL_STATES and drivers.gone(deployment)
         if store.exists(name):
             taken = store.get(name)
-            same = asked and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
+            same = (asked or ended) and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
             if same and (cancel or again):
                 return
             raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
-        state = drivers.state(deployment)
         if state in FINAL_STATES or state == NEW:
-            if asked and cancel:
-                return  # it died after it was asked; poll_snapshot exports what it committed
+            if cancel and (asked or ended):
+                return  # poll_snapshot exports what it committed
             raise NotRunningError(
-                f"app {app} is not running (deployment {deployment} is {state}), so no snapshot can be taken; "
-                "submit it again, or use one of its snapshots (list-snapshots)"
+                f"app {app} is not running (deployment {deployment} is {state}), so no snapshot of it can be taken; "
+                "one with cancel (save-snapshot --cancel) takes what it committed before it ended, to go on from"
             )
         box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
         boundary("snapshot-asked")
@@ -111,8 +113,7 @@ class SnapshotRequests(Requests):
             raise NotRunningError(
                 f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}"
             )
-        # The driver died after it was asked to end with this snapshot: what it committed is all there is, and nothing
-        # runs any more, so it can be exported from here.
+        # What the driver committed is all there is, and nothing runs any more, so it can be exported from here.
         status = registry.status(deployment)
         return export(registry, deployment, name, plan, True, status.queries if status else {})
 

@@ -11,14 +11,17 @@ from ..state.adoption import moved_on
 from ..state.application import Application, default_deployment_id
 from ..state.boundaries import boundary
 from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
-from ..state.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
+from ..state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
 from ..state.names import check_name
+from ..state.plan import AppPlan
 from ..state.registry import AppRegistry, used_before
+from ..state.report import CompatibilityReport
 from ..state.snapshots import SnapshotStore
+from .checking import CheckRequests
 from .drivers import NEW, Drivers, store_application
 from .holding import holding
 from .planning import plan_application
-from .requests import Requests, quiet
+from .requests import quiet
 from .waiting import Progress
 
 CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again
@@ -34,7 +37,7 @@ class Deployed:
     reattached: bool = False
 
 
-class SubmitRequests(Requests):
+class SubmitRequests(CheckRequests):
     """The client's request to start a deployment."""
 
     def find_owned(self, app: str, owner: str) -> DeploymentSpec | None:
@@ -72,7 +75,10 @@ class SubmitRequests(Requests):
         self.registry.folder.check_writable()
         if app is None:
             progress(f"planning {application.file}")
-            app = plan_application(launcher, application).plan.app
+            plan = plan_application(launcher, application).plan
+            app = plan.app
+            if snapshot is not None and not fork and self.find_owned(app, owner) is None:
+                self.check_again(plan, snapshot, agree)
         registry = self.registry.app(app)
         drivers = self._drivers(registry)
         if deployment is None:
@@ -132,6 +138,20 @@ class SubmitRequests(Requests):
             registry.create_deployment(spec)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+    def check_again(self, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
+        """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not
+        agreed to; AlreadyRunningError when it runs."""
+        registry = self.registry.app(plan.app)
+        self._check_nothing_runs(registry, self._drivers(registry), registry.current())
+        report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
+        report = self.with_again(report, plan, snapshot, agree)
+        if not report.compatible:
+            raise IncompatibleError(
+                f"{plan.app} cannot start from snapshot {snapshot} unasked; nothing was started:\n  "
+                + "\n  ".join(report.problems),
+                report,
+            )
 
     def check_adopted(self, app: str, snapshot: str) -> None:
         """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the

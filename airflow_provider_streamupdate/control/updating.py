@@ -86,7 +86,8 @@ def update(
         app = interrupted.app
     else:
         progress(f"planning and checking {application.file}")
-        planned = client.plan_and_check(application, None, snapshot, agree, renames, fork=strategy == PARALLEL)
+        beside = strategy == PARALLEL
+        planned = client.plan_and_check(application, None, snapshot, agree, renames, fork=beside, in_place=not beside)
         app = planned.plan.app
     registry = client.registry.existing(app)
     boundary("planned")
@@ -100,8 +101,9 @@ def update(
         try:
             if planned is None and registry.current_id() == record.old:
                 progress(f"planning and checking {application.file}")
+                beside = record.strategy == PARALLEL
                 planned = client.plan_and_check(
-                    application, app, snapshot, agree, renames, fork=record.strategy == PARALLEL
+                    application, app, snapshot, agree, renames, fork=beside, in_place=not beside
                 )
             if planned is not None and planned.report is not None:
                 client.store_report(planned.report, deployment)
@@ -375,7 +377,7 @@ def begin(
         if old is None or state != RUNNING:
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
-                "start it with submit (--snapshot NAME continues from a snapshot)"
+                "take its state with save-snapshot --cancel, then start it with submit --snapshot"
             )
         record = UpdateRecord(
             app=app,

@@ -145,7 +145,10 @@ class StreamSubmitOperator(ApplicationOperator):
         app = self.app_name
         if app and not optional_text(self.digest) and self.client.find_owned(app, owner) is None:
             self.log.info("planning %s", application.file)
-            check_app(app, self.client.plan(application).app, application.file)
+            plan = self.client.plan(application)
+            check_app(app, plan.app, application.file)
+            if (snapshot := optional_text(self.from_snapshot)) and not self.fork:
+                self.client.check_again(plan, snapshot, text_list(self.agree, "agree"))
         return app
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from ..state.again import other_losses
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
@@ -101,6 +102,7 @@ class SavedState:
         return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
 
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
+        agree = other_losses(agree)
         if self.fork:
             return compare_fork(self.plan, new, self.source, agree, self.beside)
         return compare(self.plan, new, self.source, agree)

@@ -6,7 +6,6 @@ import json
 
 from airflow_provider_streamupdate.streaming.queries import rows_behind
 
-
 FILES = {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.state.again import with_again
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.plan import (
@@ -263,6 +264,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "fork.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
     "fork.function": (sink("foreachBatch"), sink("foreachBatch")),
     "fork.cleaned": sources((A,), attrs.evolve(A, options={"cleansource": "delete"})),
+    "again.skipped": (sink("json", path="/x"), sink("json", path="/x")),
+    "again.function": (sink("foreachBatch"), sink("foreachBatch")),
+    "again.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
+    "again.elsewhere": (sink("kafka", topic="x"), sink("kafka", topic="y")),
     "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
     "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
@@ -279,7 +284,10 @@ def test_every_rule_has_an_example() -> None:
 def test_the_example_of_a_rule(id: str) -> None:
     """The rule applies to it, with its verdict, and its reason has no gaps."""
     old, new = (p if isinstance(p, AppPlan) else app_plan(p) for p in EXAMPLES[id])
-    items = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1").items
+    report = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1")
+    if id.startswith("again."):
+        report = with_again(report, old, new, {"windows": "batches 2 to 3"}, ())
+    items = report.items
     named = [item for item in items if id in item.rules]
     [rule] = [r for r in RULES if r.id == id]
     assert named, [(i.name, i.rules) for i in items]

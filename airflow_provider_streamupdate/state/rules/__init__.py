@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .again import AGAIN_RULES
 from .fork import FORK_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
@@ -24,6 +25,7 @@ TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Sinks and output modes": SINK_RULES,
     "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES),
     "Forks": FORK_RULES,
+    "Batches that run again": AGAIN_RULES,
 }
 
 __all__ = ["NEEDS_AGREEMENT", "ORDER", "TABLE", "Finding", "Rule", "judge", "worst"]

@@ -1,0 +1,71 @@
+"""What runs again when a version starts from an older snapshot in the place of the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .checkpoint import Checkpoint
+from .errors import InvalidInputError
+from .plan import AppPlan
+from .registry import AppRegistry
+from .report import CompatibilityReport, ReportItem
+from .rules import NEEDS_AGREEMENT, judge, worst
+from .rules.again import AGAIN_RULES, AgainChange
+from .snapshot import Snapshot
+
+SUFFIX = ":again"  # of a query's name, in a report
+
+
+def other_losses(agree: Iterable[str]) -> tuple[str, ...]:
+    """What is agreed to but this, which a driver does not judge: by then the other version has ended."""
+    return tuple(name for name in agree if not name.endswith(SUFFIX))
+
+
+def batches_again(app: AppRegistry, snapshot: Snapshot, running: bool) -> dict[str, str]:
+    """In words, by query, the batches that the app's deployments have committed since the snapshot under the query id
+    it would go on with. `running`: one of them goes on committing."""
+    found = {}
+    for query, saved in snapshot.queries.items():
+        last = _committed(app, query, saved.query_id)
+        if last is None or saved.batch < 0 or (last <= saved.batch and not running):
+            continue
+        first = saved.batch + 1
+        found[query] = f"all batches from {first} on" if running else f"batches {first} to {last}"
+    return found
+
+
+def _committed(app: AppRegistry, query: str, query_id: str) -> int | None:
+    checkpoints = (Checkpoint(app.checkpoint(d, query)) for d in app.deployment_ids())
+    ours = (c.committed_batch() for c in checkpoints if c.folder.exists("metadata") and c.query_id() == query_id)
+    return max((batch for batch in ours if batch is not None), default=None)
+
+
+def with_again(
+    report: CompatibilityReport, old: AppPlan, new: AppPlan, again: Mapping[str, str], agree: Iterable[str]
+) -> CompatibilityReport:
+    """The report, and what running these batches again means for each query (``query:again``). InvalidInputError for
+    one that is agreed to and does not happen."""
+    agreed, items = {name for name in agree if name.endswith(SUFFIX)}, []
+    for query in new.queries:
+        before = old.query(query.name)
+        if before is None or query.name not in again:
+            continue
+        found = judge(AGAIN_RULES, AgainChange(old=before, new=query, batches=again[query.name]))
+        verdict, name = worst(found), f"{query.name}{SUFFIX}"
+        items.append(
+            ReportItem(
+                thing="query",
+                name=name,
+                verdict=verdict,
+                reason="; ".join(f.reason for f in found),
+                rules=tuple(f.id for f in found),
+                needs_agreement=verdict in NEEDS_AGREEMENT,
+                agreed=verdict in NEEDS_AGREEMENT and name in agreed,
+            )
+        )
+    if unknown := sorted(agreed - {i.name for i in items if i.agreed}):
+        raise InvalidInputError(
+            f"agreed losses {', '.join(unknown)} are not losses of this change: no batch runs again there, or its "
+            "sink has none of them; leave them out"
+        )
+    return CompatibilityReport(app=report.app, source=report.source, items=(*report.items, *items))

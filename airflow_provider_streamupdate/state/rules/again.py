@@ -1,0 +1,96 @@
+"""The rules for batches that run again, because a version starts in the place of another from an older snapshot. The
+query id and the batch ids are those of the first time."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..plan import QueryPlan
+from ..report import CARRIED, LOSS, REFUSED
+from .fork import FUNCTIONS, NOWHERE, same_sink
+from .rule import Facts, Rule
+from .source import FILES, short_format
+
+_AGAIN = "{batches} run again, maybe with other rows in each: "
+
+
+@attrs.frozen(kw_only=True)
+class AgainChange:
+    """A query, what it was when its batches ran for the first time, and which those are, in words."""
+
+    old: QueryPlan
+    new: QueryPlan
+    batches: str
+
+    @property
+    def kind(self) -> str:
+        return short_format(self.new.sink.format)
+
+    @property
+    def same(self) -> bool:
+        return same_sink(self.new, (self.old,))
+
+
+def _skipped(c: AgainChange) -> Facts | None:
+    if c.kind not in (*FILES, "delta") or not c.same:
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
+
+
+def _function(c: AgainChange) -> Facts | None:
+    return {"batches": c.batches, "format": c.new.sink.format} if c.kind in FUNCTIONS else None
+
+
+def _place(c: AgainChange) -> Facts | None:
+    if c.kind in (*FILES, *NOWHERE, "delta") or not c.same:
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
+
+
+def _elsewhere(c: AgainChange) -> Facts | None:
+    if c.kind in FUNCTIONS or (c.same and c.kind not in NOWHERE):
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format}
+
+
+AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
+    Rule[AgainChange](
+        id="again.skipped",
+        verdict=REFUSED,
+        change="an older snapshot as the start, in place, where the sink skips batch ids that it has",
+        reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
+        "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
+        "another place",
+        source="FileStreamSink.addBatch; Delta's sink compares query id and batch id with the table's log",
+        applies=_skipped,
+        tests=("state/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+    Rule[AgainChange](
+        id="again.function",
+        verdict=LOSS,
+        change="an older snapshot as the start, in place, where the sink is a function",
+        reason=_AGAIN + "the function of {format} gets the same batch ids a second time, and what it wrote for them is "
+        "right afterwards only if it replaces it",
+        source="foreachBatch: the batch id can be used to deduplicate; two runs of a batch need not hold the same rows",
+        applies=_function,
+        tests=("state/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+    Rule[AgainChange](
+        id="again.place",
+        verdict=LOSS,
+        change="an older snapshot as the start, in place, with the same sink",
+        reason=_AGAIN + "{format} ({options}) gets their results a second time",
+        source="sinks other than those that compare batch ids append",
+        applies=_place,
+        tests=("state/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+    Rule[AgainChange](
+        id="again.elsewhere",
+        verdict=CARRIED,
+        change="an older snapshot as the start, in place, into another sink or one that keeps nothing",
+        reason=_AGAIN + "{format} has had none of their results",
+        source="the sink is another one, or keeps nothing",
+        applies=_elsewhere,
+        tests=("state/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+)

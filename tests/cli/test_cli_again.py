@@ -1,0 +1,60 @@
+"""Going on where an app stopped, and from where it was before."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+
+from .conftest import Site
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    return site
+
+
+def test_an_app_that_failed_goes_on_where_it_stopped(running: Site) -> None:
+    running.client.drivers("alarm").kill("v1")
+    without = running.run("save-snapshot", "alarm", "last")
+    assert without.exit_code == 1 and "save-snapshot --cancel" in without.stderr
+    for _ in range(2):  # a rerun finds it
+        assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    saved = running.client.snapshot("alarm", "last")
+    assert saved.kind == "cancelled"
+    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
+    status = running.client.wait_healthy("alarm").status
+    assert status is not None and status.queries["events"].first_batch == saved.queries["events"].batch + 1
+
+
+@pytest.mark.parametrize(("format", "options"), [("kafka", {"topic": "t"}), ("json", {"path": "/x"})])
+def test_what_runs_again_needs_agreement_or_is_refused(site: Site, format: str, options: dict[str, str]) -> None:
+    constants = {"SINK": {"format": format, "options": options}}
+    assert site.run("submit", site.application(**constants), "--deployment", "v1").exit_code == 0
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    update = ("update", site.application("v2", **constants), "--deployment", "v2", "--snapshot", "s1")
+    agree = ("--agree", "events:again")
+    refused = site.run(*update, *(agree if format == "json" else ()))
+    assert refused.exit_code == 1 and "run again, maybe with other rows in each" in refused.stderr
+    assert site.alive() == ["v1"] and site.client.status("alarm").state == "running"
+    if format == "kafka":
+        assert "agree to it with --agree events:again" in refused.stderr
+        assert site.run(*update, *agree).exit_code == 0
+        assert site.alive() == ["v2"]
+
+
+def test_submit_asks_as_well_when_the_app_has_gone_on_since(site: Site) -> None:
+    constants = {"SINK": {"format": "foreachBatch"}}
+    site.run("submit", site.application(**constants), "--deployment", "v1")
+    site.run("save-snapshot", "alarm", "s1")
+    batch = site.client.snapshot("alarm", "s1").queries["events"].batch
+    commits = site.client.registry.app("alarm").checkpoint("v1", "events")
+    wait_for(lambda: (Checkpoint(commits).committed_batch() or 0) > batch or None, "a batch", 60)
+    assert site.run("cancel", "alarm").exit_code == 0
+    submit = ("submit", site.application("v2", **constants), "--deployment", "v2", "--snapshot", "s1")
+    refused = site.run(*submit)
+    assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
+    assert site.run(*submit, "--agree", "events:again").exit_code == 0
