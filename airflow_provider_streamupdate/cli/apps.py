@@ -70,7 +70,9 @@ def submit(
         if snapshot is None:
             app = client.plan(application).app
         else:
-            planned = client.plan_and_check(application, None, snapshot, agree, renames, fork, from_app)
+            planned = client.plan_and_check(
+                application, None, snapshot, agree, renames, fork, from_app, in_place=not fork
+            )
             app = planned.plan.app
             if planned.report is not None and not planned.report.compatible:
                 raise IncompatibleError(

@@ -33,6 +33,7 @@ from typing import Any
 import attrs
 
 from airflow_provider_streamupdate.state import clock, commands, scratch
+from airflow_provider_streamupdate.state.again import other_losses
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
@@ -112,7 +113,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
             check = compare_fork if options.fork else partial(compare, renames=renames)
-            report = check(old, made, source, options.agree)
+            report = check(old, made, source, other_losses(options.agree))
             answer["report"] = to_dict(report)
             if options.rehearse and report.compatible:
                 folder = scratch.take(registry, options.scratch)
