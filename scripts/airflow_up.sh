@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Starts an Airflow of this repository (`airflow standalone`: SQLite, LocalExecutor, the folder dags/), waits until it
+# Starts an Airflow of this repository (`airflow standalone`: SQLite unless told otherwise, LocalExecutor, the folder dags/), waits until it
 # is healthy, prints its address and ends. Airflow goes on in a session of its own; scripts/airflow_down.sh ends it.
 #
 # Settings: PORT=8080           the web address; the two log servers take PORT+713 and PORT+714
 #           UP_TIMEOUT=240      seconds to wait
 #           AIRFLOW_HOME        default: .airflow in the repository
+#           UP_DATABASE         address of its database; default: a SQLite file in AIRFLOW_HOME
+#           UP_PYTHONPATH       more packages, such as that database's driver
 # Everybody who reaches the port is an administrator, so it listens on the loopback address only.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/env.sh
+[ -z "${UP_PYTHONPATH:-}" ] || export PYTHONPATH=$UP_PYTHONPATH
 
 PORT=${PORT:-8080}
 UP_TIMEOUT=${UP_TIMEOUT:-240}
@@ -81,7 +84,8 @@ mkdir -p "$AIRFLOW_HOME/streamupdate"
 STATE_ROOT=$AIRFLOW_HOME/streamupdate
 
 # Airflow's settings. A port change takes all of: API port, base URL, execution API URL, both log servers.
-export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="sqlite:///$AIRFLOW_HOME/airflow.db"
+# not from AIRFLOW__DATABASE__SQL_ALCHEMY_CONN: another Airflow's database is not to be touched
+export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="${UP_DATABASE:-sqlite:///$AIRFLOW_HOME/airflow.db}"
 export AIRFLOW__CORE__EXECUTOR=LocalExecutor
 export AIRFLOW__CORE__DAGS_FOLDER="$ROOT/dags"
 export AIRFLOW__CORE__LOAD_EXAMPLES=False

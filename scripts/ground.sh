@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone [pytest arguments]: what make test-delta and so on run: tests/ground/KIND.py,
-# with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml) and Python packages
-# (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips.
+# scripts/ground.sh delta|kafka|s3|standalone|postgres [pytest arguments]: what make test-delta and so on run:
+# tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
+# and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips.
+#
+# Settings: STREAMUPDATE_POSTGRES=FOLDER  where initdb and postgres are; default: the machine's own. When it has none, or
+#                                         this is set to nothing: fetched
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
@@ -9,8 +12,8 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone | postgres) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
@@ -22,11 +25,23 @@ skip() { # why
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 }
+platform() { # as PostgreSQL's archives are called
+    echo "$(uname -s)-$(uname -m)" | tr '[:upper:]' '[:lower:]' |
+        sed -e 's/-x86_64$/-amd64/' -e 's/-aarch64$/-arm64v8/' -e 's/-arm64$/-arm64v8/'
+}
+find_postgres() { # the folder of its programs: on PATH, or where Debian has them, the newest
+    local program found=
+    for program in /usr/lib/postgresql/*/bin/initdb "$(command -v initdb || true)"; do
+        [ ! -x "${program%/*}/postgres" ] || found=${program%/*}
+    done
+    echo "$found"
+}
 fetch_jars() { # profile, folder
     command -v mvn >/dev/null 2>&1 || skip "mvn is not installed, which fetches the jars (Debian: apt-get install maven)"
     mkdir -p "$2"
     mvn -q -B -f $pom -P "$1" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$2" \
-        -Dmaven.repo.local="$STREAMUPDATE_GROUND/m2" >"$STREAMUPDATE_GROUND/mvn.log" 2>&1 ||
+        -Dmaven.repo.local="$STREAMUPDATE_GROUND/m2" -Dpostgres.platform="$(platform)" \
+        >"$STREAMUPDATE_GROUND/mvn.log" 2>&1 ||
         skip "its jars cannot be fetched: $(grep -m 1 ERROR "$STREAMUPDATE_GROUND/mvn.log" || tail -n 1 "$STREAMUPDATE_GROUND/mvn.log")"
 }
 fetch_packages() {
@@ -34,11 +49,15 @@ fetch_packages() {
         skip "its Python packages cannot be fetched ($packages)"
 }
 
-wanted=$({ cat $pom; [ ! -f "$packages" ] || cat "$packages"; } | cksum)
+if [ "$kind" = postgres ]; then
+    export STREAMUPDATE_POSTGRES=${STREAMUPDATE_POSTGRES-$(find_postgres)}
+fi
+wanted=$({ echo "${STREAMUPDATE_POSTGRES:+its own}"; cat $pom; [ ! -f "$packages" ] || cat "$packages"; } | cksum)
 if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
     rm -rf "$parts"
     if grep -q "<id>$kind</id>" $pom; then fetch_jars "$kind" "$parts"; fi
     if grep -q "<id>$kind-broker</id>" $pom; then fetch_jars "$kind-broker" "$parts/broker"; fi
+    if [ "$kind${STREAMUPDATE_POSTGRES:-}" = postgres ]; then fetch_jars postgres-server "$parts/server"; fi
     if [ -f "$packages" ]; then fetch_packages; fi
     mkdir -p "$parts"
     echo "$wanted" >"$parts/.stamp"

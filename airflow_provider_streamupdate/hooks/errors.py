@@ -15,6 +15,7 @@ except ImportError:  # Airflow 3.1
 
 from ..state import errors
 from ..state.errors import StreamUpdateError
+from .plain import plain
 
 # What passes by itself, or may pass on the next try. Everything else needs somebody to change something.
 TRANSIENT = (
@@ -43,7 +44,7 @@ def airflow_errors(context: Any = None) -> Iterator[None]:
             raise as_airflow(error) from error
     except AirflowException as error:
         if context is not None and not isinstance(error, (AirflowRescheduleException, AirflowSkipException)):
-            context["ti"].xcom_push(key=ERROR_KEY, value=str(error))
+            context["ti"].xcom_push(key=ERROR_KEY, value=plain(str(error)))
         raise
 
 

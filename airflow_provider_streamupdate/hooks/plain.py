@@ -1,13 +1,36 @@
-"""Results as plain dicts: XCom refuses a provider's own classes, and a trigger's event must be JSON."""
+"""Results as plain dicts: XCom refuses a provider's own classes, and a trigger's event must be JSON. Both go into
+Airflow's database."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from ..state.rehearsal import RehearsalReport
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
 from ..state.snapshot import Snapshot
+
+_REFUSED = re.compile("[\x00\ud800-\udfff]")  # an app's expressions and its driver's log may hold them
+
+
+def plain(value: Any) -> Any:
+    """Plain dicts, lists, strings and numbers. What PostgreSQL refuses in JSON, unlike SQLite, is replaced: NUL and
+    halves of surrogate pairs by U+FFFD, numbers that are not finite by None."""
+    return _storable(to_dict(value))
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _REFUSED.sub("\ufffd", value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(item) for item in value]
+    return value
 
 
 def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
@@ -27,19 +50,19 @@ def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
 def report_dict(report: CompatibilityReport) -> dict[str, Any]:
     """The report, with its outcome spelled out."""
     return {
-        **to_dict(report),
+        **plain(report),
         "compatible": report.compatible,
         "outcome": report.outcome,
-        "problems": report.problems,
+        "problems": plain(report.problems),
     }
 
 
 def rehearsal_dict(report: RehearsalReport) -> dict[str, Any]:
     """The report, with its outcome spelled out."""
     return {
-        **to_dict(report),
+        **plain(report),
         "compatibility": report_dict(report.compatibility),
         "passed": report.passed,
         "outcome": report.outcome,
-        "problems": report.problems,
+        "problems": plain(report.problems),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from ..hooks.plain import report_dict
+from ..hooks.plain import plain, report_dict
 from ..hooks.values import optional_text, text_list, text_map
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from ..state.report import CompatibilityReport
@@ -80,7 +80,7 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         self.log.info("%s", markdown)
         result = report_dict(report)
         context["ti"].xcom_push(key="report", value=result)
-        context["ti"].xcom_push(key="report_markdown", value=markdown)
+        context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
         if deployment:
             folder = self.client.registry.app(report.app).folder
             push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")

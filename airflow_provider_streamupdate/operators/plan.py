@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state.serde import to_dict
+from ..hooks.plain import plain
 from .application import ApplicationOperator, check_app
 
 
@@ -23,5 +23,5 @@ class StreamPlanOperator(ApplicationOperator):
             check_app(self.app_name, plan.app, application.file)
             for warning in plan.warnings:
                 self.log.warning("%s", warning)
-            result: dict[str, Any] = to_dict(plan)
+            result: dict[str, Any] = plain(plan)
             return result

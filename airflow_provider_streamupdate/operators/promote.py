@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..assets import PROMOTED, app_asset
+from ..hooks.plain import plain
 from ..hooks.values import optional_text
 from ..state.names import check_name
-from ..state.serde import to_dict
 from .base import StreamUpdateOperator
 
 
@@ -49,7 +49,7 @@ class StreamPromoteOperator(StreamUpdateOperator):
             self.app,
             f" (pause {record.pause_seconds:.1f} s)" if record.pause_seconds is not None else "",
         )
-        result: dict[str, Any] = to_dict(record)
+        result: dict[str, Any] = plain(record)
         return result
 
     def _current(self) -> str:

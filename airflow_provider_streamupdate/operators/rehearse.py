@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..control.rehearsing import BATCHES, check_batches
-from ..hooks.plain import rehearsal_dict
+from ..hooks.plain import plain, rehearsal_dict
 from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..state.errors import InvalidInputError
 from .application import ApplicationOperator
@@ -88,7 +88,7 @@ class StreamRehearseOperator(ApplicationOperator):
             self.log.info("%s", markdown)
             result = rehearsal_dict(report)
             context["ti"].xcom_push(key="report", value=result)
-            context["ti"].xcom_push(key="report_markdown", value=markdown)
+            context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
             if not report.passed:
                 problems = "\n".join(f"- {line}" for line in report.problems)
                 raise AirflowFailException(

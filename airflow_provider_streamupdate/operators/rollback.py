@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds
 from ..state.names import check_name
-from ..state.serde import to_dict
 from .base import StreamUpdateOperator
 
 
@@ -45,5 +45,5 @@ class StreamRollbackOperator(StreamUpdateOperator):
                 self.log.info("app %s: nothing to roll back", self.app)
                 return None
             self.log.info("app %s: deployment %s runs again", deployed.app, deployed.deployment)
-            result: dict[str, Any] = to_dict(deployed)
+            result: dict[str, Any] = plain(deployed)
             return result

@@ -11,11 +11,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from ..control import updating
 from ..control.holding import holding
 from ..control.submitting import Deployed
+from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
-from ..state.serde import to_dict
 from ..state.update import IN_FLIGHT, PARALLEL, STANDBY
 from .application import ApplicationOperator, check_app
 from .steps import link_driver, note_step, stop_driver
@@ -119,7 +119,7 @@ class StreamSubmitOperator(ApplicationOperator):
                 deployed.epoch,
             )
             note_step(self.client, deployed.app, deployed.deployment, "submitted")
-            result: dict[str, Any] = to_dict(deployed)
+            result: dict[str, Any] = plain(deployed)
             return result
 
     def _changed(self, application: Application, timeout: float, asked_by: str) -> dict[str, Any] | None:
@@ -135,7 +135,7 @@ class StreamSubmitOperator(ApplicationOperator):
             updating.step(registry, record.new, "submitted")
         current = registry.current()
         assert current is not None  # it was changed
-        result: dict[str, Any] = to_dict(
+        result: dict[str, Any] = plain(
             Deployed(app=record.app, deployment=record.runs, epoch=current.epoch, reattached=True)
         )
         return result

@@ -12,9 +12,9 @@ from ..control import updating
 from ..control.holding import holding
 from ..control.parallel import CATCH_UP_SECONDS, SideBySide
 from ..hooks.errors import ERROR_KEY
+from ..hooks.plain import plain
 from ..hooks.values import optional_seconds, optional_text, seconds
 from ..state.names import check_name
-from ..state.serde import to_dict
 from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
@@ -231,7 +231,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
         if deployed is None:
             self.log.info("app %s was not stopped: nothing to roll back", self.app)
             return None
-        result: dict[str, Any] = to_dict(deployed)
+        result: dict[str, Any] = plain(deployed)
         return result
 
 
@@ -264,7 +264,7 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
                 raise AirflowFailException(f"the update of app {self.app} did not begin: {failed} failed: {why}")
             record = self.client.registry.existing(self.app).update(deployment)
             if record is not None and record.outcome == PROMOTED:
-                result: dict[str, Any] = to_dict(record)
+                result: dict[str, Any] = plain(record)
                 return result
             status = self.client.status(self.app)
             now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"

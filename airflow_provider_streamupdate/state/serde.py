@@ -14,7 +14,7 @@ converter = make_converter(forbid_extra_keys=False, omit_if_default=False)
 
 
 def to_dict(value: Any) -> Any:
-    """Plain dicts, lists, strings and numbers (what XCom and JSON accept)."""
+    """Plain dicts, lists, strings and numbers (what JSON accepts)."""
     return converter.unstructure(value)
 
 

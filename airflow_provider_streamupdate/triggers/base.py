@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..hooks.errors import by_name
+from ..hooks.plain import plain
 from ..hooks.streamupdate import StreamUpdateHook
 from ..state.errors import StreamUpdateError, WaitTimeoutError
 
@@ -68,12 +69,14 @@ class StreamUpdateTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        event: dict[str, Any]
         try:
             value = await self._wait()
         except StreamUpdateError as error:
-            yield TriggerEvent({"status": "error", "error": type(error).__name__, "message": str(error)})
+            event = {"status": "error", "error": type(error).__name__, "message": str(error)}
         else:
-            yield TriggerEvent({"status": "done", "value": value})
+            event = {"status": "done", "value": value}
+        yield TriggerEvent(plain(event))
 
     async def _wait(self) -> Any:
         client = await StreamUpdateHook.async_client(self.streamupdate_conn_id)

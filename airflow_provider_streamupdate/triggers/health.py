@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..control.holding import keep
+from ..hooks.plain import plain
 from ..state.errors import StreamUpdateError
-from ..state.serde import to_dict
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class HealthTrigger(StreamUpdateTrigger):
         if not health.healthy:
             keep(client.registry.app(self.app), self.deployment)
             return None
-        result: dict[str, Any] = to_dict(health)
+        result: dict[str, Any] = plain(health)
         return result
 
     def waiting_for(self, client: StreamUpdateClient) -> str:

@@ -115,16 +115,24 @@ class AirflowServer:
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A request to the REST API; the answer. urllib.error.HTTPError when it is refused."""
-        if self._token is None:
-            # everybody is an administrator (SIMPLE_AUTH_MANAGER_ALL_ADMINS), yet a token is needed
-            self._token = str(self._send("GET", f"{self.url}/auth/token", None)["access_token"])
-        return self._send(method, f"{self.url}/api/v2/{path}", body)
+        return self._send(method, f"{self.url}/api/v2/{path}", body, {"Authorization": f"Bearer {self.token()}"})
 
-    def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    def page(self, path: str, session: bool = True) -> dict[str, Any]:
+        """What the page "Streaming apps" asks its API, with the session that a browser keeps in a cookie."""
+        cookie = {"Cookie": f"_token={self.token()}"} if session else {}
+        return self._send("GET", f"{self.url}/streamupdate/api/{path}", None, cookie)
+
+    def token(self) -> str:
+        """Everybody is an administrator (SIMPLE_AUTH_MANAGER_ALL_ADMINS), yet a token is needed."""
+        if self._token is None:
+            self._token = str(self._send("GET", f"{self.url}/auth/token", None, {})["access_token"])
+        return self._token
+
+    def _send(
+        self, method: str, url: str, body: Mapping[str, Any] | None, session: Mapping[str, str]
+    ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-        if self._token is not None:
-            request.add_header("Authorization", f"Bearer {self._token}")
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json", **session}, method=method)
         with self._opener.open(request, timeout=60) as answer:
             result: dict[str, Any] = json.load(answer)
             return result

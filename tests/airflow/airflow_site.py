@@ -134,7 +134,7 @@ class FakeTaskInstance:
         self.left: dict[str, Any] = {}
 
     def xcom_push(self, key: str, value: Any) -> None:
-        json.dumps(value)  # what cannot be stored must not be pushed
+        assert "\\u0000" not in json.dumps(value, allow_nan=False)  # what cannot be stored must not be pushed
         self.pushed[key] = value
 
     def xcom_pull(self, task_ids: str, key: str) -> Any:

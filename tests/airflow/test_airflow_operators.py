@@ -36,6 +36,19 @@ def test_plan_gives_plain_data(site: Site, context: Context) -> None:
     assert site.client.apps() == []
 
 
+def test_nothing_that_postgresql_refuses_is_left_in_what_airflow_keeps(site: Site, context: Context) -> None:
+    """A NUL in an app's expression comes into the plan, the report and the error; FakeTaskInstance refuses one."""
+    site.submit()
+    nul = site.application("v2", STAGES={"rooms": ["split(room, \0)"]})
+    plan = StreamPlanOperator(task_id="t", application=nul).execute(context)
+    assert plan["queries"][0]["stages"][0]["definition"] == {"keys": ["split(room, \ufffd)"]}
+    with pytest.raises(AirflowFailException, match="not compatible"):
+        StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=nul).execute(context)
+    pushed = context["ti"].pushed
+    for key in ("report", "report_markdown", "error"):
+        assert "split(room, \\ufffd)" in json.dumps(pushed[key])
+
+
 def test_plan_refuses_the_file_of_another_app(site: Site, context: Context) -> None:
     operator = StreamPlanOperator(task_id="t", app="alarms", application=site.application())
     with pytest.raises(AirflowFailException, match="defines app 'alarm', not 'alarms'"):

@@ -22,6 +22,7 @@ from airflow_site import Site
 from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 from airflow_provider_streamupdate.sensors.health import StreamHealthSensor
 from airflow_provider_streamupdate.sensors.snapshot import StreamSnapshotSensor
+from airflow_provider_streamupdate.state.errors import StreamUpdateError
 from airflow_provider_streamupdate.triggers.base import value_of
 from airflow_provider_streamupdate.triggers.cancel import CancelTrigger
 from airflow_provider_streamupdate.triggers.health import HealthTrigger
@@ -71,6 +72,26 @@ def test_snapshot_trigger_waits_until_the_driver_is_gone(site: Site) -> None:
     assert done["status"] == "done"
     assert value_of(done)["kind"] == "cancelled"
     assert site.drivers_alive() == []
+
+
+class Saying(CancelTrigger):
+    """Finds a value, or an error, as it was told."""
+
+    said: Any = None
+
+    def look(self, client: Any) -> Any:
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+def test_an_event_has_nothing_that_postgresql_refuses(site: Site) -> None:
+    """A triggerer that cannot store an event dies, tries again, and dies again."""
+    trigger = Saying(**COMMON)
+    trigger.said = {"a\0": ["b\ud800", float("nan"), 1.5, ("c",)]}
+    assert event(trigger)["value"] == {"a\ufffd": ["b\ufffd", None, 1.5, ["c"]]}
+    trigger.said = StreamUpdateError("its last words: \0")
+    assert event(trigger)["message"] == "its last words: \ufffd"
 
 
 def test_cancel_trigger(site: Site) -> None:

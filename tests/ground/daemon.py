@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
 
 @contextmanager
 def daemon(
-    command: Sequence[str], log: Path, ready: str, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    log: Path,
+    ready: str,
+    env: Mapping[str, str] | None = None,
+    end: signal.Signals = signal.SIGTERM,
+    **options: Any,
 ) -> Iterator[re.Match[str]]:
-    """A process while the block runs, from when its output, which goes to `log`, matches `ready`."""
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=env) as process:
+    """A process while the block runs, from when its output, which goes to `log`, matches `ready`.
+
+    end: the signal that ends it; options: Popen's
+    """
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=env, **options) as process,
+    ):
 
         def told() -> re.Match[str] | None:
             assert process.poll() is None, log.read_text()
@@ -26,7 +39,7 @@ def daemon(
         try:
             yield wait_for(told, f"{ready!r} in {log}", 180)
         finally:
-            process.terminate()
+            process.send_signal(end)
 
 
 def free_port() -> int:
