@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-yarn crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -45,6 +45,9 @@ test-s3: setup  ## the registry and snapshots in a bucket of an S3 server (fetch
 
 test-standalone: setup  ## an update whose state is migrated on executors, with Spark's standalone master and worker
 	@scripts/ground.sh standalone $(ARGS)
+
+test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster mode, with Hadoop's minicluster (fetches jars)
+	@scripts/ground.sh yarn $(ARGS)
 
 crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)

@@ -14,10 +14,10 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 
 @contextmanager
 def daemon(
-    command: Sequence[str], log: Path, ready: str, env: Mapping[str, str] | None = None
+    command: Sequence[str], log: Path, ready: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Iterator[re.Match[str]]:
     """A process while the block runs, from when its output, which goes to `log`, matches `ready`."""
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=env) as process:
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=env, cwd=cwd) as process:
 
         def told() -> re.Match[str] | None:
             assert process.poll() is None, log.read_text()
