@@ -10,7 +10,15 @@ import org.apache.hadoop.yarn.server.MiniYARNCluster;
  * configuration for clients is written into conf/ there. */
 public class MiniCluster {
   public static void main(String[] args) throws Exception {
-    File folder = new File(args[0]);
+    try {
+      run(new File(args[0]));
+    } catch (Throwable error) {
+      error.printStackTrace();
+      System.exit(1); // the threads of what has started would go on
+    }
+  }
+
+  private static void run(File folder) throws Exception {
     Configuration conf = new YarnConfiguration();
     conf.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, new File(folder, "dfs").getPath());
     conf.set("yarn.resourcemanager.bind-host", "localhost");

@@ -14,7 +14,12 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 
 @contextmanager
 def daemon(
-    command: Sequence[str], log: Path, ready: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    command: Sequence[str],
+    log: Path,
+    ready: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    seconds: float = 180,
 ) -> Iterator[re.Match[str]]:
     """A process while the block runs, from when its output, which goes to `log`, matches `ready`."""
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=env, cwd=cwd) as process:
@@ -24,7 +29,7 @@ def daemon(
             return re.search(ready, log.read_text())
 
         try:
-            yield wait_for(told, f"{ready!r} in {log}", 180)
+            yield wait_for(told, f"{ready!r} in {log}", seconds)
         finally:
             process.terminate()
 

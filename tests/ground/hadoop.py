@@ -40,5 +40,5 @@ def hadoop(folder: Path) -> Iterator[Hadoop]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK"))}
     environment["JAVA_HOME"] = str(java.resolve().parents[1])
     command = [str(java), *options, str(source), str(folder)]
-    with daemon(command, folder / "log", r"Cluster started: (\S+)", environment, folder) as found:
+    with daemon(command, folder / "log", r"Cluster started: (\S+)", environment, folder, 600) as found:
         yield Hadoop(found[1], {"HADOOP_CONF_DIR": str(folder / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"})
