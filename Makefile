@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -48,6 +48,9 @@ test-standalone: setup  ## an update whose state is migrated on executors, with 
 
 test-postgres: setup  ## an update under load from an Airflow whose database is PostgreSQL (fetches drivers, and a server where there is none)
 	@scripts/ground.sh postgres $(ARGS)
+
+test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster mode, with Hadoop's minicluster (fetches jars)
+	@scripts/ground.sh yarn $(ARGS)
 
 crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres [pytest arguments]: what make test-delta and so on run:
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments]: what make test-delta and so on run:
 # tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
 # and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips.
 #
@@ -12,8 +12,8 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone | postgres) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone | postgres | yarn) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind

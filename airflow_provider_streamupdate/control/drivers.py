@@ -31,13 +31,14 @@ from ..state.errors import AlreadyExistsError, DriverError, FencedError, StreamU
 from ..state.fence import put_up
 from ..state.registry import AppRegistry, used_before
 from ..state.storage import Folder
-from . import process, runtime
-from .launcher import Launcher, driver_environment
+from . import process, runtime, yarn
+from .launcher import Launcher, driver_environment, in_cluster, on_yarn
 from .planning import tail
 from .waiting import wait_for
 
 NEW = "new"  # a deployment whose driver was never started
 FIRST_SIGN_SECONDS = 120.0  # how long a driver on another machine may take to its first heartbeat
+QUEUE_SECONDS = 900.0  # and one that YARN may let wait in a queue before
 
 
 class Drivers:
@@ -79,7 +80,8 @@ class Drivers:
             status = self._status_of(launch, deployment)  # it may have written its last word meanwhile
             return (status.state if status is not None and status.final else LOST), status
         if status is None:
-            overdue = living is None and clock.age(launch.launched_at) > FIRST_SIGN_SECONDS
+            patience = QUEUE_SECONDS if launch.yarn_tag else FIRST_SIGN_SECONDS
+            overdue = living is None and clock.age(launch.launched_at) > patience
             return (LOST if overdue else STARTING), None
         return (LOST if living is None and status.silent else status.state), status
 
@@ -131,9 +133,9 @@ class Drivers:
         self._check_launcher()
         return self._launch(spec, epoch, "--beside")
 
-    def _check_launcher(self) -> None:
+    def _check_launcher(self, to: str = "start a driver") -> None:
         if self.launcher is None:
-            raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
+            raise StreamUpdateError(f"this client was made without a launcher, so it cannot {to}")
 
     def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
@@ -153,14 +155,18 @@ class Drivers:
         ]
         zipped = folder / "runtime.zip"
         if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
-            runtime.build(zipped)
-        command = self.launcher.command(application, args, str(zipped))
+            runtime.build(zipped, self.root)
+        command, tag = self.launcher.command(application, args, str(zipped)), None
+        if in_cluster(command) and on_yarn(command):
+            tag = yarn.tag(self.root, spec.app, spec.deployment, str(epoch))
+            command = yarn.tagged(command, tag)
         return process.start(
             command,
             driver_environment(self.launcher, application, command, self.storage_options),
             folder / f"driver-{epoch}.log",
             epoch,
             lambda launch: self.app.set_launch(spec.deployment, launch),
+            tag,
         )
 
     def application(self, spec: DeploymentSpec) -> Application:
@@ -200,7 +206,12 @@ class Drivers:
         )
 
     def _last_lines(self, deployment: str) -> str:
-        return f"last lines of {self.log(deployment)}:\n{self.log_tail(deployment)}"
+        launch, status = self.app.launch(deployment), self.status(deployment)
+        more = ""
+        if launch is not None and launch.yarn_tag is not None:
+            of = status.spark_app_id if status is not None and status.spark_app_id else "<its id>"
+            more = f" (of spark-submit; the driver's own: yarn logs -applicationId {of})"
+        return f"last lines of {self.log(deployment)}{more}:\n{self.log_tail(deployment)}"
 
     def log(self, deployment: str) -> str | None:
         launch = self.app.launch(deployment)
@@ -211,9 +222,19 @@ class Drivers:
         return tail(Path(log), lines) if log else "(no driver was started)"
 
     def kill(self, deployment: str) -> None:
-        """End the driver's processes, if they are on this machine."""
-        if launch := self.app.launch(deployment):
-            process.end(launch)
+        """End the driver, if it runs on this machine or in a YARN cluster."""
+        launch = self.app.launch(deployment)
+        if launch is None:
+            return
+        process.end(launch)  # before YARN is asked: it may be about to submit
+        if launch.yarn_tag is None or launch.killed:
+            return
+        self._check_launcher("end one in a cluster")
+        assert self.launcher is not None
+        application = self.app.spec(deployment).application
+        spark_submit = self.launcher.command(application, [], "")[0]
+        yarn.kill(spark_submit, self.launcher.environment(application), launch.yarn_tag)
+        self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
 
 
 def stored_spec(registry: AppRegistry, deployment: str, owner: str) -> DeploymentSpec | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from ..state.errors import EnvironmentProblem
 from ..state.storage_options import VARIABLE, to_environment
 
 JAVA_NEEDED = 17
+DEPLOY_MODE = "spark.submit.deployMode"
 
 
 class Launcher(Protocol):
@@ -74,16 +75,46 @@ def driver_environment(
 
     EnvironmentProblem in cluster deploy mode, where the driver does not inherit it.
     """
-    in_cluster = "cluster" in (b for a, b in pairwise(command) if a == "--deploy-mode") or any(
-        word.lower() == "spark.submit.deploymode=cluster" for word in command
-    )
-    if storage_options and in_cluster and not any(VARIABLE in word for word in command):
+    if storage_options and in_cluster(command) and not any(VARIABLE in word for word in command):
         raise EnvironmentProblem(
             f"in cluster deploy mode a driver does not get the storage options, which are handed on in {VARIABLE}: set "
             "it for the cluster's drivers in the Spark configuration, e.g. on Kubernetes "
             f"spark.kubernetes.driver.secretKeyRef.{VARIABLE}=<secret>:<key>, or use client deploy mode"
         )
     return {**launcher.environment(application), **to_environment(storage_options)}
+
+
+def in_cluster(command: Sequence[str]) -> bool:
+    """Whether the driver runs in the cluster: spark-submit's option wins over a setting."""
+    modes = [b for a, b in pairwise(command) if a == "--deploy-mode"] or _settings(command, DEPLOY_MODE)
+    return modes[-1:] == ["cluster"]
+
+
+def on_yarn(command: Sequence[str]) -> bool:
+    masters = [b for a, b in pairwise(command) if a == "--master"] or _settings(command, "spark.master")
+    return masters[-1:] == ["yarn"]
+
+
+def in_client_mode(command: Sequence[str]) -> list[str]:
+    """The same command with the driver on this machine: what it writes here can be read here."""
+    if not in_cluster(command):
+        return list(command)
+    return [command[0], "--deploy-mode", "client", *_without_mode(command[1:])]
+
+
+def _without_mode(words: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    for word in words:
+        if kept[-1:] == ["--deploy-mode"]:
+            kept.pop()
+        else:
+            kept.append(word)
+    return kept
+
+
+def _settings(command: Sequence[str], key: str) -> list[str]:
+    found = [word.partition("=") for word in command]
+    return [value for name, separator, value in found if separator and name.lower() == key.lower()]
 
 
 def find_spark_submit(given: str | None = None) -> str:

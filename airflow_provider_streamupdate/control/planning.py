@@ -17,7 +17,7 @@ from ..state.rehearsal import Rehearsal
 from ..state.report import CompatibilityReport
 from ..state.serde import from_dict, parse_json
 from . import process, runtime
-from .launcher import Launcher, driver_environment
+from .launcher import Launcher, driver_environment, in_client_mode
 
 TIMEOUT_SECONDS = 300.0
 
@@ -68,7 +68,7 @@ def plan_application(
         args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
         args += [f"--rehearse={rehearse[0]}", f"--scratch={rehearse[1]}"] if rehearse else []
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
-        command = launcher.command(quiet, args, str(runtime.build()))
+        command = in_client_mode(launcher.command(quiet, args, str(runtime.build(root=root or _first(adopt)))))
         environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:
@@ -91,6 +91,10 @@ def plan_application(
         report=from_dict(report, CompatibilityReport, "the driver's report") if report else None,
         rehearsal=from_dict(rehearsal, Rehearsal, "the driver's rehearsal") if rehearsal else None,
     )
+
+
+def _first(uris: Mapping[str, str] | None) -> str:
+    return next(iter((uris or {}).values()), "")
 
 
 def tail(log: Path, lines: int = 30) -> str:

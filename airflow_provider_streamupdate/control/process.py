@@ -27,7 +27,12 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def start(
-    command: list[str], environment: Mapping[str, str], log: Path, epoch: int, note: Callable[[Launch], None]
+    command: list[str],
+    environment: Mapping[str, str],
+    log: Path,
+    epoch: int,
+    note: Callable[[Launch], None],
+    yarn_tag: str | None = None,
 ) -> Launch:
     """Start a driver that outlives this process: its own session, its output appended to `log`. It begins when `note`
     has made its launch known, so that there is never a driver that nobody can find."""
@@ -53,6 +58,7 @@ def start(
         pid_started=started,
         log=str(log),
         launched_at=clock.now(),
+        yarn_tag=yarn_tag,
     )
     assert child.stdin is not None
     # Closed without a line when `note` raises. One that is dead already is found so by whoever looks for it.
@@ -85,12 +91,20 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
 
 
 def alive(launch: Launch) -> bool | None:
-    """Whether any process of the driver's group lives; None when it was started on another machine."""
-    if launch.pid is None or launch.host != socket.gethostname():
+    """Whether any process of the driver's group lives; None when it runs on another machine or in a cluster."""
+    if launch.killed:
+        return False
+    if not _here(launch):
         return None
-    if child := _children.get(launch.pid):
-        child.poll()
-    return bool(_group(launch))
+    if launch.yarn_tag is None:
+        return bool(_group(launch))
+    child = _children.get(launch.pid or 0)
+    refused = child is not None and (child.poll() or 0) > 0  # it came to nothing: spark-submit says so
+    return False if refused else None
+
+
+def _here(launch: Launch) -> bool:
+    return launch.pid is not None and launch.host == socket.gethostname()
 
 
 class Living:
@@ -103,8 +117,8 @@ class Living:
         self._started: dict[int, list[float]] = {}  # session -> start times of its processes
 
     def __call__(self, launch: Launch) -> bool | None:
-        if launch.pid is None or launch.host != socket.gethostname():
-            return None
+        if launch.killed or launch.yarn_tag is not None or launch.pid is None or not _here(launch):
+            return alive(launch)
         with self._lock:
             if not self._looked_at:
                 self._look()
@@ -124,9 +138,10 @@ class Living:
 
 
 def end(launch: Launch, seconds: float = 10.0) -> None:
-    """SIGTERM to the group, SIGKILL to what is left after `seconds`. Nothing when it is gone or on another machine."""
+    """SIGTERM to the group of the process that was started, SIGKILL to what is left after `seconds`. Nothing when it is
+    gone or on another machine."""
     for number, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
-        group = _group(launch) if alive(launch) else []
+        group = _group(launch) if _here(launch) else []
         for process in group:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(number)
@@ -137,6 +152,8 @@ def end(launch: Launch, seconds: float = 10.0) -> None:
 
 def _group(launch: Launch) -> list[psutil.Process]:
     """The processes of the session the driver was started in. The leader's start time guards against a reused pid."""
+    if child := _children.get(launch.pid or 0):
+        child.poll()
     found = []
     for process in psutil.process_iter(["pid", "status", "create_time"]):
         with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..state.errors import EnvironmentProblem
@@ -19,13 +19,19 @@ from ..state.errors import EnvironmentProblem
 PACKAGE = "airflow_provider_streamupdate"
 # exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
 LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", "exceptiongroup")
-OPTIONAL = ("exceptiongroup",)
+OPTIONAL = ("exceptiongroup", "charset_normalizer")
+# What fsspec needs for a root of a scheme, where that is pure Python, too.
+WEB = ("requests", "urllib3", "idna", "certifi", "charset_normalizer")
+BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB}
 
 
-def build(target: Path | None = None) -> Path:
+def build(target: Path | None = None, root: str = "") -> Path:
     """Write the zip (to `target`, or to a file in the temporary folder named by its content) and return its path.
-    EnvironmentProblem when a library is not installed."""
-    files = sorted(_files())
+    EnvironmentProblem when a library is not installed.
+
+    root: what the driver is to reach; libraries that it needs for that travel as well
+    """
+    files = sorted(_files((*LIBRARIES, *BY_SCHEME.get(root.partition("://")[0].lower(), ()))))
     if target is None:
         digest = hashlib.sha256()
         for name, path in files:
@@ -44,12 +50,12 @@ def build(target: Path | None = None) -> Path:
     return target
 
 
-def _files() -> Iterator[tuple[str, Path]]:
+def _files(libraries: Iterable[str]) -> Iterator[tuple[str, Path]]:
     own = Path(__file__).parent.parent
     yield f"{PACKAGE}/__init__.py", own / "__init__.py"
     for part in ("state", "streaming"):
-        yield from _python_files(own / part, f"{PACKAGE}/{part}")
-    for library in LIBRARIES:
+        yield from _package_files(own / part, f"{PACKAGE}/{part}")
+    for library in libraries:
         spec = importlib.util.find_spec(library)
         if spec is None or spec.origin is None:
             if library in OPTIONAL:
@@ -57,13 +63,13 @@ def _files() -> Iterator[tuple[str, Path]]:
             raise EnvironmentProblem(f"the library {library} is not installed; install {PACKAGE} with its requirements")
         origin = Path(spec.origin)
         if origin.name == "__init__.py":
-            yield from _python_files(origin.parent, f"_libraries/{library}")
+            yield from _package_files(origin.parent, f"_libraries/{library}")
         else:
             yield f"_libraries/{origin.name}", origin
 
 
-def _python_files(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    for path in folder.rglob("*.py"):
+def _package_files(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    for path in folder.rglob("*"):
         relative = path.relative_to(folder)
-        if "tests" not in relative.parts:
+        if path.suffix in (".py", ".pem") and "tests" not in relative.parts:  # certifi reads a .pem when it is loaded
             yield f"{name}/{relative.as_posix()}", path

@@ -54,7 +54,11 @@ class Current:
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """Where the driver of one epoch was started: its process (group) on `host`, and its log."""
+    """Where the driver of one epoch was started: its process (group) on `host`, and its log.
+
+    yarn_tag: of the YARN application that the driver runs in, in deploy mode cluster; the process only submitted it
+    killed: it was ended from outside, and can say nothing of it
+    """
 
     epoch: int
     host: str
@@ -62,6 +66,8 @@ class Launch:
     pid_started: float | None
     log: str
     launched_at: str
+    yarn_tag: str | None = None
+    killed: bool = False
 
 
 @attrs.frozen(kw_only=True)

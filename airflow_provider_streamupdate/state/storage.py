@@ -1,10 +1,10 @@
 """A folder on any fsspec file system, with the few operations crash safety rests on.
 
 `create` is exclusive and never shows a half-written file; `write` replaces atomically. On local disks both go through
-a temporary file in the same folder (link and rename are atomic there); object stores do it by themselves (a put is
-atomic, and a conditional put is exclusive, which `check_writable` tries). What was listed is never taken from fsspec's
-cache, because other processes write too. Folders there are empty objects whose names end with a slash (Hadoop makes
-them), or nothing but the beginning of other names.
+a temporary file in the same folder (link and rename are atomic there), on HDFS, too (`hdfs.py`); object stores do it by
+themselves (a put is atomic, and a conditional put is exclusive, which `check_writable` tries). What was listed is never
+taken from fsspec's cache, because other processes write too. Folders there are empty objects whose names end with a
+slash (Hadoop makes them), or nothing but the beginning of other names.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Folder:
         if not uri or not str(uri).strip():
             raise InvalidInputError("the root is empty; give a folder or URI (--root, STREAMUPDATE_ROOT, connection)")
         try:
-            fs, base = fsspec.core.url_to_fs(str(uri), **(storage_options or {}))
+            fs, base = _connect(str(uri), storage_options or {})
         except (ValueError, ImportError) as error:
             raise InvalidInputError(
-                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs) "
-                f"into the environment of {sys.executable}, or correct it"
+                f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs, for "
+                f"webhdfs: requests) into the environment of {sys.executable}, or correct it"
             ) from error
         except Exception as error:  # some connect at once, and every back end has its own exceptions
             raise StorageError(
@@ -202,6 +202,8 @@ class Folder:
                     shutil.copyfile(source.path(path), target)
             elif type(self.fs) is type(source.fs):
                 self.fs.cp_file(source.path(path), target)
+            elif source.local:
+                self.fs.put_file(source.path(path), target)
             else:
                 with source.fs.open(source.path(path), "rb") as old, self.fs.open(target, "wb") as new:
                     shutil.copyfileobj(old, new, CHUNK)
@@ -252,6 +254,15 @@ class Folder:
                 f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
                 "check that the root exists, can be reached and is writable for this user"
             ) from error
+
+
+def _connect(uri: str, options: dict[str, Any]) -> tuple[Any, str]:
+    if uri.partition("://")[0].lower() in ("webhdfs", "swebhdfs"):
+        from .hdfs import Hdfs  # needs requests, which no other root does
+
+        return Hdfs.open_uri(uri, options)
+    found: tuple[Any, str] = fsspec.core.url_to_fs(uri, **options)
+    return found
 
 
 def _code(error: OSError) -> str | None:

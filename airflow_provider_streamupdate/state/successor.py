@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from .deployment import RUNNING, Status
+from .deployment import RUNNING, Launch, Status
 from .errors import FencedError, NotRunningError
 from .registry import AppRegistry
 
@@ -23,7 +23,7 @@ class Successor:
     def check_ready(self) -> None:
         """NotRunningError when it does not stand by."""
         status = self._status()
-        if status is None or (reason := _death(status, self._launched())):
+        if status is None or (reason := _death(status, self._launch())):
             why = reason if status else "it has not started"
             raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
 
@@ -47,25 +47,26 @@ class Successor:
     def death(self) -> str | None:
         """Why it will never commit; None while it may."""
         status = self._status()
-        return "it has not started" if status is None else _death(status, self._launched())
+        return "it has not started" if status is None else _death(status, self._launch())
 
-    def _launched(self) -> int | None:
+    def _launch(self) -> Launch | None:
         launch = self.app.launch(self.deployment)
-        if launch is None or (launch.epoch, launch.host) != (self.epoch, socket.gethostname()):
-            return None
-        return launch.pid
+        return launch if launch is not None and launch.epoch == self.epoch else None
 
     def _status(self) -> Status | None:
         status = self.app.status(self.deployment)
         return status if status is not None and status.epoch == self.epoch else None
 
 
-def _death(status: Status, launched: int | None) -> str | None:
-    """launched: the process that was started, spark-submit's: the JVM may outlive the Python process for a moment, and
-    commit a batch in it."""
+def _death(status: Status, launch: Launch | None) -> str | None:
+    """The process that was started is spark-submit's: the JVM may outlive the Python process for a moment, and commit a
+    batch in it. In a cluster it is another process, which cannot be looked at."""
     if status.final:
         return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
     here = status.host == socket.gethostname() and status.pid is not None
+    if launch is not None and launch.yarn_tag is not None:
+        here = False
+    launched = launch.pid if launch is not None and launch.host == socket.gethostname() else None
     if here and not any(lives(pid) for pid in (status.pid, launched) if pid is not None):
         return f"its process {status.pid} ended without a word"
     return "it gives no sign of life" if status.silent else None

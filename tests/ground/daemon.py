@@ -20,12 +20,13 @@ def daemon(
     log: Path,
     ready: str,
     env: Mapping[str, str] | None = None,
+    seconds: float = 180,
     end: signal.Signals = signal.SIGTERM,
     **options: Any,
 ) -> Iterator[re.Match[str]]:
     """A process while the block runs, from when its output, which goes to `log`, matches `ready`.
 
-    end: the signal that ends it; options: Popen's
+    seconds: it has until then; end: the signal that ends it; options: Popen's
     """
     with (
         log.open("wb") as output,
@@ -37,7 +38,7 @@ def daemon(
             return re.search(ready, log.read_text())
 
         try:
-            yield wait_for(told, f"{ready!r} in {log}", 180)
+            yield wait_for(told, f"{ready!r} in {log}", seconds)
         finally:
             process.send_signal(end)
 

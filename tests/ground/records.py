@@ -62,8 +62,11 @@ class Records(Ground):
         self.written += 1
 
     def put(self, name: str, rows: list[Record]) -> None:
+        self.bring(name, lines(rows))
+
+    def bring(self, name: str, text: str) -> None:
         temporary = self.folder / "next.json"
-        temporary.write_text(lines(rows))
+        temporary.write_text(text)
         stamp = 1_700_000_000 + self.written  # Spark orders files by their time
         os.utime(temporary, (stamp, stamp))
         temporary.rename(self.input / name)
@@ -109,7 +112,7 @@ class Records(Ground):
     def file_sink(self) -> list[dict[str, Any]]:
         """The rows of the files that the file sink's log has; each file once, because a compacted log names it
         again."""
-        sink = Folder.open(str(self.output / "files"))
+        sink = Folder.open(f"{self.given['output']}/files")
         names = [name for name in sink.names("_spark_metadata") if name.removesuffix(".compact").isdigit()]
         logged = [(sink.read(f"_spark_metadata/{name}") or b"").decode().splitlines()[1:] for name in names]
         files = {json.loads(line)["path"].rpartition("/")[2] for entry in logged for line in entry}

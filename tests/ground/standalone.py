@@ -3,8 +3,6 @@ reads, rewrites and restores state does so on the executors."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +13,8 @@ from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_en
 from tests.e2e.conftest import SPARK_SUBMIT
 
 from .daemon import daemon
-from .records import Record, Records
+from .migrated import Migrated
 
-QUERIES = ("files", "totals")
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
 PATIENCE = 900.0  # seconds, for drivers whose executors are started first
 CONF = {
@@ -49,41 +46,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             yield found[1], folder / "work"
 
 
-class OnCluster(Records):
-    """Each file brings new records and some that were there before: of the file before, and the very first."""
-
-    source_file = Path(__file__).with_name("standalone_app.py")
-
+class OnCluster(Migrated):
     def __init__(self, folder: Path, cluster: tuple[str, Path]) -> None:
-        super().__init__(folder, QUERIES, CONF)
+        super().__init__(folder, CONF)
         master, self.work = cluster
         self.client = StreamUpdateClient(str(self.root), SparkSubmit(SPARK_SUBMIT, master=master, env_vars=LOOPBACK))
-        self.files: list[list[Record]] = []  # as they came
-
-    def put(self, name: str, rows: list[Record]) -> None:
-        self.files.append([*rows, *self.records[-self.new_in_file :], *self.records[:2]])
-        super().put(name, self.files[-1])
 
     def executors(self, sign: str) -> list[str]:
         """The executors of the current driver whose own logs tell of something."""
         status = self.client.status(self.app).status
         logs = (self.work / str(status and status.spark_app_id)).glob("*/stderr")
         return sorted(log.parent.name for log in logs if sign in log.read_text())
-
-    def check_totals(self) -> None:
-        """The sum is of everything; the count that version 2 adds knows the rows since the snapshot it started from."""
-        files = sorted((self.output / "totals").glob("*.json"))
-        last = {row["k"]: row for file in files for row in map(json.loads, file.read_text().splitlines())}
-        since = self.client.snapshot(self.app, "before-two").queries["totals"].batch + 1  # a file a batch
-        sums: Counter[str] = Counter()
-        counts: Counter[str] = Counter()
-        for number, rows in enumerate(self.files):
-            for _, k, a in rows:
-                sums[k] += a
-                counts[k] += number >= since
-        expected = {k: {"k": k, "s": sums[k], "n": counts[k]} for k in sums}
-        print(f"\ntotals: {len(last)} keys, {sum(last[k] != expected[k] for k in last)} wrong")
-        assert 0 < since < len(self.files) and last == expected
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
-"""The app of `standalone.py`: each record once in the file sink, and all of them summed up. In version 2 every stage
-changes: one more lies nearer the sink than the first, so that operator ids change, and the sums are migrated."""
+"""The app of `standalone.py` and `yarn.py`: each record once in the file sink, and all of them summed up. In version 2
+every stage changes: one more lies nearer the sink than the first, so that operator ids change, and the sums are
+migrated."""
 
 from __future__ import annotations
-
-import json
-import os
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,12 +37,8 @@ def totals(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     sums = stage("totals", records(spark, params).groupBy("k").agg(*aggregates))
 
     def keep(batch: DataFrame, number: int) -> None:
-        """The rows of a batch in a file that is called after it: to do it again changes nothing."""
-        folder = Path(params["output"], "totals")
-        os.makedirs(folder, exist_ok=True)
-        part = folder / f"{number:04d}.part"
-        part.write_text("".join(json.dumps(row.asDict()) + "\n" for row in batch.collect()))
-        part.replace(part.with_suffix(".json"))
+        """The rows of a batch in a folder that is called after it: to do it again changes nothing."""
+        batch.write.mode("overwrite").json(f"{params['output']}/totals/{number:04d}")
 
     return writer(sums, "update").foreachBatch(keep)
 

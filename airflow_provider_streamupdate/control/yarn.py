@@ -1,0 +1,64 @@
+"""Drivers that run in a YARN cluster (master yarn, deploy mode cluster), away from the process that submitted them.
+
+Their applications are found by a tag, which is known before anything is submitted, so that there is none that nobody
+finds. They are asked about and ended by YARN's own client, which comes with Spark: it reads HADOOP_CONF_DIR as
+spark-submit does, and so knows the ResourceManagers and, with Kerberos, who it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..state.errors import DriverError
+
+CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
+LIVING = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
+TAGS = "spark.yarn.tags"
+# Given before what the user gives, which wins. A second attempt would find its epoch taken, and the submitting process
+# has nothing to wait for: the driver tells how it is through the root.
+DEFAULTS = {"spark.yarn.maxAppAttempts": "1", "spark.yarn.submit.waitAppCompletion": "false"}
+TIMEOUT_SECONDS = 120.0
+
+
+def tag(*parts: str) -> str:
+    """The tag of one driver; YARN takes a hundred characters, in lower case."""
+    return f"streamupdate-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
+
+
+def tagged(command: Sequence[str], name: str) -> list[str]:
+    """A spark-submit command whose application has the tag beside those it is given."""
+    settings = {**DEFAULTS, TAGS: name}
+    ours = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    theirs = [f"{word},{name}" if word.startswith(f"{TAGS}=") else word for word in command[1:]]
+    return [command[0], *ours, *theirs]
+
+
+def kill(spark_submit: str, environment: Mapping[str, str], name: str) -> None:
+    """End the applications with the tag, and return when they have ended. DriverError when YARN could not be asked."""
+    listed = ask(spark_submit, environment, "-list", "-appTags", name, "-appStates", LIVING)
+    for application in re.findall(r"^\s*(application_\d+_\d+)\s", listed, re.MULTILINE):
+        ask(spark_submit, environment, "-kill", application)
+
+
+def ask(spark_submit: str, environment: Mapping[str, str], *arguments: str) -> str:
+    """What ``yarn application`` answers."""
+    command = [str(Path(spark_submit).with_name("spark-class")), CLIENT, "application", *arguments]
+    try:
+        done = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DriverError(
+            f"YARN did not answer in {TIMEOUT_SECONDS:g} s ({' '.join(arguments)}); look whether its ResourceManager "
+            "can be reached from here (HADOOP_CONF_DIR), and try again"
+        ) from error
+    if done.returncode != 0:
+        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
+        raise DriverError(
+            f"YARN could not be asked ({' '.join(arguments)}); check HADOOP_CONF_DIR and try again:\n{last}"
+        )
+    return done.stdout

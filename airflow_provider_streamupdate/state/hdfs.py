@@ -1,0 +1,139 @@
+"""HDFS by its HTTP interface (WebHDFS, or an HttpFS gateway), which needs neither libhdfs nor Java.
+
+fsspec's own file system writes in place, ignores what a rename answers, takes an unreachable server for a file that is
+not there, and does not look at what a datanode answers. Here each file is written under a hidden name and then renamed,
+which HDFS does atomically, with or without replacing what is there; and every answer is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import getpass
+import os
+import uuid
+from collections.abc import Iterable
+from typing import IO, Any
+
+import requests
+from fsspec.implementations.webhdfs import WebHDFS
+from fsspec.utils import infer_storage_options
+
+SCHEMES = ("webhdfs", "swebhdfs")  # the second over TLS; Hadoop knows both
+_PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # Hadoop 3's, and what Hadoop takes where a URI has none
+_SECONDS = 60.0  # how long a server may be silent
+_CHUNK = 1 << 20
+_ERRORS = {  # Hadoop's exceptions, as they are called in an answer
+    "FileNotFoundException": FileNotFoundError,
+    "FileAlreadyExistsException": FileExistsError,
+    "ParentNotDirectoryException": NotADirectoryError,
+    "PathIsNotDirectoryException": NotADirectoryError,
+    "AccessControlException": PermissionError,
+    "SecurityException": PermissionError,
+}
+
+
+class Hdfs(WebHDFS):
+    """What `Folder` needs of a file system. Paths are absolute, without scheme and host."""
+
+    protocol = SCHEMES
+
+    @classmethod
+    def open_uri(cls, uri: str, options: dict[str, Any]) -> tuple[Hdfs, str]:
+        """The file system and the path of a URI. `options` are those of fsspec's WebHDFS: user, kerberos, token ...
+
+        Without any of them the user is who Hadoop's own clients would be: HADOOP_USER_NAME, or the process's.
+        """
+        found = infer_storage_options(uri)
+        scheme = found["protocol"].lower()
+        settings: dict[str, Any] = {
+            "host": found.get("host"),
+            "port": found.get("port", _PORTS[scheme]),
+            "use_https": scheme == "swebhdfs",
+            **({"user": found["username"]} if "username" in found else {}),
+            **options,
+        }
+        if not settings["host"]:
+            raise ValueError(f"it names no host; write {scheme}://<namenode>:<its HTTP port>/<path>")
+        if not any(settings.get(name) for name in ("user", "kerberos", "token")):
+            settings["user"] = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+        return cls(**settings), found["path"]
+
+    def _connect(self) -> None:
+        super()._connect()
+        self.session.request = functools.partial(self.session.request, timeout=_SECONDS)
+        self.session.hooks["response"].append(_check)  # after that of Kerberos, which answers a 401
+
+    def unstrip_protocol(self, name: str) -> str:
+        settings = self.storage_options
+        return f"{SCHEMES[settings['use_https']]}://{settings['host']}:{settings['port']}{name}"
+
+    def exists(self, path: str, **_: Any) -> bool:
+        try:
+            self.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def find(self, path: str, **_: Any) -> list[str]:
+        """The files below a folder."""
+        folders, files = [path], []
+        while folders:
+            try:
+                found = self.ls(folders.pop(), detail=True)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            folders += [each["name"] for each in found if each["type"] == "directory"]
+            files += [each["name"].rstrip("/") for each in found if each["type"] == "file"]
+        return sorted(files)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        with self._opened(path, start, end) as answer:
+            return bytes(answer.content)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        """Write a file that nobody sees before it is whole. FileExistsError with mode ``create``, when there is one."""
+        self._place(path, value, replace=mode != "create")
+
+    def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
+        with open(lpath, "rb") as file:
+            self._place(rpath, file)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """HDFS has neither links nor a copy of its own, so the bytes come through here."""
+        with self._opened(path1) as answer:
+            self._place(path2, answer.iter_content(_CHUNK))
+
+    def _opened(self, path: str, start: int | None = None, end: int | None = None) -> requests.Response:
+        part = {"offset": start or 0, **({} if end is None else {"length": end - (start or 0)})}
+        answer = self._call("OPEN", path=path, redirect=False, **part)
+        if (location := answer.headers.get("Location")) is None:  # a gateway may answer by itself
+            return answer
+        return self.session.get(self._apply_proxy(location), stream=True)
+
+    def _place(self, path: str, data: bytes | IO[bytes] | Iterable[bytes], replace: bool = True) -> None:
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex}"
+        try:
+            answer = self._call("CREATE", "put", path=temporary, redirect=False, overwrite="false")
+            where = self._apply_proxy(answer.headers["Location"])
+            self.session.put(where, data=data, headers={"content-type": "application/octet-stream"})
+            options = "OVERWRITE" if replace else "NONE"  # without the word it would answer false and raise nothing
+            self._call("RENAME", "put", path=temporary, destination=path, renameoptions=options)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.rm(temporary)
+            raise
+
+
+def _check(response: requests.Response, **_: Any) -> None:
+    """Raise what an answer says went wrong, a datanode's, too."""
+    if response.status_code < 400:
+        return
+    try:
+        told = response.json()["RemoteException"]
+        kind, message = told["exception"], told["message"].split("\n")[0]
+    except (ValueError, KeyError):
+        response.raise_for_status()
+    else:
+        raise _ERRORS.get(kind, OSError)(f"{kind}: {message}")

@@ -1,0 +1,44 @@
+"""Records that go through the app of `standalone_app.py` on a cluster, whose version 2 moves state and migrates it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from airflow_provider_streamupdate.state.storage import Folder
+
+from .records import Record, Records
+
+QUERIES = ("files", "totals")
+
+
+class Migrated(Records):
+    """Each file brings new records and some that were there before: of the file before, and the very first."""
+
+    source_file = Path(__file__).with_name("standalone_app.py")
+
+    def __init__(self, folder: Path, conf: dict[str, str], **params: str) -> None:
+        super().__init__(folder, QUERIES, conf, **params)
+        self.files: list[list[Record]] = []  # as they came
+
+    def put(self, name: str, rows: list[Record]) -> None:
+        self.files.append([*rows, *self.records[-self.new_in_file :], *self.records[:2]])
+        super().put(name, self.files[-1])
+
+    def check_totals(self) -> None:
+        """The sum is of everything; the count that version 2 adds knows the rows since the snapshot it started from."""
+        sink = Folder.open(self.given["output"]).sub("totals")
+        files = [name for name in sink.files() if name.endswith(".json")]
+        lines = [line for name in files for line in (sink.read(name) or b"").decode().splitlines()]
+        last = {row["k"]: row for row in map(json.loads, lines)}
+        since = self.client.snapshot(self.app, "before-two").queries["totals"].batch + 1  # a file a batch
+        sums: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        for number, rows in enumerate(self.files):
+            for _, k, a in rows:
+                sums[k] += a
+                counts[k] += number >= since
+        expected = {k: {"k": k, "s": sums[k], "n": counts[k]} for k in sums}
+        print(f"\ntotals: {len(last)} keys, {sum(last.get(k) != expected[k] for k in expected)} wrong")
+        assert 0 < since < len(self.files) and last == expected

@@ -1,0 +1,268 @@
+"""Hadoop: the root with its checkpoints, input and output on HDFS, drivers and executors in YARN. A driver runs beside
+whoever started it (client mode), or in the cluster, where it is reached through the root and through YARN only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.control import yarn
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.process import end
+from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.deployment import CANCELLED, LOST, RUNNING
+from airflow_provider_streamupdate.state.errors import StorageError
+from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.storage import Folder
+from tests.e2e.conftest import SPARK_SUBMIT
+
+from .daemon import free_port
+from .hadoop import Hadoop, hadoop
+from .migrated import Migrated
+from .snapshots import go_through_snapshots
+
+PATIENCE = 900.0  # seconds, for drivers that YARN starts, and their executors
+CONF = {
+    "spark.executor.instances": "1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    with hadoop(tmp_path_factory.mktemp("hadoop")) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(cluster: Hadoop, tmp_path: Path) -> Folder:
+    return Folder.open(f"{cluster.address}/{tmp_path.name}")
+
+
+def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(folder: Folder) -> None:
+    barrier, texts = threading.Barrier(8), [str(n) * 100_000 for n in range(8)]
+    seen: set[bytes | None] = set()
+
+    def create(text: str) -> bool:
+        barrier.wait()
+        won = folder.create("lock", text.encode())
+        seen.add(folder.read("lock"))
+        return won
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(create, texts))
+    assert won.count(True) == 1
+    assert seen == {texts[won.index(True)].encode()}
+    folder.check_writable()
+    assert [name.rpartition("/")[2] for name in folder.fs.ls(folder.base)] == ["lock"], "no temporary file may stay"
+
+
+def test_a_reader_beside_a_writer_sees_whole_files_only(folder: Folder) -> None:
+    done = threading.Event()
+    folder.write("status.json", b"0" * 50_000)
+
+    def read() -> set[tuple[int, int]]:
+        seen = set()
+        while not done.is_set():
+            data = folder.read("status.json")
+            assert data is not None
+            seen.add((len(data), len(set(data))))
+        return seen
+
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(read)
+        try:
+            for number in range(60):
+                folder.write("status.json", str(number % 10).encode() * 50_000)
+        finally:
+            done.set()
+    assert seen.result() == {(50_000, 1)}
+
+
+def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
+    assert folder.read("a/b") is None and not folder.exists("a/b")
+    assert folder.names() == [] and folder.files() == []
+    folder.write("state/0/1.zip", b"one")
+    folder.write("state/.hidden", b"")
+    assert folder.names() == ["state"] and folder.names("state") == ["0"] and folder.names("state/0") == ["1.zip"]
+    assert folder.files() == ["state/0/1.zip"] and folder.files("state") == ["0/1.zip"]
+    assert folder.names("state/0/1.zip") == [] and folder.read("state/0/1.zip/below") is None
+    assert not folder.exists("state/0/1.zip/below")
+    folder.write("state/0/1.zip", b"another")
+    assert folder.size("state/0/1.zip") == 7 and folder.read("state/0/1.zip") == b"another"
+    assert folder.read("state/0/1.zip", first=3) == b"ano"
+    with pytest.raises(FileNotFoundError):
+        folder.size("nothing")
+    folder.write("empty", b"")
+    assert folder.read("empty") == b"" and folder.modified("empty") >= folder.modified("state/0/1.zip")
+    folder.remove("state")
+    folder.remove("state")
+    assert folder.names() == ["empty"] and not folder.exists("state/0")
+
+
+def test_copies_stay_on_hdfs_or_cross_to_a_disk_and_back(folder: Folder, tmp_path: Path) -> None:
+    rows = os.urandom(3_000_000)
+    folder.write("a/1.sst", rows)
+    folder.copy_from(folder, "a/1.sst", "b/2.sst")
+    local = Folder.open(str(tmp_path))
+    local.copy_from(folder, "b/2.sst", "c/d/3.sst")
+    folder.copy_from(local, "c/d/3.sst", "e/4.sst")
+    assert folder.read("e/4.sst") == rows
+    assert folder.sha256("e/4.sst") == local.sha256("c/d/3.sst")
+    assert folder.files() == ["a/1.sst", "b/2.sst", "e/4.sst"]
+
+
+def test_the_folder_is_what_hadoop_calls_it(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:
+    assert folder.uri == f"{cluster.address}/{tmp_path.name}"
+    assert Folder.open(folder.sub("a").uri).base == folder.path("a")
+
+
+def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
+    folder = Folder.open(f"webhdfs://127.0.0.1:{free_port()}/root")
+    for ask in (folder.exists, folder.read, folder.names, folder.files):
+        with pytest.raises(StorageError, match="check that the root exists"):
+            ask("a")
+
+
+def test_who_may_not_write_is_told(cluster: Hadoop, tmp_path: Path) -> None:
+    Folder.open(f"{cluster.address}/{tmp_path.name}").write("a", b"")
+    other = Folder.open(f"{cluster.address}/{tmp_path.name}", {"user": "somebody"})
+    with pytest.raises(StorageError, match=r"cannot write .*Permission denied: user=somebody"):
+        other.check_writable()
+
+
+def test_a_snapshot_on_hdfs_is_stored_shared_verified_restored_and_deleted(cluster: Hadoop, tmp_path: Path) -> None:
+    go_through_snapshots(Registry(f"{cluster.address}/{tmp_path.name}"), tmp_path)
+
+
+class OnYarn(Migrated):
+    feed_seconds = 3.0
+
+    def __init__(self, folder: Path, cluster: Hadoop, mode: str) -> None:
+        where = f"{cluster.address}/{folder.name}"
+        jars = Path(SPARK_SUBMIT).resolve().parents[1].glob("lib/python3*/site-packages/pyspark/jars")
+        conf = {**CONF, "spark.submit.deployMode": mode, "spark.yarn.jars": f"local:{next(jars)}/*"}
+        super().__init__(folder, conf, input=f"{where}/in", output=f"{where}/out")
+        self.hadoop = cluster
+        self.root = f"{where}/root"
+        self.client = self.new_client()
+        self.source = Folder.open(f"{where}/in")
+
+    def new_client(self) -> StreamUpdateClient:
+        return StreamUpdateClient(self.root, SparkSubmit(SPARK_SUBMIT, master="yarn", env_vars=self.hadoop.environment))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **self.hadoop.environment}
+
+    def bring(self, name: str, text: str) -> None:
+        self.source.write(name, text.encode())
+
+    def settle(self) -> None:
+        self.stop_feeding()
+        self.wait_for_all()
+
+    def update(self, number: int, deployment: str, strategy: str) -> None:
+        """Under load."""
+        before = self.written
+        record = self.client.update(
+            self.of_version(number), deployment, strategy=strategy, timeout=PATIENCE, progress=print
+        )
+        print(f"files written meanwhile: {self.written - before}; pause {record.pause_seconds}")
+        assert self.written > before
+
+    def application_state(self) -> str:
+        """What YARN says of the application that the current driver is, or was."""
+        status = self.client.status(self.app).status
+        environment = SparkSubmit(SPARK_SUBMIT, env_vars=self.hadoop.environment).environment(self.of_version(1))
+        told = yarn.ask(SPARK_SUBMIT, environment, "-status", str(status and status.spark_app_id))
+        return next(line for line in told.splitlines() if "\tState :" in line).partition(":")[2].strip()
+
+
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, cluster: Hadoop, tmp_path: Path) -> Iterator[OnYarn]:
+    made = OnYarn(tmp_path, cluster, request.param)
+    yield made
+    made.end()
+
+
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("ground", ["client"], indirect=True)
+def test_an_update_in_client_mode_loses_and_doubles_nothing(ground: OnYarn) -> None:
+    ground.write()
+    ground.write()
+    ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
+    ground.feed()
+    ground.update(2, "two", "restart")
+    ground.settle()
+    ground.check("files", ground.file_sink())
+    ground.check_totals()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("ground", ["cluster"], indirect=True)
+def test_drivers_in_the_cluster_are_found_updated_and_killed(ground: OnYarn) -> None:
+    ground.write()
+    ground.write()
+    submit_and_die(ground)
+    ground.client = ground.new_client()
+    wait_for(lambda: ground.client.status(ground.app).state == RUNNING or None, "the driver to run", PATIENCE)
+    assert ground.application_state() == "RUNNING"
+    ground.feed()
+    ground.update(2, "two", "restart")
+    ground.update(2, "three", "standby")
+    kill(ground, "three")
+    ground.client.submit(ground.of_version(2), "four", snapshot="before-four", app=ground.app, timeout=PATIENCE)
+    ground.settle()
+    assert ground.client.cancel(ground.app, timeout=PATIENCE) == CANCELLED
+    wait_for(lambda: ground.application_state() == "FINISHED" or None, "YARN to know it", PATIENCE)
+    ground.check("files", ground.file_sink())
+    ground.check_totals()
+
+
+def submit_and_die(ground: OnYarn) -> None:
+    """Who submits is killed when YARN has the application, and spark-submit with it."""
+    file = ground.version(1)
+    given = [word for key, value in ground.given.items() for word in ("--set", f"{key}={value}")]
+    given += [word for key, value in ground.conf.items() for word in ("--conf", f"{key}={value}")]
+    command = ground.command("submit", file, "--deployment", "one", "--master", "yarn", *given)
+    registry, log = ground.client.registry.app(ground.app), ground.folder / "submit.log"
+
+    def submitted() -> bool | None:
+        assert process.poll() is None, log.read_text()
+        launch = registry.launch("one")
+        return (launch is not None and "Submitted application" in Path(launch.log).read_text()) or None
+
+    with log.open("wb") as output:
+        with subprocess.Popen(command, env=ground.environment, stdout=output, stderr=output) as process:
+            try:
+                wait_for(submitted, "the submission", PATIENCE)
+            finally:
+                process.kill()
+    launch = registry.launch("one")
+    assert launch is not None
+    end(launch)
+
+
+def kill(ground: OnYarn, deployment: str) -> None:
+    """The driver hangs, and is ended through YARN when it is to leave a snapshot."""
+    client, app = ground.client, ground.app
+    drivers = ground.drivers(deployment)
+    assert drivers
+    for process in drivers:
+        process.suspend()
+    client.begin_snapshot(app, "before-four", cancel=True)
+    client.drivers(app).kill(deployment)
+    assert client.status(app).state == LOST
+    assert ground.application_state() == "KILLED"
+    wait_for(lambda: not ground.drivers(deployment) or None, "its processes to go", PATIENCE)
+    wait_for(lambda: client.poll_snapshot(app, "before-four", cancel=True), "the snapshot", PATIENCE)
