@@ -61,7 +61,7 @@ class AdoptRequests(Requests):
         launcher = self._need_launcher()
         launcher.check()
         given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
-        uris = {query: find_checkpoint(uri, self.storage_options).uri for query, uri in given.items()}
+        uris = {query: find_checkpoint(uri, self.storage_options).address for query, uri in given.items()}
         self.registry.folder.check_writable()
         registry = self.registry.app(app)
         _check_free(registry, snapshot, application)

@@ -64,7 +64,7 @@ def save_adopted(
         export = checkpoint.export(carry_in_flight=True, source_order=query.source_order)
         committed = clock.from_epoch_ms(checkpoint.commit_time(export.batch) * 1000)
         exports[query.name] = attrs.evolve(export, committed_at=committed)
-    uris = {query: folder.uri for query, folder in checkpoints.items()}
+    uris = {query: folder.address for query, folder in checkpoints.items()}
     return SnapshotStore(app).save(name, deployment, ADOPTED, plan, exports, checkpoints, adopted_from=uris)
 
 

@@ -73,11 +73,16 @@ class Folder:
 
     @property
     def uri(self) -> str:
-        """The folder as Hadoop and fsspec both understand it."""
-        if self.local:
-            return f"file://{self.base}"
-        protocol, separator, path = str(self.fs.unstrip_protocol(self.base)).partition("://")
+        """The folder as Hadoop understands it."""
+        if found := getattr(self.fs, "for_hadoop", None):
+            return f"{found}{self.base}"
+        protocol, separator, path = self.address.partition("://")
         return _HADOOP.get(protocol, protocol) + separator + path
+
+    @property
+    def address(self) -> str:
+        """The folder as `open` understands it."""
+        return f"file://{self.base}" if self.local else str(self.fs.unstrip_protocol(self.base))
 
     def path(self, relative: str = "") -> str:
         return f"{self.base}/{relative}" if relative else self.base

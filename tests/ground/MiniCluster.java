@@ -1,6 +1,7 @@
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.OutputStream;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -48,7 +49,12 @@ public class MiniCluster {
       throw new IllegalStateException("no node manager came");
     }
 
-    Configuration clients = new Configuration(yarn.getConfig());
+    Configuration clients = new Configuration(false); // the rest names classes that clients do not have
+    for (Map.Entry<String, String> each : yarn.getConfig()) {
+      if (each.getKey().startsWith("yarn.")) {
+        clients.set(each.getKey(), each.getValue());
+      }
+    }
     clients.set("fs.defaultFS", hdfs.getURI().toString());
     File written = new File(folder, "conf");
     written.mkdirs();

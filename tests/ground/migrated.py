@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from airflow_provider_streamupdate.state.storage import Folder
-
 from .records import Record, Records
 
 QUERIES = ("files", "totals")
@@ -28,7 +26,7 @@ class Migrated(Records):
 
     def check_totals(self) -> None:
         """The sum is of everything; the count that version 2 adds knows the rows since the snapshot it started from."""
-        sink = Folder.open(self.given["output"]).sub("totals")
+        sink = self.sinks().sub("totals")
         files = [name for name in sink.files() if name.endswith(".json")]
         lines = [line for name in files for line in (sink.read(name) or b"").decode().splitlines()]
         last = {row["k"]: row for row in map(json.loads, lines)}

@@ -109,10 +109,13 @@ class Records(Ground):
         print(f"\n{sink}: {len(found)} records, {lost} lost, {doubled} doubled")
         assert (lost, doubled) == (0, 0), (expected - told, told - expected)
 
+    def sinks(self) -> Folder:
+        return Folder.open(self.given["output"])
+
     def file_sink(self) -> list[dict[str, Any]]:
         """The rows of the files that the file sink's log has; each file once, because a compacted log names it
         again."""
-        sink = Folder.open(f"{self.given['output']}/files")
+        sink = self.sinks().sub("files")
         names = [name for name in sink.names("_spark_metadata") if name.removesuffix(".compact").isdigit()]
         logged = [(sink.read(f"_spark_metadata/{name}") or b"").decode().splitlines()[1:] for name in names]
         files = {json.loads(line)["path"].rpartition("/")[2] for entry in logged for line in entry}

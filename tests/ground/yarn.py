@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,9 +122,12 @@ def test_copies_stay_on_hdfs_or_cross_to_a_disk_and_back(folder: Folder, tmp_pat
     assert folder.files() == ["a/1.sst", "b/2.sst", "e/4.sst"]
 
 
-def test_the_folder_is_what_hadoop_calls_it(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:
-    assert folder.uri == f"{cluster.address}/{tmp_path.name}"
-    assert Folder.open(folder.sub("a").uri).base == folder.path("a")
+def test_spark_is_given_the_name_node_by_its_own_protocol(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:
+    namenode = ET.parse(Path(cluster.environment["HADOOP_CONF_DIR"]) / "core-site.xml")
+    found = {each.findtext("name"): each.findtext("value") for each in namenode.iter("property")}
+    assert folder.uri == f"{found['fs.defaultFS']}/{tmp_path.name}"
+    assert Folder.open(folder.address) == folder
+    assert folder.names() == [], "nothing was written to find that out"
 
 
 def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
@@ -148,14 +152,14 @@ class OnYarn(Migrated):
     feed_seconds = 3.0
 
     def __init__(self, folder: Path, cluster: Hadoop, mode: str) -> None:
-        where = f"{cluster.address}/{folder.name}"
+        where = Folder.open(f"{cluster.address}/{folder.name}")
         jars = Path(SPARK_SUBMIT).resolve().parents[1].glob("lib/python3*/site-packages/pyspark/jars")
         conf = {**CONF, "spark.submit.deployMode": mode, "spark.yarn.jars": f"local:{next(jars)}/*"}
-        super().__init__(folder, conf, input=f"{where}/in", output=f"{where}/out")
+        super().__init__(folder, conf, input=f"{where.uri}/in", output=f"{where.uri}/out")
         self.hadoop = cluster
-        self.root = f"{where}/root"
+        self.where = where
+        self.root = f"{cluster.address}/{folder.name}/root"
         self.client = self.new_client()
-        self.source = Folder.open(f"{where}/in")
 
     def new_client(self) -> StreamUpdateClient:
         return StreamUpdateClient(self.root, SparkSubmit(SPARK_SUBMIT, master="yarn", env_vars=self.hadoop.environment))
@@ -165,7 +169,10 @@ class OnYarn(Migrated):
         return {**super().environment, **self.hadoop.environment}
 
     def bring(self, name: str, text: str) -> None:
-        self.source.write(name, text.encode())
+        self.where.write(f"in/{name}", text.encode())
+
+    def sinks(self) -> Folder:
+        return self.where.sub("out")
 
     def settle(self) -> None:
         self.stop_feeding()
