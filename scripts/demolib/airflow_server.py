@@ -117,10 +117,9 @@ class AirflowServer:
         """A request to the REST API; the answer. urllib.error.HTTPError when it is refused."""
         return self._send(method, f"{self.url}/api/v2/{path}", body, {"Authorization": f"Bearer {self.token()}"})
 
-    def page(self, path: str, session: bool = True) -> dict[str, Any]:
+    def page(self, path: str) -> dict[str, Any]:
         """What the page "Streaming apps" asks its API, with the session that a browser keeps in a cookie."""
-        cookie = {"Cookie": f"_token={self.token()}"} if session else {}
-        return self._send("GET", f"{self.url}/streamupdate/api/{path}", None, cookie)
+        return self._send("GET", f"{self.url}/streamupdate/api/{path}", None, {"Cookie": f"_token={self.token()}"})
 
     def token(self) -> str:
         """Everybody is an administrator (SIMPLE_AUTH_MANAGER_ALL_ADMINS), yet a token is needed."""
