@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -299,7 +300,8 @@ def local_folder(folder: Folder) -> Path:
     """A folder on this machine holding a deployment's application: its own for a local root, else a copy."""
     if folder.local:
         return Path(folder.base)
-    target = Path(tempfile.gettempdir()) / f"streamupdate-deployments-{os.getuid()}" / folder.base.replace("/", "_")
+    name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
+    target = Path(tempfile.gettempdir()) / f"streamupdate-deployments-{os.getuid()}" / name
     for name in folder.files("application"):
         (target / "application" / name).parent.mkdir(parents=True, exist_ok=True)
         with folder.fs.open(folder.path(f"application/{name}"), "rb") as source:

@@ -35,6 +35,7 @@ CONF = {
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
     "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.yarn.am.waitTime": "600s",  # until the driver has its session, on a busy machine
 }
 
 
