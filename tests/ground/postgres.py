@@ -72,8 +72,10 @@ class OnPostgres(Records):
         return run
 
     def end(self) -> None:
-        self.airflow.stop()
-        super().end()
+        try:
+            self.airflow.stop()
+        finally:
+            super().end()
 
 
 @pytest.fixture
