@@ -31,6 +31,7 @@ class Records(Ground):
     app = "records"
     source_file = Path(__file__).with_name("app.py")
     new_in_file = 5
+    patience = 300.0  # seconds until the last file is read
 
     def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
         super().__init__(folder)
@@ -78,7 +79,7 @@ class Records(Ground):
             found = status.queries if status else {}
             return all(q in found and found[q].batch >= self.written - 1 for q in self.queries) or None
 
-        wait_for(done, "the last file", 300)
+        wait_for(done, "the last file", self.patience)
 
     def run_version_1(self) -> None:
         self.write()
