@@ -31,7 +31,7 @@ class Records(Ground):
     app = "records"
     source_file = Path(__file__).with_name("app.py")
     new_in_file = 5
-    patience = 300.0  # seconds, until the last file is read
+    patience = 300.0  # seconds until the last file is read
 
     def __init__(self, folder: Path, queries: tuple[str, ...], conf: dict[str, str], **params: str) -> None:
         super().__init__(folder)

@@ -150,7 +150,8 @@ def test_a_snapshot_on_hdfs_is_stored_shared_verified_restored_and_deleted(clust
 
 
 class OnYarn(Migrated):
-    feed_seconds = 3.0
+    feed_seconds = 8.0
+    patience = PATIENCE
 
     def __init__(self, folder: Path, cluster: Hadoop, mode: str) -> None:
         where = Folder.open(f"{cluster.address}/{folder.name}")
