@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts an Airflow of this repository (`airflow standalone`: SQLite unless told otherwise, LocalExecutor, the folder dags/), waits until it
-# is healthy, prints its address and ends. Airflow goes on in a session of its own; scripts/airflow_down.sh ends it.
+# Starts an Airflow of this repository (`airflow standalone`: SQLite unless told otherwise, LocalExecutor, the folder
+# dags/), waits until it is healthy, prints its address and ends. Airflow goes on in a session of its own; scripts/airflow_down.sh ends it.
 #
 # Settings: PORT=8080           the web address; the two log servers take PORT+713 and PORT+714
 #           UP_TIMEOUT=240      seconds to wait

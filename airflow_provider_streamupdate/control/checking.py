@@ -15,6 +15,7 @@ from ..state.plan import AppPlan
 from ..state.report import CompatibilityReport
 from ..state.serde import to_json
 from ..state.snapshots import SnapshotStore
+from .drivers import NEW
 from .planning import Planned, plan_application
 from .requests import Requests
 
@@ -95,7 +96,7 @@ class CheckRequests(Requests):
         if snapshot is None:
             return with_again(report, plan, plan, {}, agree)
         current = registry.current_id()
-        running = current is not None and self._drivers(registry).state(current) not in FINAL_STATES
+        running = current is not None and self._drivers(registry).state(current) not in (*FINAL_STATES, NEW)
         saved = SnapshotStore(registry).get(snapshot)
         return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
 

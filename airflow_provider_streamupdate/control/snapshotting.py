@@ -7,11 +7,13 @@ import uuid
 
 from ..state import commands
 from ..state.boundaries import boundary
+from ..state.checkpoint import Checkpoint
 from ..state.commands import CommandBox
 from ..state.deployment import FINAL_STATES
 from ..state.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
 from ..state.export import export
 from ..state.names import check_name
+from ..state.registry import AppRegistry
 from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
 from .drivers import NEW
@@ -77,7 +79,8 @@ class SnapshotRequests(Requests):
         ended = state in FINAL_STATES and drivers.gone(deployment)
         if store.exists(name):
             taken = store.get(name)
-            same = (asked or ended) and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
+            known = asked or (cancel and ended and _all_of_it(registry, taken))
+            same = known and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
             if same and (cancel or again):
                 return
             raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
@@ -142,3 +145,9 @@ class SnapshotRequests(Requests):
     def _stores(self, app: str | None) -> list[SnapshotStore]:
         apps = [self.registry.existing(app)] if app else [self.registry.app(a) for a in self.apps()]
         return [SnapshotStore(a) for a in apps]
+
+
+def _all_of_it(registry: AppRegistry, taken: Snapshot) -> bool:
+    """Whether the snapshot's deployment has committed nothing since: it may have run again, by a rollback."""
+    folders = {query: registry.checkpoint(taken.deployment, query) for query in taken.queries}
+    return all(Checkpoint(folders[q]).committed_batch() in (s.batch, None) for q, s in taken.queries.items())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import attrs
+
 from .checkpoint import Checkpoint
+from .compatibility import report_item
 from .errors import InvalidInputError
 from .plan import AppPlan
 from .registry import AppRegistry
-from .report import CompatibilityReport, ReportItem
-from .rules import NEEDS_AGREEMENT, judge, worst
+from .report import CompatibilityReport
+from .rules import judge
 from .rules.again import AGAIN_RULES, AgainChange
 from .snapshot import Snapshot
 
@@ -50,22 +53,12 @@ def with_again(
         before = old.query(query.name)
         if before is None or query.name not in again:
             continue
-        found = judge(AGAIN_RULES, AgainChange(old=before, new=query, batches=again[query.name]))
-        verdict, name = worst(found), f"{query.name}{SUFFIX}"
-        items.append(
-            ReportItem(
-                thing="query",
-                name=name,
-                verdict=verdict,
-                reason="; ".join(f.reason for f in found),
-                rules=tuple(f.id for f in found),
-                needs_agreement=verdict in NEEDS_AGREEMENT,
-                agreed=verdict in NEEDS_AGREEMENT and name in agreed,
-            )
-        )
+        change = AgainChange(old=before, new=query, batches=again[query.name])
+        item = report_item("query", f"{query.name}{SUFFIX}", judge(AGAIN_RULES, change))
+        items.append(attrs.evolve(item, agreed=item.needs_agreement and item.name in agreed))
     if unknown := sorted(agreed - {i.name for i in items if i.agreed}):
         raise InvalidInputError(
             f"agreed losses {', '.join(unknown)} are not losses of this change: no batch runs again there, or its "
             "sink has none of them; leave them out"
         )
-    return CompatibilityReport(app=report.app, source=report.source, items=(*report.items, *items))
+    return attrs.evolve(report, items=(*report.items, *items))

@@ -66,30 +66,30 @@ def compare(
 def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
     findings = judge(APP_RULES, AppChange(old=old, new=new))
     if findings:
-        yield _item("app", new.app, findings)
+        yield report_item("app", new.app, findings)
     if old.app != new.app:
         return
     for query in new.queries:
         before = old.query(query.name)
         if before is None:
-            yield _item("query", query.name, judge(NEW_QUERY_RULES, query))
+            yield report_item("query", query.name, judge(NEW_QUERY_RULES, query))
         else:
             yield from _query(before, query)
     for query in old.queries:
         if new.query(query.name) is None:
-            yield _item("query", query.name, judge(GONE_QUERY_RULES, query))
+            yield report_item("query", query.name, judge(GONE_QUERY_RULES, query))
 
 
 def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     yield from _sources(old, new)
-    yield _item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
+    yield report_item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
     if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
-        yield _item("watermark", f"{new.name}:watermark", findings)
+        yield report_item("watermark", f"{new.name}:watermark", findings)
     if old.stages and new.stages:
         for key in sorted(old.conf.keys() & new.conf.keys()):
             change = SettingChange(key=key, old=old.conf[key], new=new.conf[key])
             if findings := judge(SETTING_RULES, change):
-                yield _item("setting", f"{new.name}:{key}", findings)
+                yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
 
@@ -100,11 +100,11 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         name = f"{new.name}/{source.name}"
         if source.name in before:
             change = SourceChange(old=before[source.name], new=source, alone=alone)
-            yield _item("source", name, judge(SOURCE_RULES, change))
+            yield report_item("source", name, judge(SOURCE_RULES, change))
         else:
-            yield _item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
+            yield report_item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
     for source in _gone(old.sources, new.sources):
-        yield _item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
+        yield report_item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
 
 
 def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
@@ -114,15 +114,15 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         name = f"{new.name}/{stage.name}"
         before = old.stage(stage.name)
         if before is None:
-            yield _item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, stores=new.stores)))
+            yield report_item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, stores=new.stores)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
             findings = _migrated(judge(STAGE_RULES, change), _migration(change))
-            yield _item("stage", name, [*findings, *judge(STORE_RULES, change)])
+            yield report_item("stage", name, [*findings, *judge(STORE_RULES, change)])
     for stage in lost:
         twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
         lone = LoneStage(stage=stage, twin=next(twins, None))
-        yield _item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
+        yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
 
 
 def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
@@ -174,7 +174,7 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
     return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
 
 
-def _item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
+def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
     """The worst verdict, with the reasons of all that changed; of a refusal only those that stand in the way."""
     verdict = worst(findings)
     changes = [f for f in findings if not f.id.endswith(".same")]

@@ -29,6 +29,21 @@ def test_an_app_that_failed_goes_on_where_it_stopped(running: Site) -> None:
     assert status is not None and status.queries["events"].first_batch == saved.queries["events"].batch + 1
 
 
+def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
+    assert running.run("rollback", "alarm").exit_code == 0
+    assert running.client.status("alarm").current.deployment == "v1"
+    ended = running.client.snapshot("alarm", "last").queries["events"].batch
+    checkpoint = Checkpoint(running.client.registry.app("alarm").checkpoint("v1", "events"))
+    wait_for(lambda: (checkpoint.committed_batch() or 0) > ended or None, "a batch", 60)
+    running.client.drivers("alarm").kill("v1")
+    refused = running.run("save-snapshot", "alarm", "last", "--cancel")
+    assert refused.exit_code == 1 and "choose another name" in refused.stderr
+    assert running.run("save-snapshot", "alarm", "end", "--cancel").exit_code == 0
+    assert running.client.snapshot("alarm", "end").queries["events"].batch > ended
+
+
 @pytest.mark.parametrize(("format", "options"), [("kafka", {"topic": "t"}), ("json", {"path": "/x"})])
 def test_what_runs_again_needs_agreement_or_is_refused(site: Site, format: str, options: dict[str, str]) -> None:
     constants = {"SINK": {"format": format, "options": options}}

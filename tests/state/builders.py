@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, DeploymentSpec, Launch, QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, StateSchema
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.snapshot import Snapshot
+from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, Snapshot
 from airflow_provider_streamupdate.state.storage import Folder
 
 DATA = Path(__file__).parent / "data"
@@ -176,3 +178,17 @@ def rocksdb_zip(metadata: Mapping[str, Any], padding: int = 0) -> bytes:
         archive.writestr("MANIFEST-000005", "m" * padding)
         archive.writestr("metadata", "v1\n" + json.dumps(metadata))
     return data.getvalue()
+
+
+def live_snapshot(**changes: Any) -> Snapshot:
+    """Of query ``windows`` after batch 9, while v1 runs; `changes` to its QuerySnapshot."""
+    query = QuerySnapshot(batch=9, query_id="id", files=())
+    return Snapshot(
+        name="s1",
+        app="flights",
+        deployment="v1",
+        created_at="",
+        kind="live",
+        plan=app_plan(),
+        queries={"windows": attrs.evolve(query, **changes)},
+    )

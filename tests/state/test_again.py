@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import pytest
 
 from airflow_provider_streamupdate.state.again import batches_again, other_losses, with_again
@@ -12,9 +11,8 @@ from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.state.plan import QueryPlan, SinkPlan
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.report import CompatibilityReport
-from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, Snapshot
 
-from .builders import app_plan, query_plan, spec
+from .builders import app_plan, live_snapshot, query_plan, spec
 
 BATCHES = {"windows": "batches 10 to 14"}
 
@@ -60,7 +58,7 @@ def test_agreement_is_to_a_query_s_batches_by_name() -> None:
 def app(tmp_path: Path) -> AppRegistry:
     """Version v1 has committed batches 0 to 9, v2, which goes on under the same query id, up to 14."""
     made = Registry(str(tmp_path)).app("flights")
-    for deployment, query_id, batches in (("v1", "a", 10), ("v2", "a", 15), ("v3", "b", 99)):
+    for deployment, query_id, batches in (("v1", "id", 10), ("v2", "id", 15), ("v3", "other", 99)):
         made.create_deployment(spec(app="flights", deployment=deployment))
         checkpoint = made.checkpoint(deployment, "windows")
         checkpoint.write("metadata", f'{{"id":"{query_id}"}}'.encode())
@@ -68,23 +66,10 @@ def app(tmp_path: Path) -> AppRegistry:
     return made
 
 
-def snapshot(**changes: object) -> Snapshot:
-    query = attrs.evolve(QuerySnapshot(batch=9, query_id="a", files=()), **changes)
-    return Snapshot(
-        name="s1",
-        app="flights",
-        deployment="v1",
-        created_at="",
-        kind="live",
-        plan=app_plan(),
-        queries={"windows": query},
-    )
-
-
 def test_batches_again_are_those_since_the_snapshot_under_its_query_id(app: AppRegistry) -> None:
-    assert batches_again(app, snapshot(), running=False) == BATCHES
-    assert batches_again(app, snapshot(), running=True) == {"windows": "all batches from 10 on"}
-    assert batches_again(app, snapshot(batch=14), running=False) == {}
-    assert batches_again(app, snapshot(batch=14), running=True) == {"windows": "all batches from 15 on"}
-    assert batches_again(app, snapshot(query_id="c"), running=True) == {}
-    assert batches_again(app, snapshot(batch=-1), running=True) == {}
+    assert batches_again(app, live_snapshot(), running=False) == BATCHES
+    assert batches_again(app, live_snapshot(), running=True) == {"windows": "all batches from 10 on"}
+    assert batches_again(app, live_snapshot(batch=14), running=False) == {}
+    assert batches_again(app, live_snapshot(batch=14), running=True) == {"windows": "all batches from 15 on"}
+    assert batches_again(app, live_snapshot(query_id="c"), running=True) == {}
+    assert batches_again(app, live_snapshot(batch=-1), running=True) == {}

@@ -9,24 +9,15 @@ import pytest
 from airflow_provider_streamupdate.control.health import assess
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, QueryStatus
-from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, Snapshot
+from airflow_provider_streamupdate.state.snapshot import Snapshot
 
-from .builders import app_plan, status
+from .builders import live_snapshot, status
 
 GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
 
 
 def baseline(**changes: Any) -> Snapshot:
-    query = QuerySnapshot(batch=9, query_id="id", files=(), state_rows={"daily": 100}, lag=10.0)
-    return Snapshot(
-        name="s1",
-        app="flights",
-        deployment="v1",
-        created_at="",
-        kind="live",
-        plan=app_plan(),
-        queries={"windows": attrs.evolve(query, **changes)},
-    )
+    return live_snapshot(**{"state_rows": {"daily": 100}, "lag": 10.0, **changes})
 
 
 def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2) -> tuple[str, ...]:
