@@ -19,6 +19,8 @@ from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
+from .rules.change import StageChange
+from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
@@ -31,7 +33,7 @@ from .rules.query import (
 )
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
-from .rules.stage import GONE_STAGE_RULES, NEW_STAGE_RULES, STAGE_RULES, LoneStage, StageChange
+from .rules.stage import STAGE_RULES
 from .rules.store import STORE_RULES
 
 _T = TypeVar("_T", SourcePlan, StagePlan)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..join_state import sides_known
 from ..report import MIGRATED, REFUSED
 from ..stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
+from .change import StageChange
 from .rule import Facts, Rule
-from .stage import StageChange
 
 _LOG = (
     "OffsetSeqMetadata.relevantSQLConfs: the offset log's value wins over the session's, which Spark ignores silently"

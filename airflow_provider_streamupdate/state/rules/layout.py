@@ -1,0 +1,139 @@
+"""The rules for how a stage's state is laid out: its stores, and the types of what lies in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..plan import StateSchema
+from ..report import REFUSED
+from .change import FUNCTIONS, StageChange, of
+from .rule import Facts, Rule, differ
+
+
+def _schemas(c: StageChange) -> Iterator[tuple[StateSchema, str, Any, Any]]:
+    """Key and value of every column family both have."""
+    old = {s.name: s for s in c.old.schemas}
+    for schema in c.new.schemas:
+        if before := old.get(schema.name):
+            yield schema, "key", before.key, schema.key
+            yield schema, "value", before.value, schema.value
+
+
+def _families(c: StageChange) -> Facts | None:
+    """Stores and column families; those of transformWithState are its state variables."""
+    if c.old.kind != c.new.kind or c.new.kind == "transform-with-state":
+        return None
+    old, new = (sorted({*s.stores, *(f.name for f in s.schemas)}) for s in (c.old, c.new))
+    return differ(old, new)
+
+
+def _type(c: StageChange) -> Facts | None:
+    named = c.new.kind in FUNCTIONS
+    for schema, part, old, new in _schemas(c) if c.old.kind == c.new.kind else ():
+        if _types(old, named) != _types(new, named):
+            where = "" if schema.name == "default" else f" {schema.name}"
+            return {"part": part, "where": where, "old": old, "new": new}
+    return None
+
+
+def _nullable(c: StageChange) -> Facts | None:
+    for schema, part, old, new in _schemas(c) if c.old.kind == c.new.kind else ():
+        lost = [path for path, nullable in _nullability(new) if not nullable and dict(_nullability(old)).get(path)]
+        if lost:
+            return {"part": part, "columns": ", ".join(lost), "where": schema.name}
+    return None
+
+
+@of("transform-with-state")
+def _variable_nullability(c: StageChange) -> Facts | None:
+    own = [(s.name, part, old, new) for s, part, old, new in _schemas(c) if not s.name.startswith("$")]
+    values = [(name, old, new) for name, part, old, new in own if part == "value"]
+    names = [n for n, old, new in values if _types(old, True) == _types(new, True) and _plain(old) != _plain(new)]
+    return {"names": ", ".join(names)} if names else None
+
+
+def _plain(schema: Any) -> Any:
+    """A type without the metadata of its fields."""
+    if isinstance(schema, dict):
+        return {key: _plain(inner) for key, inner in schema.items() if key != "metadata"}
+    return [_plain(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+def _nullability(schema: Any, path: str = "") -> list[tuple[str, bool]]:
+    """(position path, nullable) of every field."""
+    found: list[tuple[str, bool]] = []
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    for number, field in enumerate(fields):
+        here = f"{path}{number + 1}"
+        found += [(here, bool(field.get("nullable", True))), *_nullability(field["type"], here + ".")]
+    return found
+
+
+def _types(schema: Any, names: bool) -> Any:
+    """A Spark JSON type without names (unless they matter), nullability and metadata."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "struct":
+            return [
+                "struct",
+                *(
+                    [f["name"], _types(f["type"], names)] if names else _types(f["type"], names)
+                    for f in schema["fields"]
+                ),
+            ]
+        return {k: _types(v, names) for k, v in schema.items() if k not in ("metadata", "containsNull")}
+    return schema
+
+
+_StageRule = Rule[StageChange]
+
+LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
+    _StageRule(
+        id="stage.families",
+        verdict=REFUSED,
+        change="another layout of stores or column families (another state format version)",
+        reason="the stores changed from {old} to {new}",
+        source="SymmetricHashJoinStateManager: formats 1 and 2 have four stores, 3 and 4 column families",
+        tests=("state/test_rules.py::test_the_example_of_a_rule",),
+        applies=_families,
+    ),
+    _StageRule(
+        id="stage.type",
+        verdict=REFUSED,
+        change="another type at the same place of the state (decimal precision and scale included)",
+        reason="{part} type of the state{where} changed from {old} to {new}",
+        source="UnsafeRow's layout follows the types; Spark refuses most of them itself",
+        tests=(
+            "spark/test_refused.py::test_another_precision_of_a_decimal_is_refused",
+            "spark/test_migration.py::test_wider_numbers_and_longer_structs",
+            "spark/test_own_migration.py::test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts",
+        ),
+        applies=_type,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.nullability",
+        verdict=REFUSED,
+        change="a column of the state that could be null and now cannot",
+        reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
+        "values",
+        source="generated code does not look at the null bits of columns that cannot be null; measured: in the schemas "
+        "of Spark 4.3's aggregations every column can be",
+        tests=(
+            "state/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",
+            "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
+        ),
+        applies=_nullable,
+    ),
+    _StageRule(
+        id="stage.variable-nullability",
+        verdict=REFUSED,
+        change="a field of a transformWithState variable that could not be null and now can",
+        reason="fields of the state variables {names} became nullable: values in Avro would be read wrongly; leave "
+        "them as they were, or give the variables other names",
+        source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
+        "it was written under, and a restored checkpoint knows the new one only",
+        tests=("state/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
+        applies=_variable_nullability,
+    ),
+)
