@@ -12,7 +12,7 @@ import attrs
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import RESTART, STANDBY, UpdateRecord
-from . import updating
+from . import recording, reverting, updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
 from .drivers import NEW
@@ -107,22 +107,22 @@ class StreamUpdateClient(
         """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
         LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError
         when there is nothing to update."""
-        return updating.begin(self, app, deployment, digest, strategy)
+        return recording.begin(self, app, deployment, digest, strategy)
 
     def end_update(self, app: str, deployment: str, outcome: str, reason: str | None = None) -> None:
         """Record how the update ended and give the lease back; nothing when it had ended already."""
-        updating.end(self, app, deployment, outcome, reason)
+        recording.end(self, app, deployment, outcome, reason)
 
     def promote(self, app: str, deployment: str) -> UpdateRecord | None:
         """Make the deployment the one a rollback goes back to later; ends its update."""
-        return updating.promote(self, app, deployment)
+        return recording.promote(self, app, deployment)
 
     def rollback(
         self, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
     ) -> Deployed | None:
         """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
         before it, at the state it was stopped with. Ends with that one running; None when it never stopped running."""
-        return updating.rollback(self, app, deployment, timeout, progress)
+        return reverting.rollback(self, app, deployment, timeout, progress)
 
     def update(
         self,
@@ -154,19 +154,18 @@ class StreamUpdateClient(
         side: with strategy parallel: how long both run
         run_for: seconds the new version must have run, and be well at their end, before it is promoted
         """
-        return updating.update(
-            self,
-            application,
-            deployment,
-            tuple(agree),
-            snapshot,
-            drain_timeout,
-            timeout,
-            progress,
-            renames,
-            strategy,
-            rehearse,
-            asked_by,
-            side,
-            run_for,
+        request = updating.UpdateRequest(
+            application=application,
+            deployment=deployment,
+            agree=tuple(agree),
+            snapshot=snapshot,
+            drain_timeout=drain_timeout,
+            timeout=timeout,
+            renames=renames,
+            strategy=updating.check_strategy(strategy, snapshot, side),
+            rehearse=rehearse,
+            asked_by=asked_by,
+            side=side,
+            run_for=run_for,
         )
+        return updating.update(self, request, progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..control import updating
+from ..control import recording, updating
 from ..control.holding import holding
 from ..hooks.values import seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
@@ -65,7 +65,7 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             registry = self.client.registry.existing(str(self.app_name))
             with holding(registry, self.deployment_id):
-                record = updating.begin(self.client, registry.name, self.deployment_id)
+                record = recording.begin(self.client, registry.name, self.deployment_id)
                 if record.strategy not in (STANDBY, PARALLEL):
                     self.log.info(
                         "the strategy is %s: the new version is started when the old one has ended", record.strategy

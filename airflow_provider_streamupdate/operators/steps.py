@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..control import updating
+from ..control import recording
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.errors import StreamUpdateError
 from ..state.update import PARALLEL
@@ -19,7 +19,7 @@ def note_step(client: StreamUpdateClient, app: str, deployment: str | None, step
     registry = client.registry.existing(app)
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
-        updating.step(registry, record.new, step)
+        recording.step(registry, record.new, step)
 
 
 def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool | None:

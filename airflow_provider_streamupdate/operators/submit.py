@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from ..control import updating
+from ..control import recording, updating
 from ..control.holding import holding
 from ..control.submitting import Deployed
 from ..hooks.plain import plain
@@ -132,7 +132,7 @@ class StreamSubmitOperator(ApplicationOperator):
         agree = text_list(self.agree, "agree")
         with holding(registry, record.new):
             updating.change(self.client, record, application, agree, timeout, self.log.info, asked_by)
-            updating.step(registry, record.new, "submitted")
+            recording.step(registry, record.new, "submitted")
         current = registry.current()
         assert current is not None  # it was changed
         result: dict[str, Any] = plain(

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
-from ..control import updating
+from ..control import recording, reverting, updating
 from ..control.holding import holding
 from ..control.parallel import CATCH_UP_SECONDS, SideBySide
 from ..hooks.errors import ERROR_KEY
@@ -70,7 +70,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             application = self.described()
             digest = application.digest()
             registry = self.client.registry.existing(app)
-            deployment = updating.new_deployment(registry, digest, optional_text(self.deployment_id))
+            deployment = recording.new_deployment(registry, digest, optional_text(self.deployment_id))
             if given:
                 self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
             self.log.info("planning %s", application.file)
@@ -82,7 +82,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 self.client.check_change(application, plan)
             if strategy == PARALLEL and registry.update(deployment) is None:  # else it may be what runs
                 self.client.check_side_by_side(application, plan)
-            record = updating.begin(self.client, app, deployment, digest, strategy)
+            record = recording.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
             return {
                 "app": app,
@@ -161,7 +161,7 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
         timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
         registry = self.client.registry.existing(self.app)
         with holding(registry, self.deployment_id):
-            record = updating.begin(self.client, self.app, self.deployment_id)
+            record = recording.begin(self.client, self.app, self.deployment_id)
             if record.strategy == IN_FLIGHT:
                 self.log.info("the strategy is in_flight: the driver goes on")
                 return self.snapshot
@@ -177,7 +177,7 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
                 progress=self.log.info,
                 side=side,
             )
-            updating.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
+            recording.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
         return self.snapshot
 
     def _defer_until_caught_up(self, side: SideBySide) -> None:
@@ -225,7 +225,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                 return None
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             failed, why = failure(context["ti"], self.steps)
-            deployed = updating.rollback(
+            deployed = reverting.rollback(
                 self.client, self.app, deployment, timeout, self.log.info, reason=f"{failed}: {why}"
             )
         if deployed is None:

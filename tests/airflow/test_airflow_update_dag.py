@@ -198,10 +198,10 @@ def test_a_second_update_while_one_is_under_way(site: Site, context: dict[str, A
 
 
 def test_an_update_under_way_is_not_continued_with_another_application(site: Site, context: dict[str, Any]) -> None:
-    from airflow_provider_streamupdate.control import updating
+    from airflow_provider_streamupdate.control import recording
 
     site.submit()
-    updating.begin(site.client, "alarm", "v2", "0" * 64)
+    recording.begin(site.client, "alarm", "v2", "0" * 64)
     operator = StreamUpdateBeginOperator(
         task_id="plan", app="alarm", application=site.application("v2"), deployment_id="v2"
     )
@@ -261,13 +261,13 @@ def test_an_update_from_an_older_snapshot(site: Site) -> None:
 @pytest.mark.parametrize("done", ["begin", "stop", "submit"])
 def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, done: str) -> None:
     """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
-    from airflow_provider_streamupdate.control import updating
+    from airflow_provider_streamupdate.control import recording
     from airflow_provider_streamupdate.state.application import Application
 
     site.submit()
     application = Application(file=site.application("v2"))
     client, new = site.client, application.digest()[:8]
-    updating.begin(client, "alarm", new, application.digest())
+    recording.begin(client, "alarm", new, application.digest())
     if done != "begin":
         client.save_snapshot("alarm", f"before-{new}", cancel=True)
     if done == "submit":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import handover, updating
+from airflow_provider_streamupdate.control import handover, recording, updating
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
@@ -36,7 +36,7 @@ def running(site: Site) -> Site:
 def stopped_for(site: Site, file: str) -> Application:
     """An update to v2 that has stopped v1 with its snapshot, and gets no further."""
     application, client = Application(file=file), site.client
-    record = updating.begin(client, "alarm", "v2", application.digest())
+    record = recording.begin(client, "alarm", "v2", application.digest())
     updating.stop_old(client, client.registry.app("alarm"), record, "before-v2", True, 30.0, quiet)
     return application
 
@@ -127,7 +127,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
     application, client = Application(file=str(running.application("v2"))), launching(running)
     drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
-    updating.begin(client, "alarm", "v2", application.digest(), "standby")
+    recording.begin(client, "alarm", "v2", application.digest(), "standby")
     client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
     first = drivers.status("v2")
     drivers.kill("v2")

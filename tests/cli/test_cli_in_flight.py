@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control import recording, updating
 from airflow_provider_streamupdate.state import lease
 
 from .conftest import Site, document
@@ -133,9 +133,9 @@ def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: py
         raise KeyboardInterrupt
 
     registry = running.client.registry.app("alarm")
-    for step, changes in (("change", 0), ("promote", 1)):
+    for module, step, changes in ((updating, "change", 0), (recording, "promote", 1)):
         with monkeypatch.context() as crashing:
-            crashing.setattr(updating, step, crash)
+            crashing.setattr(module, step, crash)
             assert change(running, *changed("threshold=7")).exit_code == 130
         assert len(registry.changes("v1")) == changes
     assert change(running, *changed("threshold=7")).exit_code == 0

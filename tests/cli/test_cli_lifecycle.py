@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control import recording
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
 
@@ -458,7 +458,7 @@ def test_the_same_update_run_twice_at_once_is_carried_out_by_one(running: Site) 
 
 
 def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
-    updating.begin(running.client, "alarm", "v2", "0" * 64)
+    recording.begin(running.client, "alarm", "v2", "0" * 64)
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--json")
     assert result.exit_code == 1
     assert "'v2' with another application is under way" in document(result)["error"]["message"]

@@ -1,0 +1,147 @@
+"""The way back from an update: the new version ends, the one before it runs, from the state it was stopped with. Every
+step looks at what is there, so that it can be gone again after a crash anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..state.boundaries import boundary
+from ..state.checkpoint import Checkpoint
+from ..state.commands import CommandBox
+from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
+from ..state.errors import CorruptError, NotFoundError, NotRunningError
+from ..state.names import check_name
+from ..state.registry import AppRegistry
+from ..state.snapshot import QuerySnapshot
+from ..state.snapshots import SnapshotStore
+from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
+from .drivers import NEW, Drivers
+from .holding import holding
+from .submitting import Deployed
+from .waiting import Progress, wait_for
+
+if TYPE_CHECKING:
+    from .client import StreamUpdateClient
+
+
+def rollback(
+    client: StreamUpdateClient,
+    app: str,
+    deployment: str | None,
+    timeout: float,
+    progress: Progress,
+    reason: str | None = None,
+) -> Deployed | None:
+    """See StreamUpdateClient.rollback."""
+    if deployment is not None:
+        check_name("deployment", deployment)
+    registry = client.registry.existing(app)
+    new = deployment or _under_way(registry) or registry.current_id()
+    record = registry.update(new) if new else None
+    old = record.old if record else registry.spec(str(new)).parent
+    if new is None or old is None:
+        raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
+    if registry.current_id() not in (new, old):
+        raise NotRunningError(
+            f"deployment {new} of {app} was replaced by {registry.current_id()} since, so it cannot be rolled back; "
+            f"roll back {registry.current_id()} instead"
+        )
+    with holding(registry, new):
+        return _go_back(client, registry, new, old, timeout, progress, reason)
+
+
+def _under_way(registry: AppRegistry) -> str | None:
+    """What an update under way brings in, for whom the current deployment is the old or the new one."""
+    current = registry.current_id()
+    found = [u.new for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
+    return found[-1] if found else None
+
+
+def _go_back(
+    client: StreamUpdateClient,
+    registry: AppRegistry,
+    new: str,
+    old: str,
+    timeout: float,
+    progress: Progress,
+    reason: str | None,
+) -> Deployed | None:
+    app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
+    before = registry.current()
+    undone = False
+    if record is not None and record.strategy == IN_FLIGHT:
+        _settled(registry, drivers, old, timeout)
+        undone = client.undo_change(app, old, new, timeout)
+    if new in registry.deployment_ids():
+        if before is not None and before.deployment == new:
+            committed = _committed_since(registry, new)
+            progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
+        client.stop_deployment(app, new)  # if it stands by, too
+    boundary("new-stopped")
+    state = _settled(registry, drivers, old, timeout)
+    boundary("old-settled")
+    current = registry.current()
+    assert current is not None  # `old` was current once
+    outcome, deployed = ROLLED_BACK, None
+    if current.deployment == old and state == RUNNING and undone:
+        deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
+    elif current.deployment == old and state == RUNNING:
+        launch = registry.launch(new)
+        if launch is None or launch.epoch > current.epoch:  # it was never stopped
+            outcome = record.outcome if record and record.outcome else REFUSED
+        elif record is None or record.outcome is None:  # it waited for its successor's first batch, and took back
+            deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
+    else:
+        progress(f"starting {old} again, where it was stopped")
+        drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
+        drivers.wait_running(old, timeout)
+        boundary("old-runs")
+        deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
+    if deployed is not None:
+        progress(f"{app} runs as {old} again")
+    if record is not None:
+        registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
+        boundary("gone-back")
+    return deployed
+
+
+def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
+    """The state a deployment comes to when its open commands are done: RUNNING, or a final one with its driver gone.
+    It may have been told to end, or to hand over, just before the caller decided to go back."""
+
+    def poll() -> str | None:
+        state, status = drivers.state(deployment), drivers.status(deployment)
+        if state in (*FINAL_STATES, NEW):
+            return CANCELLED if drivers.gone(deployment) else None
+        if state != RUNNING or status is None:
+            return None
+        pending = CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
+        return None if pending else RUNNING
+
+    return wait_for(poll, f"deployment {deployment} of {registry.name} to run or to end", timeout)
+
+
+def _committed_since(registry: AppRegistry, deployment: str) -> str:
+    """The batches a deployment committed itself, e.g. ``windows 12-14``; ``windows up to 14`` when the snapshot it
+    started from is damaged, which must not stand in the way of going back."""
+    spec, plan = registry.spec(deployment), registry.plan(deployment)
+    if plan is None:
+        return ""
+    start: dict[str, QuerySnapshot] | None = {}
+    if spec.from_snapshot:
+        try:
+            start = SnapshotStore(registry).get(spec.from_snapshot).queries
+        except (CorruptError, NotFoundError):
+            start = None
+    parts = []
+    for query in plan.queries:
+        last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        if start is None:
+            parts += [] if last is None else [f"{query.name} up to {last}"]
+            continue
+        first = start[query.name].batch + 1 if query.name in start else 0
+        if last is not None and last >= first:
+            parts.append(f"{query.name} {first}-{last}")
+    return ", ".join(parts)
