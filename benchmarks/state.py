@@ -183,7 +183,7 @@ class App:
         """Seconds Spark's own StateRewriter takes to read and write the state unchanged."""
         from airflow_provider_streamupdate.state.storage import Folder
         from airflow_provider_streamupdate.streaming.restorer import SavedState
-        from airflow_provider_streamupdate.streaming.spark_stores import rewrite_stores
+        from airflow_provider_streamupdate.streaming.spark_internals import rewrite_stores
 
         old = self.registry.checkpoint("d0", "q")
         new = Folder.open(str(self.folder / "rewritten"))

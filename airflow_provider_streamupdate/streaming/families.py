@@ -18,7 +18,7 @@ from ..state.plan import StagePlan
 from ..state.restore import MigratedStage
 from ..state.snapshot import QuerySnapshot
 from ..state.storage import Folder
-from . import spark_stores
+from . import spark_internals
 from .rewriter import belonging, describe_target
 
 
@@ -57,7 +57,7 @@ def rewrite_families(
         return united.sortWithinPartitions("column_family_name", "key_bytes", "place").select(*schema.names)
 
     uris = (source.uri, target.uri)
-    spark_stores.rewrite_stores(spark, *uris, snapshot.batch, conf, transform, snapshot.state_format)
+    spark_internals.rewrite_stores(spark, *uris, snapshot.batch, conf, transform, snapshot.state_format)
     return target.sub(f"state/{old.operator_id}")
 
 

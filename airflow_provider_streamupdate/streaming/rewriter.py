@@ -21,7 +21,7 @@ from ..state.plan import StagePlan
 from ..state.restore import record_stores
 from ..state.storage import Folder
 from ..state.stores import column_families, store_settings
-from . import spark_internals, spark_stores
+from . import spark_internals
 
 
 def rewrite_stage(
@@ -38,7 +38,7 @@ def rewrite_stage(
     if column_families(stage):
         describe_target(old, stage, stage.operator_id, old, new, batch, conf)
         move = None if partitions is None else lambda rows: rows.repartition(partitions, *belonging(rows, stage))
-        spark_stores.rewrite_stores(spark, old.uri, new.uri, batch, conf, move)
+        spark_internals.rewrite_stores(spark, old.uri, new.uri, batch, conf, move)
         return {"default": new.sub(f"state/{stage.operator_id}")}
     return {
         store: save_rows(stage, read_store(spark, stage, batch, old, store), new.sub(store), conf, partitions, store)

@@ -12,9 +12,10 @@ from bench import Bench, row
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.streaming import spark_internals, stage
+from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.planner import plan_app
 from airflow_provider_streamupdate.streaming.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.spark_internals.queries import execution_of
 
 
 @pytest.mark.parametrize("trigger", ["0 seconds", "200 milliseconds", "1 hour"])
@@ -99,9 +100,9 @@ def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(spark, 
     queries.start()
     wait_for_commit(Checkpoint(folder), 0)
     query = queries._queries["q"]
-    active = spark_internals._execution(query).state().get()
+    active = execution_of(query).state().get()
     queries.drain()
-    spark_internals._execution(query).state().set(active)
+    execution_of(query).state().set(active)
     assert query.isActive
     queries.drain()
     assert not query.isActive

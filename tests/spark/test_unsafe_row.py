@@ -12,7 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.unsafe_row import CalendarInterval, decode, encode
-from airflow_provider_streamupdate.streaming import spark_internals, stage
+from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import java_class, module
 
 DAY = 86_400_000_000
 # SQL, and the value as the codec has it; each is tried alone, in a struct, in an array beside a null, and in a map
@@ -54,11 +55,11 @@ def row_bytes(column: Column) -> Column:
     """The bytes of a struct's UnsafeRow: UnsafeRow.getBytes called by Spark's own Invoke (copy() is what InternalRow
     has, and gives an UnsafeRow)."""
     spark = SparkSession.active()
-    expressions = spark_internals._module(spark, "org.apache.spark.sql.classic.ExpressionUtils")
-    nothing = spark_internals._module(spark, "scala.collection.immutable.Nil")
-    unsafe_row = spark_internals._class(spark._jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeRow")
-    an_object = spark_internals._module(spark, "org.apache.spark.sql.types.ObjectType").apply(unsafe_row)
-    binary = spark_internals._module(spark, "org.apache.spark.sql.types.BinaryType")
+    expressions = module(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    nothing = module(spark, "scala.collection.immutable.Nil")
+    unsafe_row = java_class(spark._jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeRow")
+    an_object = module(spark, "org.apache.spark.sql.types.ObjectType").apply(unsafe_row)
+    binary = module(spark, "org.apache.spark.sql.types.BinaryType")
     invoke = spark._jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke
     copied = invoke(expressions.expression(column._jc), "copy", an_object, nothing, nothing, True, True, True)
     return Column(expressions.column(invoke(copied, "getBytes", binary, nothing, nothing, True, True, True)))
@@ -126,7 +127,7 @@ def test_the_rows_of_a_state_store(spark, tmp_path) -> None:
 
     bench.run(totals)
     [schema] = bench.registry.plan("d1").query("q").stage("totals").schemas
-    option = spark_internals._module(spark, "org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions")
+    option = module(spark, "org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions")
     state = spark.read.format("statestore").option(option.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES(), "true")
     rows = state.load(bench.registry.checkpoint("d1", "q").uri).select("key_bytes", "value_bytes").collect()
     found = {decode(schema.key, bytes(r[0])): decode(schema.value, bytes(r[1])) for r in rows}

@@ -8,9 +8,8 @@ import pyspark
 import pytest
 
 from airflow_provider_streamupdate.state.errors import EnvironmentProblem
-from airflow_provider_streamupdate.streaming import spark_internals
-from airflow_provider_streamupdate.streaming.adapters import ADAPTERS
-from airflow_provider_streamupdate.streaming.spark_internals import check_version
+from airflow_provider_streamupdate.streaming.spark_internals import check_version, dry_runs
+from airflow_provider_streamupdate.streaming.spark_internals.adapters import ADAPTERS
 
 
 @pytest.mark.parametrize("version", ["4.1.1", "4.4.0", "5.0.0"])
@@ -44,8 +43,8 @@ def test_a_python_worker_that_is_late_says_nothing_about_the_query(monkeypatch) 
             return "planned"
 
         tries.clear()
-        monkeypatch.setattr(spark_internals, "_dry_run", work)
-        return spark_internals.dry_run(None, "append", "file:///nowhere", 0)
+        monkeypatch.setattr(dry_runs, "_dry_run", work)
+        return dry_runs.dry_run(None, "append", "file:///nowhere", 0)
 
     assert (late(2), len(tries)) == ("planned", 3)
     with pytest.raises(EnvironmentProblem, match="the machine is too busy"):

@@ -1,0 +1,37 @@
+"""The one door to Spark's JVM internals. Nothing outside this folder touches ``_jdf``, ``_jvm`` and the like.
+
+Class and field names are verified with javap on the released jars. What differs between minor versions is in
+`adapters`; `check_version` refuses those that have none.
+"""
+
+from .dry_runs import DryRun, dry_run
+from .empty_sources import with_empty_sources
+from .plans import analyzed_plan, optimized_inputs, streaming_sources
+from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
+from .settings import FILE_MANAGER, given_settings, next_state_format, session_setting
+from .stores import rewrite_stores, save_aggregation, write_empty_store
+from .version import check_version
+from .writers import writer_details, writer_frame
+
+__all__ = [
+    "FILE_MANAGER",
+    "DryRun",
+    "analyzed_plan",
+    "check_version",
+    "dry_run",
+    "given_settings",
+    "join_thread",
+    "next_state_format",
+    "optimized_inputs",
+    "rewrite_stores",
+    "save_aggregation",
+    "session_setting",
+    "sleeping_between_batches",
+    "stop_after_batch",
+    "streaming_sources",
+    "thread_alive",
+    "with_empty_sources",
+    "write_empty_store",
+    "writer_details",
+    "writer_frame",
+]

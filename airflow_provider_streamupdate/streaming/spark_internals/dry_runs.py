@@ -1,0 +1,162 @@
+"""One micro-batch planned as Spark would, without running it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ...state.errors import EnvironmentProblem
+from ...state.plan import AggregateBuffer
+from .jvm import STREAMING, java_class, module, pre_order
+from .plans import plan_json
+from .settings import FILE_MANAGER, with_file_manager_for
+from .version import adapter_of
+
+# What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
+WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
+# How files are written that are thrown away: on a local disk Spark's own way starts a process for a file's permissions
+# and for each link it looks at (FileContextBasedCheckpointFileManager), and adds a file with a checksum
+# (ChecksumCheckpointFileManager).
+_SCRATCH = {
+    FILE_MANAGER: f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+
+
+class DryRun:
+    """What Spark planned. Read when it is asked for, since most dry runs are for what Spark checks or writes."""
+
+    def __init__(self, spark: SparkSession, execution: Any) -> None:
+        self._spark, self._execution = spark, execution
+
+    @functools.cached_property
+    def optimized(self) -> list[dict[str, Any]]:
+        """The optimized logical plan as JSON."""
+        return plan_json(self._spark, self._execution.optimizedPlan())
+
+    @functools.cached_property
+    def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
+        """The aggregates' buffers by operator id."""
+        return _aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
+
+
+def dry_run(
+    df: DataFrame,
+    output_mode: str,
+    checkpoint: str,
+    batch: int,
+    conf: dict[str, str] | None = None,
+    write: bool = False,
+    scratch: bool = False,
+) -> DryRun:
+    """Plan one micro-batch as Spark would, without running it.
+
+    An IncrementalExecution assigns operator ids, and checks state schemas and operators against what lies under
+    `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
+    are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
+    `scratch`: what is written under `checkpoint` is thrown away afterwards.
+    For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
+
+    To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
+    not to be set). A busy machine takes longer, which says nothing about the query: it is tried again, with a new
+    execution, because one keeps its failure. EnvironmentProblem when that does not help.
+    """
+    late: Exception | None = None
+    for _ in range(WORKER_STARTS):
+        try:
+            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch)
+        except Exception as error:
+            if WORKER_LATE not in str(error):
+                raise
+            late = error
+    raise EnvironmentProblem(
+        f"Spark could not start a Python worker within its 10 s, {WORKER_STARTS} times: the machine is too busy to "
+        "tell whether the query can be planned; try again when it is less so"
+    ) from late
+
+
+def _dry_run(
+    df: DataFrame,
+    output_mode: str,
+    checkpoint: str,
+    batch: int,
+    conf: dict[str, str] | None,
+    write: bool,
+    scratch: bool,
+) -> DryRun:
+    spark = df.sparkSession
+    adapter = adapter_of(spark)
+    jvm = spark._jvm
+    session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
+    session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
+    with_file_manager_for(checkpoint, session)
+    meta_class = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
+    metadata = meta_class.apply(
+        json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": dict(conf or {})})
+    )
+    if conf:
+        meta_class.setSessionConf(metadata, session.sessionState().conf())
+    for key, value in _SCRATCH.items() if scratch else ():
+        session.conf().set(key, value)
+    none = jvm.scala.Option.apply(None)
+    query_id = jvm.java.util.UUID.randomUUID()
+    execution = getattr(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
+        session,
+        df._jdf.queryExecution().analyzed(),
+        getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())(),
+        f"{checkpoint}/state",
+        query_id,
+        query_id,
+        batch,
+        none,
+        metadata,
+        module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
+        True,  # isFirstBatch: the batch that checks and records schemas
+        jvm.scala.collection.mutable.HashMap(),
+        jvm.scala.collection.mutable.HashMap(),
+        module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
+        *adapter.PLAN_ARGUMENTS,
+    )
+    execution.executedPlan()
+    if write:
+        adapter.write_metadata(execution)
+    return DryRun(spark, execution)
+
+
+def _aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
+    """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
+    (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
+    aggregates' aggBufferAttributes, one after the other)."""
+    aggregate = "org.apache.spark.sql.catalyst.expressions.aggregate"
+    declarative, typed = (java_class(jvm, f"{aggregate}.{n}Aggregate") for n in ("Declarative", "TypedImperative"))
+    found = {}
+    for node in pre_order(plan):
+        if node.getClass().getSimpleName() == "StateStoreSaveExec":
+            # The nearest below: with code generation there are nodes in between.
+            below = next(n for n in pre_order(node.child()) if "Aggregate" in n.getClass().getSimpleName())
+            expressions = below.aggregateExpressions()
+            made = [expressions.apply(i).aggregateFunction() for i in range(expressions.size())]
+            found[int(node.stateInfo().get().operatorId())] = tuple(
+                _aggregate_buffer(f, declarative.isInstance(f), typed.isInstance(f)) for f in made
+            )
+    return found
+
+
+def _aggregate_buffer(function: Any, declarative: bool, typed: bool) -> AggregateBuffer:
+    """DeclarativeAggregate has initial values as expressions; TypedImperativeAggregate keeps one serialized object.
+    Other ImperativeAggregates (a HyperLogLog, for example) fill their buffer in code: not known."""
+    initial: tuple[str, ...] = ()
+    if declarative:
+        values = function.initialValues()
+        initial = tuple(str(values.apply(i).sql()) for i in range(values.size()))
+    elif typed:
+        initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
+    return AggregateBuffer(
+        function=str(function.getClass().getSimpleName()),
+        columns=int(function.aggBufferAttributes().size()),
+        initial=initial,
+    )

@@ -1,0 +1,73 @@
+"""The thread of a running query, and its end at a batch boundary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from .jvm import STREAMING, module
+
+# Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
+_SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
+
+
+def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Try to end a query at its next batch boundary; False when it is at a point where that cannot be promised.
+
+    Sets StreamExecution.state to TERMINATED: a batch in flight runs to its commit, and MicroBatchExecution begins no
+    other. But a batch whose offsets are logged and which has not come to its sink interrupts itself when it sees that
+    (runBatch, after planning; measured: logged, not committed, its sink possibly entered). So the state is set only
+    while the thread sleeps or works in the sink. It needs awaitProgressLock to log offsets and to commit, so that it
+    cannot get from one to the other while that is held here.
+    """
+    execution = execution_of(query)
+    thread, lock, state = execution.queryExecutionThread(), execution.awaitProgressLock(), execution.state()
+    lock.lock()
+    try:
+        if not thread.isAlive():
+            # It may have ended on seeing the state of an attempt that was taken back below, after its own last word.
+            state.set(module(spark, f"{STREAMING}.runtime.TERMINATED"))
+            return True
+        frames = _frames(spark, thread)
+        if not (_sleeps(frames) or _SINK in frames or _COMMIT in frames):
+            return False
+        before = state.getAndSet(module(spark, f"{STREAMING}.runtime.TERMINATED"))
+        if _sleeps(frames) and not _sleeps(_frames(spark, thread)):
+            state.set(before)  # it woke up meanwhile, and may have begun a batch before the state was set
+            return False
+        return True
+    finally:
+        lock.unlock()
+
+
+def _frames(spark: SparkSession, thread: Any) -> str:
+    """A thread's stack in one call."""
+    return str(module(spark, "scala.runtime.ScalaRunTime").stringOf(thread.getStackTrace()))
+
+
+def _sleeps(frames: str) -> bool:
+    """Between triggers (Clock.waitTillTime), or after one that found no data (Thread.sleep in executeOneBatch)."""
+    return ".waitTillTime(" in frames or ("java.lang.Thread.sleep" in frames and ".runBatch(" not in frames)
+
+
+def thread_alive(query: StreamingQuery) -> bool:
+    """Whether the stream thread still works. `isActive` and `awaitTermination(timeout)` do not tell: both only look at
+    the state that `stop_after_batch` has set (StreamExecution.awaitTermination returns ``!isActive``; measured)."""
+    return bool(execution_of(query).queryExecutionThread().isAlive())
+
+
+def join_thread(query: StreamingQuery, seconds: float) -> None:
+    """Wait for the stream thread to end, at most `seconds`."""
+    execution_of(query).queryExecutionThread().join(int(seconds * 1000))
+
+
+def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Whether the stream thread sleeps: no batch is in flight there, and after `stop_after_batch` none begins, so that
+    it may be interrupted."""
+    return _sleeps(_frames(spark, execution_of(query).queryExecutionThread()))
+
+
+def execution_of(query: StreamingQuery) -> Any:
+    return query._jsq.streamingQuery()
