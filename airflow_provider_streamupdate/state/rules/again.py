@@ -63,7 +63,10 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         "another place",
         source="FileStreamSink.addBatch; Delta's sink compares query id and batch id with the table's log",
         applies=_skipped,
-        tests=("state/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+        tests=(
+            "state/test_again.py::test_what_a_sink_does_with_batches_it_had",
+            "spark/test_again.py::test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips",
+        ),
     ),
     Rule[AgainChange](
         id="again.function",

@@ -1,0 +1,42 @@
+"""A version that starts from an older snapshot in the place of another: what Spark does with batches that run again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bench import Bench, row
+from test_skipped_batch import written
+
+from airflow_provider_streamupdate.state.again import batches_again, with_again
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+
+
+def passed_on(bench: Bench):
+    return bench.source().select("k", "a")
+
+
+def by_twos(bench: Bench):
+    """The same, in other batches."""
+    return bench.spark.readStream.option("maxFilesPerTrigger", "2").schema("k string, a long").json(str(bench.input()))
+
+
+def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    for key in "ab":
+        bench.write([row(key, 1)])
+    older = bench.run(passed_on, "append")
+    for key in "cd":
+        bench.write([row(key, 1)])
+    bench.run(passed_on, "append", snapshot=older)
+
+    saved, (plan, _) = SnapshotStore(bench.registry).get(older), bench.plan(by_twos, "append", older)
+    again = batches_again(bench.registry, saved, running=False)
+    assert again == {"q": "batches 2 to 3"}
+    report = with_again(bench.saved(older).compare(plan, ()), saved.plan, plan, again, ())
+    assert [i.name for i in report.items if i.verdict == "refused"] == ["q:again"]
+
+    for key in "ef":
+        bench.write([row(key, 1)])
+    bench.run(by_twos, "append", snapshot=older)
+    assert written(bench) == Counter("abcd")  # e and f were in batch 3, which the sink has
