@@ -1,13 +1,10 @@
-"""Object storage over HTTP: moto's S3 server, reached by s3fs. There is no rename and no folder; what must be made only
-once is made by a conditional put."""
+"""Object storage over HTTP: moto's S3 server, reached by s3fs and, in Spark, by s3a. There is no rename and no folder;
+what must be made only once is made by a conditional put."""
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,34 +12,40 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder
+from tests.e2e.conftest import SPARK_SUBMIT
 
+from .daemon import daemon, free_port
+from .migrated import Migrated
+from .records import PARTS, jars
 from .snapshots import go_through_snapshots
+
+PATIENCE = 900.0  # seconds
+CONF = {
+    "spark.jars": jars("s3"),
+    "spark.hadoop.fs.s3a.path.style.access": "true",
+    "spark.hadoop.fs.s3a.access.key": "someone",
+    "spark.hadoop.fs.s3a.secret.key": "something",
+    "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    # The other way of uploading files is asynchronous, by a client on Netty, and waits a minute on moto.
+    "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    ),
+}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an S3 server with the bucket ``bucket``."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address, log = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("moto") / "log"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-
-        def answers() -> bool | None:
-            assert process.poll() is None, log.read_text()
-            try:
-                return urllib.request.urlopen(f"{address}/moto-api/", timeout=5).status == 200 or None
-            except OSError:
-                return None
-
-        wait_for(answers, "the S3 server", 120)
+    with daemon([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], log, "Running on"):
         Folder.open("s3://bucket", options(address)).fs.mkdir("bucket")
         yield address
-        process.terminate()
 
 
 def options(address: str) -> dict[str, Any]:
@@ -103,3 +106,50 @@ def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_pa
 
 def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(server: str, tmp_path: Path) -> None:
     go_through_snapshots(Registry(f"s3://bucket/{tmp_path.name}", options(server)), tmp_path)
+
+
+class InBucket(Migrated):
+    """Everything but the driver's scratch is in the bucket: input, root with the checkpoints, output."""
+
+    feed_seconds = 6.0
+    patience = PATIENCE
+
+    def __init__(self, folder: Path, address: str) -> None:
+        where = Folder.open(f"s3://bucket/{folder.name}", options(address))
+        conf = {**CONF, "spark.hadoop.fs.s3a.endpoint": address}
+        super().__init__(folder, conf, input=f"{where.uri}/in", output=f"{where.uri}/out")
+        self.where = where
+        self.root = f"s3://bucket/{folder.name}/root"
+        python = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}  # s3fs
+        spark = SparkSubmit(SPARK_SUBMIT, master="local[2]", env_vars=python)
+        self.client = StreamUpdateClient(self.root, spark, options(address))
+
+    def bring(self, name: str, text: str) -> None:
+        self.where.write(f"in/{name}", text.encode())
+
+    def sinks(self) -> Folder:
+        return self.where.sub("out")
+
+
+@pytest.fixture
+def ground(server: str, tmp_path: Path) -> Iterator[InBucket]:
+    made = InBucket(tmp_path, server)
+    yield made
+    made.end()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: InBucket, strategy: str) -> None:
+    ground.write()
+    ground.write()
+    ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
+    ground.feed()
+    record = ground.client.update(
+        ground.of_version(2), "two", timeout=PATIENCE, strategy=strategy, progress=print, drain_timeout=PATIENCE
+    )
+    print(f"pause {record.pause_seconds} s")
+    ground.stop_feeding()
+    ground.wait_for_all()
+    ground.check("files", ground.file_sink())
+    ground.check_totals()
