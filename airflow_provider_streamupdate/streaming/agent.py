@@ -64,6 +64,7 @@ from ..state.successor import Successor
 from .in_flight import Built, Rebuilding
 from .planner import plan_app
 from .queries import RunningQueries
+from .renumbering import go_on_after_others
 from .restorer import (
     MetadataAhead,
     SavedState,
@@ -173,6 +174,7 @@ class Agent:
         checkpoints = {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}
         for folder in checkpoints.values():
             take_down(Checkpoint(folder))
+        self._go_on_after_others(plan)
         queries = RunningQueries(spark, writers, checkpoints, plan)
         try:
             queries.start()
@@ -277,6 +279,17 @@ class Agent:
         if not self._claim():
             raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
         return True
+
+    def _go_on_after_others(self, plan: AppPlan) -> None:
+        checkpoints = {q.name: self.app.checkpoint(self.spec.deployment, q.name) for q in plan.queries}
+        changed = go_on_after_others(SparkSession.active(), self.app, self.spec.deployment, plan, checkpoints)
+        for query, (batch, last) in changed.items():
+            self.events.add("renumbered", query=query, batch=batch, to=last)
+            print(
+                f"WARNING: the sink of query {query} has batches up to {last} of another version: what came after "
+                f"batch {batch} is computed again, from batch {last + 1} on",
+                file=sys.stderr,
+            )
 
     def _end(self, reason: str) -> bool:
         self._final = (CANCELLED, reason)
@@ -471,6 +484,12 @@ class Agent:
         self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
         with contextlib.suppress(StorageError):  # no other driver is started for this epoch
             self._claim()
+        while self._signal is None:
+            try:
+                self._go_on_after_others(queries.plan)
+                break
+            except StorageError:  # it has the epoch, and cannot go on without
+                self._wake.wait(POLL_SECONDS)
         queries.start()
         with contextlib.suppress(StorageError):  # the next heartbeat may get through
             self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")

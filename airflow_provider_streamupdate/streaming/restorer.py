@@ -320,7 +320,7 @@ def _restore(
         _write_metadata(writer, query, checkpoint, plan.conf, scratch)
     bring_files(plan, source, checkpoint, state=source.local or not scratch, copied=copied)
     for stage in plan.empty:
-        _empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
+        empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan
 
 
@@ -338,7 +338,7 @@ def _write_metadata(
         checkpoint.remove("offsets/0")
 
 
-def _empty_stores(
+def empty_stores(
     spark: SparkSession,
     stage: StagePlan,
     checkpoint: Folder,

@@ -6,6 +6,7 @@ Class and field names are verified with javap on the released jars. What differs
 
 from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
+from .file_sink import file_sink_batch
 from .plans import analyzed_plan, optimized_inputs, streaming_sources
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import FILE_MANAGER, given_settings, next_state_format, session_setting
@@ -19,6 +20,7 @@ __all__ = [
     "analyzed_plan",
     "check_version",
     "dry_run",
+    "file_sink_batch",
     "given_settings",
     "join_thread",
     "next_state_format",

@@ -1,0 +1,66 @@
+"""A query that is started again after another version has written to its sink (a rollback, a successor that failed)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from ..state.checkpoint import Checkpoint
+from ..state.plan import AppPlan, QueryPlan
+from ..state.registry import AppRegistry
+from ..state.renumber import renumber
+from ..state.rules.source import FILES, short_format
+from ..state.storage import Folder
+from ..state.stores import PARTITIONS
+from . import spark_internals
+from .restorer import empty_stores
+
+
+def go_on_after_others(
+    spark: SparkSession, app: AppRegistry, deployment: str, plan: AppPlan, checkpoints: Mapping[str, Folder]
+) -> dict[str, tuple[int, int]]:
+    """Have no query use ids of batches that its sink has of another version and would skip: such a query computes again
+    what it has not committed, under later ids. What was its last batch, and under which id it stands now, of each
+    query that was changed. Nothing may run on the checkpoints."""
+    changed = {}
+    for query in plan.queries:
+        checkpoint = Checkpoint(checkpoints[query.name])
+        batch, logged = checkpoint.committed_batch(), checkpoint.logged_batch()
+        if batch is None or logged is None:
+            continue
+        last = _last_elsewhere(spark, app, deployment, query, checkpoint)
+        # One that is in this query's own log was its own in flight, and is carried with its state.
+        if last is None or last <= logged:
+            continue
+        _renumber(spark, query, checkpoint, last)
+        changed[query.name] = (batch, last)
+    return changed
+
+
+def _last_elsewhere(
+    spark: SparkSession, app: AppRegistry, deployment: str, query: QueryPlan, checkpoint: Checkpoint
+) -> int | None:
+    """The last batch id that the sink has, or (Delta) may have, seen of a query with this one's id; None where the sink
+    does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact)."""
+    kind = short_format(query.sink.format)
+    if kind in FILES:
+        path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
+        return spark_internals.file_sink_batch(spark, path) if path else None
+    if kind != "delta":
+        return None
+    others = (Checkpoint(app.checkpoint(d, query.name)) for d in app.deployment_ids() if d != deployment)
+    same = [c for c in others if c.folder.exists("metadata") and c.query_id() == checkpoint.query_id()]
+    return max((b for c in same if (b := c.logged_batch()) is not None), default=None)
+
+
+def _renumber(spark: SparkSession, query: QueryPlan, checkpoint: Checkpoint, last: int) -> None:
+    batch = checkpoint.committed_batch()
+    assert batch is not None
+    conf = checkpoint.offsets(batch).conf
+    stages = {stage.operator_id: stage for stage in query.stages}
+
+    def empty(operator: int, name: str) -> None:
+        empty_stores(spark, stages[operator], checkpoint.folder, (name,), int(conf[PARTITIONS]), conf)
+
+    renumber(checkpoint, last, query.source_order, empty)

@@ -1,0 +1,47 @@
+"""A rollback with real drivers, where the sink is Spark's file sink: it skips batch ids that it has of the newer
+version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ground.records import Records
+
+STATEFUL = Path(__file__).parents[1] / "ground" / "standalone_app.py"
+
+
+class Files(Records):
+    source_file = STATEFUL
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, ("files",), {})
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Files]:
+    made = Files(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+def test_a_rollback_loses_nothing_that_the_newer_version_had_read(ground: Files) -> None:
+    ground.run_version_1()
+    ground.client.update(ground.of_version(2), "two", strategy="restart")
+    ground.run_version_2()
+    shared = [record for record in ground.records if record[0] >= 2 * ground.new_in_file]
+    assert len(shared) == 2 * ground.new_in_file
+    ground.client.rollback(ground.app)
+    ground.write()
+    ground.wait_for_all()
+
+    found = ground.file_sink()
+    told = Counter((row["id"], row["version"]) for row in found)
+    expected = Counter((n, 1) for n, _, _ in ground.records) + Counter((n, 2) for n, _, _ in shared)
+    assert told == expected  # version 1 has computed everything, and what version 2 wrote stays
+    log = ground.client.driver_log(ground.app, "one") or ""
+    assert "the sink of query files has batches up to 3 of another version" in log
