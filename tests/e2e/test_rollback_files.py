@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.waiting import wait_for
 from tests.ground.records import Records
 
 STATEFUL = Path(__file__).parents[1] / "ground" / "standalone_app.py"
@@ -37,11 +38,15 @@ def test_a_rollback_loses_nothing_that_the_newer_version_had_read(ground: Files)
     assert len(shared) == 2 * ground.new_in_file
     ground.client.rollback(ground.app)
     ground.write()
-    ground.wait_for_all()
 
+    def read_all() -> bool | None:
+        status = ground.client.status(ground.app).status
+        return (status is not None and status.queries["files"].batch == 6) or None  # 2 to 4 again, as 4 to 6
+
+    wait_for(read_all, "the last file", ground.patience)
     found = ground.file_sink()
     told = Counter((row["id"], row["version"]) for row in found)
     expected = Counter((n, 1) for n, _, _ in ground.records) + Counter((n, 2) for n, _, _ in shared)
     assert told == expected  # version 1 has computed everything, and what version 2 wrote stays
-    log = ground.client.driver_log(ground.app, "one") or ""
+    log = ground.client.log_tail(ground.app, "one", 1000)
     assert "the sink of query files has batches up to 3 of another version" in log
