@@ -73,7 +73,7 @@ class Site:
 
     @property
     def client(self) -> StreamUpdateClient:
-        return StreamUpdateClient(str(self.folder / "root"))
+        return StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"])
 
     def alive(self) -> list[str]:
         """The deployments whose driver's processes live."""
@@ -87,7 +87,10 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spark_submit = tmp_path / "spark" / "bin" / "spark-submit"
     java = tmp_path / "java" / "bin" / "java"
     for path, text in (
-        (spark_submit, f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "{STANDIN}" "$@"'),
+        (
+            spark_submit,
+            f'PYTHONPATH="{REPOSITORY}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" "{STANDIN}" "$@"',
+        ),
         (java, "echo 'openjdk version \"17.0.12\" 2024-07-16' >&2"),
     ):
         path.parent.mkdir(parents=True)

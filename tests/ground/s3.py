@@ -16,6 +16,8 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder
+from tests.cli import test_cli_each_boundary as each_boundary
+from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)
 from tests.e2e.conftest import SPARK_SUBMIT
 
 from .daemon import daemon, free_port
@@ -106,6 +108,28 @@ def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_pa
 
 def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(server: str, tmp_path: Path) -> None:
     go_through_snapshots(Registry(f"s3://bucket/{tmp_path.name}", options(server)), tmp_path)
+
+
+@pytest.fixture
+def root(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of the command line, its drivers' stand-ins, and each process that a test makes."""
+    for name, value in {
+        "STREAMUPDATE_ROOT": (address := f"s3://bucket/{tmp_path.name}/root"),
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": "something",
+        "PYTHONPATH": str((PARTS / "s3" / "python").resolve()),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return address
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in each_boundary.CASES if c.victims == (each_boundary.STORAGE,)], ids=lambda case: case.name
+)
+def test_a_storage_call_fails_and_the_update_is_run_again(site: Site, tmp_path: Path, case: each_boundary.Case) -> None:  # noqa: F811
+    """The crash suite's, with stand-ins for Spark."""
+    each_boundary.test_an_update_is_struck_and_run_again(site, tmp_path, case)
 
 
 class InBucket(Migrated):
