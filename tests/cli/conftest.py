@@ -86,11 +86,9 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """spark-submit and Java, as far as they are looked at."""
     spark_submit = tmp_path / "spark" / "bin" / "spark-submit"
     java = tmp_path / "java" / "bin" / "java"
+    imports = f'PYTHONPATH="{REPOSITORY}${{PYTHONPATH:+:$PYTHONPATH}}"'
     for path, text in (
-        (
-            spark_submit,
-            f'PYTHONPATH="{REPOSITORY}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" "{STANDIN}" "$@"',
-        ),
+        (spark_submit, f'{imports} exec "{sys.executable}" "{STANDIN}" "$@"'),
         (java, "echo 'openjdk version \"17.0.12\" 2024-07-16' >&2"),
     ):
         path.parent.mkdir(parents=True)

@@ -145,8 +145,8 @@ class InBucket(Migrated):
         self.where = where
         self.root = f"s3://bucket/{folder.name}/root"
         python = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}  # s3fs
-        spark = SparkSubmit(SPARK_SUBMIT, master="local[2]", env_vars=python)
-        self.client = StreamUpdateClient(self.root, spark, options(address))
+        launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]", env_vars=python)
+        self.client = StreamUpdateClient(self.root, launcher, options(address))
 
     def bring(self, name: str, text: str) -> None:
         self.where.write(f"in/{name}", text.encode())
