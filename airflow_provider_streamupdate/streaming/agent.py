@@ -174,7 +174,8 @@ class Agent:
         checkpoints = {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}
         for folder in checkpoints.values():
             take_down(Checkpoint(folder))
-        self._go_on_after_others(plan)
+        if not self.standby:  # its checkpoints are a moment old, and every look counts
+            self._go_on_after_others(plan)
         queries = RunningQueries(spark, writers, checkpoints, plan)
         try:
             queries.start()
