@@ -51,7 +51,7 @@ class Scheduled(Managed):
             state = self.airflow.run_state(DAG, run)
             return state if state in ("success", "failed") else None
 
-        if wait_for(ended, f"the run of {DAG}", COMMIT_SECONDS, 0.5) != "success":
+        if wait_for(ended, f"the run of {DAG}", 2 * COMMIT_SECONDS, 0.5) != "success":
             failed = [t for t, s in self.airflow.task_states(DAG, run).items() if s == "failed"]
             logs = "\n".join(self.airflow.task_log(DAG, run, task) for task in failed)
             raise RuntimeError(f"the run of {DAG} failed in {', '.join(failed)}:\n{logs}")
