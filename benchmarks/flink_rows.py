@@ -172,6 +172,8 @@ class FlinkJob:
         self.wait_more(feed.keys)
 
     def update(self, row: str) -> float:
+        # One subtask may still restore its part, while others put out what they count.
+        wait_for(self._all_run, "all subtasks to run", COMMIT_SECONDS, 0.1)
         self.version += 1
         if row == CLI:
             self._update_by_cli()
@@ -185,6 +187,10 @@ class FlinkJob:
         """Until this version has counted so many rows more."""
         wanted = self._outputs() + rows
         wait_for(lambda: self._outputs() >= wanted or None, f"{rows} rows to be counted", COMMIT_SECONDS, 0.1)
+
+    def _all_run(self) -> bool | None:
+        vertices = self.cluster.request("GET", f"jobs/{self.job}")["vertices"]
+        return all(not n for v in vertices for state, n in v["tasks"].items() if state != "RUNNING") or None
 
     def savepoint(self, kind: str) -> tuple[float, int]:
         """Seconds and bytes of one that the job goes on after. kind: CANONICAL or NATIVE."""
