@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -71,9 +72,12 @@ class CommitLog:
 
     def times(self, log: str = "commits") -> dict[int, float]:
         """Seconds since the epoch, by batch."""
-        folder = self.checkpoint / log
-        names = [p for p in folder.glob("*") if p.name.isdigit()] if folder.exists() else []
-        return {int(p.name): p.stat().st_mtime for p in names}
+        folder, found = self.checkpoint / log, {}
+        for path in folder.glob("*") if folder.exists() else ():
+            with contextlib.suppress(FileNotFoundError):  # Spark purges old ones
+                if path.name.isdigit():
+                    found[int(path.name)] = path.stat().st_mtime
+        return found
 
     def newest(self) -> int:
         return max(self.times(), default=-1)
