@@ -77,6 +77,22 @@ def test_an_sst_is_stored_once(app: AppRegistry, store: SnapshotStore) -> None:
     assert len(objects(app)) == len(referred(store))
 
 
+def test_what_a_snapshot_shares_is_found_in_the_one_before_it_alone(
+    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    get = SnapshotStore.get
+    monkeypatch.setattr(SnapshotStore, "get", lambda self, name: (read.append(name), get(self, name))[1])
+    wanted = store.shared("v1")
+    assert read == ["s3"] and wanted
+    for text in (b"{", b'{"snapshot": "gone"}', None):  # where it is not known, all are read
+        app.folder.remove(note := "deployments/v1/newest_snapshot.json")
+        if text is not None:
+            app.folder.write(note, text)
+        assert store.shared("v1") == wanted
+    assert read[-3:] == ["s1", "s2", "s3"] and store.shared("v2") == {}
+
+
 def test_files_whose_names_return_are_never_shared(app: AppRegistry, store: SnapshotStore) -> None:
     objects_of = [
         {f.object for f in store.get(n).queries["windows"].files if f.path == "metadata"} for n in ("s1", "s2")
