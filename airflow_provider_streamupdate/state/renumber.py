@@ -1,5 +1,5 @@
 """A stopped query's checkpoint under later batch ids: its sink has what another version has written since then, under
-the same query id, and a sink that tells repeats by their ids (files, Delta Lake) would skip the batches of these ids
+the same query id, and a sink that tells repeats by their ids (files, tables of Delta Lake, Iceberg or Hudi) would skip the batches of these ids
 without computing them. Their rows would be lost, and their state not made.
 
 Nothing of what the query has read or kept changes. Files of the state are linked under the numbers they would have, the

@@ -10,6 +10,7 @@ from ..state.checkpoint import Checkpoint
 from ..state.plan import AppPlan, QueryPlan
 from ..state.registry import AppRegistry
 from ..state.renumber import renumber
+from ..state.rules.again import TABLES
 from ..state.rules.source import FILES, short_format
 from ..state.storage import Folder
 from ..state.stores import PARTITIONS
@@ -41,13 +42,13 @@ def go_on_after_others(
 def _last_elsewhere(
     spark: SparkSession, app: AppRegistry, deployment: str, query: QueryPlan, checkpoint: Checkpoint
 ) -> int | None:
-    """The last batch id that the sink has, or (Delta) may have, seen of a query with this one's id; None where the sink
-    does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact)."""
+    """The last batch id that the sink has, or (of a table) may have, of a query with this one's id; None where the sink
+    does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact), so it is asked."""
     kind = short_format(query.sink.format)
     if kind in FILES:
         path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
         return spark_internals.file_sink_batch(spark, path) if path else None
-    if kind != "delta":
+    if kind not in TABLES:
         return None
     others = (Checkpoint(app.checkpoint(d, query.name)) for d in app.deployment_ids() if d != deployment)
     same = [c for c in others if c.folder.exists("metadata") and c.query_id() == checkpoint.query_id()]

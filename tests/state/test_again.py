@@ -31,6 +31,7 @@ def judged(old: QueryPlan, new: QueryPlan, *agree: str) -> CompatibilityReport:
     [
         (writing("json", path="/x"), writing("json", path="/x"), "refused"),
         (writing("delta", path="/t"), writing("delta", path="/t"), "refused"),
+        (writing("iceberg", path="t"), writing("iceberg", path="t"), "refused"),
         (writing("delta", path="/t"), writing("delta", path="/u"), "carried"),
         (writing("kafka", topic="x"), writing("kafka", topic="x"), "carried with loss"),
         (writing("kafka", topic="x"), writing("kafka", topic="y"), "carried"),

@@ -11,6 +11,9 @@ from .fork import FUNCTIONS, NOWHERE, same_sink
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
+# Their sinks compare query id and batch id with what the table's own log has: DeltaSink.addBatch, Iceberg's
+# SparkWrite.BaseStreamingWrite.commit, HoodieStreamingSink.addBatch.
+TABLES = ("delta", "iceberg", "hudi")
 _AGAIN = "{batches} run again, maybe with other rows in each: "
 
 
@@ -32,7 +35,7 @@ class AgainChange:
 
 
 def _skipped(c: AgainChange) -> Facts | None:
-    if c.kind not in (*FILES, "delta") or not c.same:
+    if c.kind not in (*FILES, *TABLES) or not c.same:
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
@@ -42,7 +45,7 @@ def _function(c: AgainChange) -> Facts | None:
 
 
 def _place(c: AgainChange) -> Facts | None:
-    if c.kind in (*FILES, *NOWHERE, "delta") or not c.same:
+    if c.kind in (*FILES, *NOWHERE, *TABLES) or not c.same:
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
@@ -61,7 +64,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
         "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
         "another place",
-        source="FileStreamSink.addBatch; Delta's sink compares query id and batch id with the table's log",
+        source="FileStreamSink.addBatch; the sinks of Delta Lake, Iceberg and Hudi compare query id and batch id with the "
+        "table's log",
         applies=_skipped,
         tests=(
             "state/test_again.py::test_what_a_sink_does_with_batches_it_had",
