@@ -1,6 +1,6 @@
 """A stopped query's checkpoint under later batch ids: its sink has what another version has written since then, under
-the same query id, and a sink that tells repeats by their ids (files, tables of Delta Lake, Iceberg or Hudi) would skip the batches of these ids
-without computing them. Their rows would be lost, and their state not made.
+the same query id, and a sink that tells repeats by their ids (files; tables of Delta Lake, Iceberg or Hudi) would skip
+the batches of these ids, most without computing them. Their rows would be lost, and their state not made.
 
 Nothing of what the query has read or kept changes. Files of the state are linked under the numbers they would have, the
 last entries of the offset log are written again, and that of the commit log comes last: until it is there, the

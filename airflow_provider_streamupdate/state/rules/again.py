@@ -64,8 +64,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
         "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
         "another place",
-        source="FileStreamSink.addBatch; the sinks of Delta Lake, Iceberg and Hudi compare query id and batch id with the "
-        "table's log",
+        source="FileStreamSink.addBatch; the sinks of Delta Lake, Iceberg and Hudi compare query id and batch id with "
+        "the table's log",
         applies=_skipped,
         tests=(
             "state/test_again.py::test_what_a_sink_does_with_batches_it_had",
