@@ -19,7 +19,7 @@ from .restorer import empty_stores
 
 
 def go_on_after_others(
-    spark: SparkSession, app: AppRegistry, deployment: str, plan: AppPlan, checkpoints: Mapping[str, Folder]
+    app: AppRegistry, deployment: str, plan: AppPlan, checkpoints: Mapping[str, Folder]
 ) -> dict[str, tuple[int, int]]:
     """Have no query use ids of batches that its sink has of another version and would skip: such a query computes again
     what it has not committed, under later ids. What was its last batch, and under which id it stands now, of each
@@ -30,24 +30,22 @@ def go_on_after_others(
         batch, logged = checkpoint.committed_batch(), checkpoint.logged_batch()
         if batch is None or logged is None:
             continue
-        last = _last_elsewhere(spark, app, deployment, query, checkpoint)
+        last = _last_elsewhere(app, deployment, query, checkpoint)
         # One that is in this query's own log was its own in flight, and is carried with its state.
         if last is None or last <= logged:
             continue
-        _renumber(spark, query, checkpoint, last)
+        _renumber(query, checkpoint, last)
         changed[query.name] = (batch, last)
     return changed
 
 
-def _last_elsewhere(
-    spark: SparkSession, app: AppRegistry, deployment: str, query: QueryPlan, checkpoint: Checkpoint
-) -> int | None:
+def _last_elsewhere(app: AppRegistry, deployment: str, query: QueryPlan, checkpoint: Checkpoint) -> int | None:
     """The last batch id that the sink has, or (of a table) may have, of a query with this one's id; None where the sink
     does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact), so it is asked."""
     kind = short_format(query.sink.format)
     if kind in FILES:
         path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
-        return spark_internals.file_sink_batch(spark, path) if path else None
+        return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
     if kind not in TABLES:
         return None
     others = (Checkpoint(app.checkpoint(d, query.name)) for d in app.deployment_ids() if d != deployment)
@@ -55,13 +53,13 @@ def _last_elsewhere(
     return max((b for c in same if (b := c.logged_batch()) is not None), default=None)
 
 
-def _renumber(spark: SparkSession, query: QueryPlan, checkpoint: Checkpoint, last: int) -> None:
+def _renumber(query: QueryPlan, checkpoint: Checkpoint, last: int) -> None:
     batch = checkpoint.committed_batch()
     assert batch is not None
     conf = checkpoint.offsets(batch).conf
     stages = {stage.operator_id: stage for stage in query.stages}
 
     def empty(operator: int, name: str) -> None:
-        empty_stores(spark, stages[operator], checkpoint.folder, (name,), int(conf[PARTITIONS]), conf)
+        empty_stores(SparkSession.active(), stages[operator], checkpoint.folder, (name,), int(conf[PARTITIONS]), conf)
 
     renumber(checkpoint, last, query.source_order, empty)
