@@ -52,6 +52,13 @@ def renumber(
     folder.write(f"commits/{last}", commit)
 
 
+def begun(checkpoint: Checkpoint, batch: int, logged: int) -> bool:
+    """Whether `renumber` has come as far as the offset log, and not to its end: an entry of a batch in flight is never
+    the same as that of the last committed one, because it has the time in it (OffsetSeqMetadata)."""
+    first, last = (checkpoint.folder.read(f"offsets/{number}") for number in (batch, logged))
+    return first == last
+
+
 def _clear(folder: Folder, path: str) -> None:
     """Remove what an unfinished batch left there, and the checksums beside it (Hadoop's, hidden, and Spark's)."""
     parent, _, name = path.rpartition("/")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from ..state.checkpoint import Checkpoint
 from ..state.plan import AppPlan, QueryPlan
 from ..state.registry import AppRegistry
-from ..state.renumber import renumber
+from ..state.renumber import begun, renumber
 from ..state.rules.again import TABLES
 from ..state.rules.source import FILES, short_format
 from ..state.storage import Folder
@@ -31,9 +31,8 @@ def go_on_after_others(
         if batch is None or logged is None:
             continue
         last = _last_elsewhere(app, deployment, query, checkpoint)
-        # One that is in this query's own log was its own in flight, and is carried with its state.
-        if last is None or last <= logged:
-            continue
+        if last is None or last <= batch or (last <= logged and not begun(checkpoint, batch, logged)):
+            continue  # what is in its log beyond its last commit is its own, in flight, and carried with its state
         _renumber(query, checkpoint, last)
         changed[query.name] = (batch, last)
     return changed
