@@ -29,13 +29,11 @@ def twice(bench: Bench):
 
 
 def written(bench: Bench) -> Counter:
-    """What readers of the file sink see: the files its own log names."""
+    """What readers of the file sink see: the files its own log names, each once (a compacted log names it again)."""
     log = bench.folder / "out" / "_spark_metadata"
     entries = [json.loads(line) for f in log.iterdir() if f.name[0] != "." for line in f.read_text().split("\n")[1:]]
-    lines = (
-        line for e in entries for line in (bench.folder / "out" / e["path"].rpartition("/")[2]).read_text().split("\n")
-    )
-    return Counter(json.loads(line)["k"] for line in lines if line)
+    files = (bench.folder / "out" / name for name in {entry["path"].rpartition("/")[2] for entry in entries})
+    return Counter(json.loads(line)["k"] for file in files for line in file.read_text().splitlines())
 
 
 def die_before_the_commit(bench: Bench, build: Callable) -> str:
