@@ -74,8 +74,8 @@ def spark_version(spark_submit: str) -> str | None:
 
 
 def supported_versions() -> list[str]:
-    """The minor versions of Spark there is an adapter for."""
-    adapters = Path(__file__).parents[1] / "streaming" / "adapters"  # not imported: that takes pyspark
+    """The minor versions of Spark there is an adapter for. They are not imported: that takes pyspark."""
+    adapters = Path(__file__).parents[1] / "streaming" / "spark_internals" / "adapters"
     return sorted(path.stem.removeprefix("spark_").replace("_", ".") for path in adapters.glob("spark_*.py"))
 
 

@@ -95,7 +95,9 @@ def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_supported_versions_are_those_with_an_adapter() -> None:
-    text = (REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "adapters" / "__init__.py").read_text()
+    text = (
+        REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "spark_internals" / "adapters" / "__init__.py"
+    ).read_text()
     assert doctor.supported_versions() and all(
         f'"{version}": spark_' in text for version in doctor.supported_versions()
     )
