@@ -40,7 +40,7 @@ test-delta: setup  ## an update whose last batch is in Delta Lake and in files, 
 test-kafka: setup  ## an update under load that adds a topic, with a Kafka broker (fetches jars and kafka-python)
 	@scripts/ground.sh kafka $(ARGS)
 
-test-s3: setup  ## the registry and snapshots in a bucket of an S3 server (fetches s3fs and moto)
+test-s3: setup  ## the registry, snapshots and updates in a bucket of an S3 server (fetches jars, s3fs and moto)
 	@scripts/ground.sh s3 $(ARGS)
 
 test-standalone: setup  ## an update whose state is migrated on executors, with Spark's standalone master and worker
