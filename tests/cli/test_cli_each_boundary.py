@@ -69,7 +69,7 @@ def test_an_update_is_struck_and_run_again(site: Site, tmp_path: Path, case: Cas
 
     process = forked(update)
     if case.after:
-        wait_for(lambda: any((marks / "reached").iterdir()) or None, case.after, 60, 0.01)
+        wait_for(lambda: any((marks / "reached").iterdir()) or None, case.after, 200, 0.01)
         (marks / "armed" / case.boundary).write_text(action)
         (marks / "go" / case.after).touch()
     code = ended(process)
