@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
@@ -38,9 +38,16 @@ def batches_again(app: AppRegistry, snapshot: Snapshot, running: bool) -> dict[s
 
 
 def _committed(app: AppRegistry, query: str, query_id: str) -> int | None:
-    checkpoints = (Checkpoint(app.checkpoint(d, query)) for d in app.deployment_ids())
-    ours = (c.committed_batch() for c in checkpoints if c.folder.exists("metadata") and c.query_id() == query_id)
-    return max((batch for batch in ours if batch is not None), default=None)
+    batches = (checkpoint.committed_batch() for checkpoint in checkpoints_of(app, query, query_id))
+    return max((batch for batch in batches if batch is not None), default=None)
+
+
+def checkpoints_of(app: AppRegistry, query: str, query_id: str) -> Iterator[Checkpoint]:
+    """The checkpoints of the app's deployments in which the query has this id: what its sink takes for one query."""
+    for deployment in app.deployment_ids():
+        checkpoint = Checkpoint(app.checkpoint(deployment, query))
+        if checkpoint.folder.exists("metadata") and checkpoint.query_id() == query_id:
+            yield checkpoint
 
 
 def with_again(

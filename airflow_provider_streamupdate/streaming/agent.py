@@ -282,8 +282,7 @@ class Agent:
         return True
 
     def _go_on_after_others(self, plan: AppPlan) -> None:
-        checkpoints = {q.name: self.app.checkpoint(self.spec.deployment, q.name) for q in plan.queries}
-        changed = go_on_after_others(self.app, self.spec.deployment, plan, checkpoints)
+        changed = go_on_after_others(self.app, self.spec.deployment, plan)
         for query, (batch, last) in changed.items():
             self.events.add("renumbered", query=query, batch=batch, to=last)
             print(

@@ -6,39 +6,37 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from ..state.again import checkpoints_of
 from ..state.checkpoint import Checkpoint
 from ..state.plan import AppPlan, QueryPlan
 from ..state.registry import AppRegistry
 from ..state.renumber import begun, renumber
 from ..state.rules.again import TABLES
 from ..state.rules.source import FILES, short_format
-from ..state.storage import Folder
 from ..state.stores import PARTITIONS
 from . import spark_internals
 from .restorer import empty_stores
 
 
-def go_on_after_others(
-    app: AppRegistry, deployment: str, plan: AppPlan, checkpoints: Mapping[str, Folder]
-) -> dict[str, tuple[int, int]]:
+def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict[str, tuple[int, int]]:
     """Have no query use ids of batches that its sink has of another version and would skip: such a query computes again
     what it has not committed, under later ids. What was its last batch, and under which id it stands now, of each
-    query that was changed. Nothing may run on the checkpoints."""
+    query that was changed. Nothing may run on the deployment's checkpoints."""
     changed = {}
     for query in plan.queries:
-        checkpoint = Checkpoint(checkpoints[query.name])
+        checkpoint = Checkpoint(app.checkpoint(deployment, query.name))
         batch, logged = checkpoint.committed_batch(), checkpoint.logged_batch()
         if batch is None or logged is None:
             continue
-        last = _last_elsewhere(app, deployment, query, checkpoint)
+        last = _last_in_sink(app, query, checkpoint)
         if last is None or last <= batch or (last <= logged and not begun(checkpoint, batch, logged)):
             continue  # what is in its log beyond its last commit is its own, in flight, and carried with its state
-        _renumber(query, checkpoint, last)
+        _renumber(query, checkpoint, checkpoint.offsets(batch).conf, last)
         changed[query.name] = (batch, last)
     return changed
 
 
-def _last_elsewhere(app: AppRegistry, deployment: str, query: QueryPlan, checkpoint: Checkpoint) -> int | None:
+def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint) -> int | None:
     """The last batch id that the sink has, or (of a table) may have, of a query with this one's id; None where the sink
     does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact), so it is asked."""
     kind = short_format(query.sink.format)
@@ -47,18 +45,16 @@ def _last_elsewhere(app: AppRegistry, deployment: str, query: QueryPlan, checkpo
         return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
     if kind not in TABLES:
         return None
-    others = (Checkpoint(app.checkpoint(d, query.name)) for d in app.deployment_ids() if d != deployment)
-    same = [c for c in others if c.folder.exists("metadata") and c.query_id() == checkpoint.query_id()]
-    return max((b for c in same if (b := c.logged_batch()) is not None), default=None)
+    batches = (each.logged_batch() for each in checkpoints_of(app, query.name, checkpoint.query_id()))
+    return max((batch for batch in batches if batch is not None), default=None)
 
 
-def _renumber(query: QueryPlan, checkpoint: Checkpoint, last: int) -> None:
-    batch = checkpoint.committed_batch()
-    assert batch is not None
-    conf = checkpoint.offsets(batch).conf
+def _renumber(query: QueryPlan, checkpoint: Checkpoint, conf: Mapping[str, str], last: int) -> None:
     stages = {stage.operator_id: stage for stage in query.stages}
 
     def empty(operator: int, name: str) -> None:
-        empty_stores(SparkSession.active(), stages[operator], checkpoint.folder, (name,), int(conf[PARTITIONS]), conf)
+        empty_stores(
+            SparkSession.active(), stages[operator], checkpoint.folder, (name,), int(conf[PARTITIONS]), dict(conf)
+        )
 
     renumber(checkpoint, last, query.source_order, empty)

@@ -32,7 +32,7 @@ class Rollback(Bench):
         self.planned = self.plan(old, "append")
 
     def renumbered(self) -> dict:
-        return go_on_after_others(self.registry, "d1", self.planned[0], {"q": self.checkpoint})
+        return go_on_after_others(self.registry, "d1", self.planned[0])
 
     def go_on(self) -> None:
         plan, writers = self.planned
@@ -73,9 +73,9 @@ def test_a_sink_that_has_nothing_of_others_changes_nothing(spark, tmp_path) -> N
     bench.run(once, "append")
     checkpoint = bench.registry.checkpoint("d1", "q")
     plan, _ = bench.plan(once, "append")
-    assert go_on_after_others(bench.registry, "d1", plan, {"q": checkpoint}) == {}
+    assert go_on_after_others(bench.registry, "d1", plan) == {}
     checkpoint.remove("commits/0")  # its own batch in flight, which its sink has
-    assert go_on_after_others(bench.registry, "d1", plan, {"q": checkpoint}) == {}
+    assert go_on_after_others(bench.registry, "d1", plan) == {}
 
 
 def test_of_delta_the_newer_version_s_own_log_tells(spark, tmp_path) -> None:
