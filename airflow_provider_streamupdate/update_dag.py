@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, TaskGroup, chain
+from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
 from .hooks.settings import DEFAULT_CONN_ID
 from .operators.check import StreamCompatibilityCheckOperator
@@ -22,6 +22,9 @@ from .operators.update import (
 )
 from .sensors.health import StreamHealthSensor
 from .state.update import STANDBY
+
+# The factor by which Airflow's retries slow down; before Airflow 3.2 it had no other than two, to be switched on.
+TWICE = True if isinstance(BaseOperator.retry_exponential_backoff, bool) else 2.0
 
 
 def stream_update(
@@ -79,7 +82,8 @@ def stream_update(
     verify_for: how long the new version must have run, and be well at the end, before it is promoted (None: not asked)
     verify_timeout: seconds until the new version must be healthy, `verify_for` aside
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
-    default_args: for all tasks; three retries five seconds apart unless given
+    default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after
+        twice as long as the one before
     """
     described = {
         "application": application,
@@ -90,8 +94,15 @@ def stream_update(
         "env_vars": env_vars,
     }
     common = {"app": app, "streamupdate_conn_id": streamupdate_conn_id}
-    # A restart of Airflow can cost two tries: the one that was lost, and one that its API server is too slow for.
-    args = {"retries": 3, "retry_delay": timedelta(seconds=5), **(default_args or {})}
+    # A restart of Airflow costs the try that was lost, and each one that is made before its API server answers: half a
+    # minute after the scheduler on a busy machine.
+    args = {
+        "retries": 4,
+        "retry_delay": timedelta(seconds=5),
+        "retry_exponential_backoff": TWICE,
+        "max_retry_delay": timedelta(minutes=1),
+        **(default_args or {}),
+    }
     with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
         plan = StreamUpdateBeginOperator(
             task_id="plan",
