@@ -135,21 +135,26 @@ def in_database(connection: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_what_json_cannot_say(ground: OnPostgres) -> None:
-    """An incompatible version whose new key has a NUL in its expression, which PostgreSQL's JSON has not: the report
-    and the error reach the database all the same."""
-    file = ground.folder / "nul.py"
-    text = Path(ground.version(2)).read_text()
-    plain = """.dropDuplicates(["id", "k"])"""
+    """A version whose error has a NUL in it, which PostgreSQL's JSON has not: it reaches the database all the same. And
+    one whose new key has a NUL in its expression: the report spells it out."""
+    version = Path(ground.version(2)).read_text()
+    start = "return df.writeStream"
+    key = """.dropDuplicates(["id", "k"])"""
     keyed = """.withColumn("key", F.concat("k", F.lit("\\0"))).dropDuplicates(["id", "key"])"""
-    assert plain in text
-    file.write_text(text.replace(plain, keyed))
-    given = {"parameters": dict(ground.given), "spark_conf": dict(ground.conf)}
-    run = ground.run(UPDATE, {"app": ground.app, "application": str(file), "deployment_id": "nul", **given}, "failed")
-    left = f"dags/{UPDATE}/dagRuns/{run}/taskInstances/update.check/xcomEntries"
-    for key in ("report", "report_markdown", "error"):
-        told = json.dumps(ground.airflow.request("GET", f"{left}/{key}")["value"])
-        assert "\\ufffd" in told and "\\u0000" not in told, told
-    assert ground.client.registry.app(ground.app).update("nul").outcome == "refused"
+    for deployment, old, new, told, keys in (
+        ("dies", start, f'raise ValueError("no row \\0 here")\n    {start}', "no row \ufffd here", ("error",)),
+        ("nul", key, keyed, r"'\x00'", ("report", "report_markdown", "error")),
+    ):
+        assert old in version
+        file = ground.folder / f"{deployment}.py"
+        file.write_text(version.replace(old, new))
+        given = {"parameters": dict(ground.given), "spark_conf": dict(ground.conf), "deployment_id": deployment}
+        run = ground.run(UPDATE, {"app": ground.app, "application": str(file), **given}, "failed")
+        left = f"dags/{UPDATE}/dagRuns/{run}/taskInstances/update.check/xcomEntries"
+        for entry in keys:
+            value = str(ground.airflow.request("GET", f"{left}/{entry}")["value"])
+            assert told in value.replace("\\\\", "\\"), (entry, value)
+        assert ground.client.registry.app(ground.app).update(deployment).outcome == "refused"
 
 
 def release_what_a_variable_describes(ground: OnPostgres) -> None:
