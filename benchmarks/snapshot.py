@@ -30,6 +30,8 @@ from feed import COMMIT_SECONDS, CommitLog, Feed
 from flink_rows import FlinkCluster, FlinkJob, find_flink
 from spark_rows import APP, FILES_A_BATCH, Managed
 
+from airflow_provider_streamupdate.control.waiting import wait_for
+
 ROOT = Path(__file__).resolve().parents[1]
 
 CHANGED = 0.01  # of the keys
@@ -91,7 +93,9 @@ class Ours:
         return seconds, taken.bytes_new, changed
 
     def rates(self, repeat: int) -> dict[str, list[float]]:
-        """Rows a second, by turns."""
+        """Rows a second, by turns, of nothing but large files."""
+        self.feed.quiet.set()
+        wait_for(self._has_read_all, "the app to have read what is there", COMMIT_SECONDS)
         over = threading.Event()
         flooding = threading.Thread(target=self._flood, args=(over,))
         flooding.start()
@@ -107,9 +111,12 @@ class Ours:
             flooding.join()
         return rates
 
+    def _has_read_all(self) -> bool | None:
+        status = self.app.client.status(APP).status
+        return (status is not None and all(query.idle for query in status.queries.values())) or None
+
     def _flood(self, over: threading.Event) -> None:
-        """Keep the app busy until it is `over`, with nothing but large files."""
-        self.feed.quiet.set()
+        """Keep the app busy until it is `over`."""
         start, files = self.commits.newest(), self.feed.files
         while not over.wait(0.05):
             while self.feed.files - files - FILES_A_BATCH * (self.commits.newest() - start) < FLOOD_FILES:

@@ -68,7 +68,7 @@ class Plain:
 
     def _naive(self) -> float:
         os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.wait(60)
+        self.process.wait(COMMIT_SECONDS)
         before = self.commits.newest()
         self.process = self._submit()
         return self.commits.after(before)

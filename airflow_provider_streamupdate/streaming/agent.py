@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
 import sys
 import tempfile
-import threading
 import time
 import traceback
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +16,6 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state import clock, scratch
 from ..state import commands as words
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
@@ -39,7 +33,6 @@ from ..state.deployment import (
     STARTING,
     SUSPENDED,
     Current,
-    Status,
 )
 from ..state.errors import (
     ApplicationError,
@@ -51,7 +44,6 @@ from ..state.errors import (
     StreamUpdateError,
     describe,
 )
-from ..state.events import Events
 from ..state.export import export
 from ..state.fence import take_down
 from ..state.in_flight import ChangeRequest
@@ -59,12 +51,14 @@ from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.report import CompatibilityReport
 from ..state.serde import to_json
-from ..state.snapshots import SnapshotStore
 from ..state.successor import Successor
+from .epoch import Epoch
 from .in_flight import Built, Rebuilding
+from .origin import Origin
 from .planner import plan_app
 from .queries import RunningQueries
 from .renumbering import go_on_after_others
+from .reporting import Reporter
 from .restorer import (
     MetadataAhead,
     SavedState,
@@ -74,7 +68,8 @@ from .restorer import (
     recorded_settings,
     restore_app,
 )
-from .standby import warm_up
+from .signals import Signals
+from .standby import scratch_folder, warm_up
 
 if TYPE_CHECKING:
     from .app import StreamingApp
@@ -82,6 +77,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2  # how often commands are looked for
 STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
 PATIENCE_SECONDS = SILENT_SECONDS / 2  # the storage may fail for so long before a driver ends because of it
+STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
 
@@ -98,45 +94,35 @@ class Agent:
     ) -> None:
         self.app = app
         self.spec = app.spec(deployment)
-        self.epoch = epoch
+        self.epoch = Epoch(app, self.spec, epoch, standby, beside)
+        self.origin = Origin(app, self.spec)
         self.standby = standby
-        self.beside = beside
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
-        self.events = Events(self.folder, epoch)
-        self._lock = threading.RLock()
-        self._wake = threading.Event()
-        self._signal: int | None = None
+        self.reporter = Reporter(self.folder, epoch)
+        self.signals = Signals()
         self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._final: tuple[str, str | None] | None = None  # state and reason to end with
         self._successor: Successor | None = None  # who may commit now, by this driver's own doing
         self._rebuilding: Rebuilding | None = None
-        self._status = Status(
-            state=STARTING,
-            epoch=epoch,
-            heartbeat_at=clock.now(),
-            started_at=clock.now(),
-            host=socket.gethostname(),
-            pid=os.getpid(),
-        )
 
     def run(self, app: StreamingApp) -> int:
         """Run until the app ends; 0, or 1 when it failed."""
-        if not self.standby and not self._claim():
-            print(f"epoch {self.epoch} of {self.spec.app} already has a driver; this one ends", file=sys.stderr)
+        if not self.standby and not self.epoch.claim():
+            print(f"epoch {self.epoch.number} of {self.spec.app} already has a driver; this one ends", file=sys.stderr)
             return 1
-        with self._signals():
+        with self.signals.noted(lambda: self.reporter.state in STARTS):
             try:
                 self._check_fence()
-                self._report()
-                with self._heartbeat():
+                self.reporter.report()
+                with self.reporter.heartbeat():
                     self._work(app)
                 state, reason = self._final or (FINISHED, "all queries ended by themselves")
-                self._report(state=state, reason=reason)
+                self.reporter.report(state=state, reason=reason)
             except BaseException as error:
                 self._fail(error)
                 _print_error()
-        return 0 if self._status.state in (CANCELLED, FINISHED) else 1
+        return 0 if self.reporter.state in (CANCELLED, FINISHED) else 1
 
     def _work(self, app: StreamingApp) -> None:
         if app.name != self.spec.app:
@@ -144,30 +130,31 @@ class Agent:
                 f"the application file defines app {app.name}, not {self.spec.app}; give the file of {self.spec.app}"
             )
         spark = SparkSession.builder.appName(f"{self.spec.app} {self.spec.deployment}").getOrCreate()
-        self._report(
+        self.reporter.report(
             spark_ui=spark.sparkContext.uiWebUrl,
             spark_app_id=spark.sparkContext.applicationId,
             spark_version=spark.version,
         )
         writers = app.build(spark, self.spec.application.params)
-        saved = self._saved()
+        # a standby starts from what there is right now
+        saved = self.origin.running() if self.standby else self.origin.saved()
         plan = self._plan(app, spark, writers, saved)
         ahead: dict[str, MetadataAhead] = {}
         copied: dict[str, dict[str, int]] = {}
         if self.standby:
-            assert saved is not None  # a standby goes on from a deployment
+            assert saved is not None
             ahead = self._practise(app, spark, saved, plan, writers)
-            copied = copy_ahead(self._running, plan, self.app, self.spec.deployment)
+            copied = copy_ahead(self.origin.running, plan, self.app, self.spec.deployment)
             boundary("practised")
             if not self._stand_by():
                 return
-            saved = self._drained()
+            saved = self.origin.drained()
         if saved is not None:
-            self._report(state=RESTORING)
+            self.reporter.report(state=RESTORING)
             boundary("restoring")
             self._compare(saved, plan)
             restore_app(saved, plan, writers, self.app, self.spec.deployment, app.migrations, ahead, copied)
-            self.events.add("restored", source=saved.source)
+            self.reporter.events.add("restored", source=saved.source)
         self._check_fence()
         if self._final is not None:
             return
@@ -181,13 +168,13 @@ class Agent:
             queries.start()
             boundary("queries-started")
             self._rebuilding = Rebuilding(app, spark, self.app, self.spec.deployment)
-            self._report(state=RUNNING, reason=None)
+            self.reporter.report(state=RUNNING, reason=None)
             boundary("running-reported")
             self._serve(queries)
         finally:
             queries.stop()
             with contextlib.suppress(Exception):
-                self._report(queries=queries.progress())
+                self.reporter.report(queries=queries.progress())
 
     def _plan(
         self, app: StreamingApp, spark: SparkSession, writers: dict[str, DataStreamWriter], saved: SavedState | None
@@ -199,31 +186,6 @@ class Agent:
         self.folder.write("plan.json", to_json(plan))
         boundary("plan-written")
         return plan
-
-    def _saved(self) -> SavedState | None:
-        """What this driver starts from: for a standby as it is right now."""
-        if self.spec.from_snapshot is None:
-            return None
-        if self.standby:
-            return self._running()
-        app = self.app.sibling(self.spec.from_app) if self.spec.from_app else self.app
-        stored = SnapshotStore(app).exists(self.spec.from_snapshot)
-        if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
-            # It was handed over to, and the old driver has not come to storing the snapshot.
-            saved = self._drained()
-        else:
-            saved = SavedState.find(app, f"snapshot:{self.spec.from_snapshot}").under(self.spec.renames)
-        if not self.spec.fork:
-            return saved
-        return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
-
-    def _running(self) -> SavedState:
-        """What the parent has committed, which goes on."""
-        return SavedState.find(self.app, f"deployment:{self.spec.parent}").under(self.spec.renames)
-
-    def _drained(self) -> SavedState:
-        """What the parent has left behind, which runs no more batch."""
-        return SavedState.find(self.app, f"drained:{self.spec.parent}").under(self.spec.renames)
 
     def _practise(
         self,
@@ -240,51 +202,37 @@ class Agent:
             report = check_restorable(saved, report, plan, writers, Path(checked))
         if not report.compatible:
             raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
-        with self._scratch() as folder:
+        with scratch_folder(self.app, self.spec.deployment) as folder:
             warm_up(spark, writers, saved, plan, folder, app.migrations)
         return metadata_ahead(saved, plan, writers)
 
-    @contextlib.contextmanager
-    def _scratch(self) -> Iterator[Path]:
-        """A folder of the root where that is a file system that executors reach as this driver does."""
-        if not self.folder.local:
-            with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
-                yield Path(made)
-            return
-        name = f"standby-{uuid.uuid4().hex}"  # a process id comes again, in a container always
-        try:
-            yield Path(scratch.take(self.app, name).path())
-        finally:
-            with contextlib.suppress(StorageError):  # what is left is removed by who takes such a folder next
-                scratch.remove(self.app, name)
-
     def _stand_by(self) -> bool:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
-        self._report(state=STANDBY)
+        self.reporter.report(state=STANDBY)
         boundary("stands-by")
         next_look = 0.0
-        while (current := self.app.current()) is None or current.epoch < self.epoch:
-            if self._signal is not None:
-                raise SystemExit(128 + self._signal)
+        while (current := self.app.current()) is None or current.epoch < self.epoch.number:
+            if self.signals.number is not None:
+                raise self.signals.exit()
             for command in self.box.pending():
                 self.box.answer(command.name)
                 if command.kind == words.CANCEL:
                     return self._end("cancelled while it stood by")
-            self._wake.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
+            self.signals.woken.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
             if time.monotonic() >= next_look:
                 if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                     return self._end("the update it stood by for has ended")
                 next_look = time.monotonic() + HEARTBEAT_SECONDS
         boundary("epoch-seen")
         self._check_fence()
-        if not self._claim():
-            raise FencedError(f"epoch {self.epoch} of {self.spec.app} already has a driver")
+        if not self.epoch.claim():
+            raise FencedError(f"epoch {self.epoch.number} of {self.spec.app} already has a driver")
         return True
 
     def _go_on_after_others(self, plan: AppPlan) -> None:
         changed = go_on_after_others(self.app, self.spec.deployment, plan)
         for query, (batch, last) in changed.items():
-            self.events.add("renumbered", query=query, batch=batch, to=last)
+            self.reporter.events.add("renumbered", query=query, batch=batch, to=last)
             print(
                 f"WARNING: the sink of query {query} has batches up to {last} of another version: what came after "
                 f"batch {batch} is computed again, from batch {last + 1} on",
@@ -310,8 +258,8 @@ class Agent:
             task: Future[None] | None = None
             next_progress, reached = 0.0, time.monotonic()  # when the storage was
             while self._final is None:
-                if self._signal is not None:
-                    self._final = (CANCELLED, f"stopped by signal {signal.Signals(self._signal).name}")
+                if self.signals.number is not None:
+                    self._final = (CANCELLED, self.signals.reason)
                     break
                 if task is not None and task.done():
                     task.result()
@@ -319,7 +267,7 @@ class Agent:
                 try:
                     if time.monotonic() >= next_progress:
                         self._check_fence()
-                        self._report(queries=queries.progress())
+                        self.reporter.report(queries=queries.progress())
                         next_progress = time.monotonic() + HEARTBEAT_SECONDS
                     command = next(iter(self.box.pending()), None) if task is None else None
                     reached = time.monotonic()
@@ -329,12 +277,12 @@ class Agent:
                     command = None
                 if command is not None:
                     task = worker.submit(self._obey, command, queries)
-                elif task is None and self._status.state == RUNNING and queries.ended():
+                elif task is None and self.reporter.state == RUNNING and queries.ended():
                     return
-                self._wake.wait(POLL_SECONDS)
+                self.signals.woken.wait(POLL_SECONDS)
 
     def _obey(self, command: Command, queries: RunningQueries) -> None:
-        self.events.add("command", name=command.name, kind=command.kind)
+        self.reporter.events.add("command", name=command.name, kind=command.kind)
         boundary("command-taken")
         box = self.box  # of the epoch the command belongs to: after a take-back this driver has another
         try:
@@ -345,18 +293,18 @@ class Agent:
             _print_error()
             if self._successor is not None:
                 raise FencedError(f"{self._successor.deployment} may commit now: {describe(error)}") from error
-            if self._status.state == DRAINING:  # nothing was lost: go on where it stopped
+            if self.reporter.state == DRAINING:  # nothing was lost: go on where it stopped
                 queries.start()
-                self._report(state=RUNNING)
+                self.reporter.report(state=RUNNING)
             box.answer(command.name, error=describe(error))
             return
         if final is not None:
             # The answer first: who asked sees it even if this process dies before its final status.
-            self._report(queries=queries.progress())
+            self.reporter.report(queries=queries.progress())
             box.answer(command.name)
             boundary("answered")
             self._final = final
-            self._wake.set()
+            self.signals.woken.set()
         else:
             box.answer(command.name)
 
@@ -364,32 +312,32 @@ class Agent:
         if command.kind == words.SNAPSHOT:
             name = str(command.snapshot)
             if command.successor:
-                self._hand_over(Successor(self.app, command.successor, self.epoch + 1), queries)
+                self._hand_over(Successor(self.app, command.successor, self.epoch.number + 1), queries)
                 boundary("successor-committed")
                 with contextlib.suppress(StreamUpdateError):  # whoever finds it missing exports what is here
                     export(self.app, self.spec.deployment, name, queries.plan, True, queries.progress())
                 return CANCELLED, f"handed over to {command.successor}"
             if command.cancel:
-                self._report(state=DRAINING)
+                self.reporter.report(state=DRAINING)
                 queries.drain()
             export(self.app, self.spec.deployment, name, queries.plan, command.cancel, queries.progress())
-            self.events.add("snapshot", name=name, cancel=command.cancel)
+            self.reporter.events.add("snapshot", name=name, cancel=command.cancel)
             return (CANCELLED, f"snapshot {name} taken with cancel") if command.cancel else None
         if command.kind == words.DRAIN:
-            self._report(state=DRAINING)
+            self.reporter.report(state=DRAINING)
             queries.drain()
             return CANCELLED, "drained"
         if command.kind == words.CANCEL:
             queries.stop()
             return CANCELLED, "cancelled"
         if command.kind == words.SUSPEND:
-            self._report(state=DRAINING)
+            self.reporter.report(state=DRAINING)
             queries.drain()
-            self._report(state=SUSPENDED, reason="suspended")
+            self.reporter.report(state=SUSPENDED, reason="suspended")
             return None
         if command.kind == words.RESUME:
             queries.start()
-            self._report(state=RUNNING, reason=None)
+            self.reporter.report(state=RUNNING, reason=None)
             return None
         if command.kind == words.CHANGE:
             assert command.change is not None
@@ -400,32 +348,32 @@ class Agent:
     def _change(self, request: ChangeRequest, queries: RunningQueries) -> None:
         """Go on with other parameters in the same session. RefusedError before anything is stopped; when a query fails
         before it has committed a batch with them, the old ones are back, and that error is raised."""
-        if self._status.state != RUNNING or self._rebuilding is None:
-            raise NotRunningError(f"app {self.spec.app} is {self._status.state}; it must be running to be changed")
+        if self.reporter.state != RUNNING or self._rebuilding is None:
+            raise NotRunningError(f"app {self.spec.app} is {self.reporter.state}; it must be running to be changed")
         if self.app.spec(self.spec.deployment).application.params == request.params:
             return  # done by an earlier try
         old = queries.writers, queries.plan
         new = self._rebuilding.build(request)
-        self._report(state=DRAINING)
+        self.reporter.report(state=DRAINING)
         queries.drain()
         since = queries.committed()
         self._check_fence()
         # From here on it counts, for a driver that is started later, too.
         change = self.app.add_change(self.spec.deployment, request)
         try:
-            self.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
+            self.reporter.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
             self._go_on(queries, new)
-            while not queries.settled(since) and self._signal is None:
-                self._wake.wait(POLL_SECONDS)
+            while not queries.settled(since) and self.signals.number is None:
+                self.signals.woken.wait(POLL_SECONDS)
         except Exception as error:
-            self._report(state=DRAINING)
+            self.reporter.report(state=DRAINING)
             queries.stop()
             self._check_fence()
             undo = attrs.evolve(request, params=change.before, digest=change.digest_before)
             self.app.add_change(self.spec.deployment, undo, undoes=describe(error))
             self._rebuilding.put_back()
             self._go_on(queries, old)
-            self.events.add("change undone", id=request.id, reason=describe(error))
+            self.reporter.events.add("change undone", id=request.id, reason=describe(error))
             raise DriverError(
                 f"with these parameters {self.spec.app} failed, and goes on with the old ones: {describe(error)}"
             ) from error
@@ -435,7 +383,7 @@ class Agent:
         queries.replace(writers, plan)
         self.folder.write("plan.json", to_json(plan))
         queries.start()
-        self._report(state=RUNNING, reason=None)
+        self.reporter.report(state=RUNNING, reason=None)
 
     def _hand_over(self, successor: Successor, queries: RunningQueries) -> None:
         """Let `successor` go on from here, and wait until it has committed: until then this driver can take back.
@@ -443,7 +391,7 @@ class Agent:
         The point of no return is one exclusive creation: the claim of the next epoch for the successor.
         """
         successor.check_ready()
-        self._report(state=DRAINING)
+        self.reporter.report(state=DRAINING)
         queries.drain()
         self._successor = successor  # before the claim, which would fence this driver in the moment after it
         try:
@@ -453,10 +401,10 @@ class Agent:
             raise
         if not claimed:
             raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
-        self.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
+        self.reporter.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
         boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS
-        while self._signal is None:
+        while self.signals.number is None:
             death = None
             with contextlib.suppress(StorageError):  # the next look may get through
                 if successor.committed():
@@ -467,9 +415,9 @@ class Agent:
             if death and self._take_back(successor, queries):
                 raise DriverError(
                     f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} goes on "
-                    f"where it was drained, in epoch {self.epoch}"
+                    f"where it was drained, in epoch {self.epoch.number}"
                 )
-            self._wake.wait(POLL_SECONDS)
+            self.signals.woken.wait(POLL_SECONDS)
 
     def _take_back(self, successor: Successor, queries: RunningQueries) -> bool:
         """False when the storage did not let it; it can be tried again."""
@@ -481,114 +429,44 @@ class Agent:
         if not claimed:
             raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
         boundary("taken-back")
-        self.epoch, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
+        self.epoch.number, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
         with contextlib.suppress(StorageError):  # no other driver is started for this epoch
-            self._claim()
-        while self._signal is None:
+            self.epoch.claim()
+        self._report_or_later(epoch=epoch)
+        while True:
             try:
                 self._go_on_after_others(queries.plan)
                 break
-            except StorageError:  # it has the epoch, and cannot go on without
-                self._wake.wait(POLL_SECONDS)
+            except StorageError:  # it has the epoch, and no query may go on without
+                if self.signals.number is not None:
+                    raise self.signals.exit() from None
+                self.signals.woken.wait(POLL_SECONDS)
         queries.start()
+        self._report_or_later(state=RUNNING, reason=f"taken back from {successor.deployment}")
+        return True
+
+    def _report_or_later(self, **changes: Any) -> None:
         with contextlib.suppress(StorageError):  # the next heartbeat may get through
-            self._report(state=RUNNING, epoch=epoch, reason=f"taken back from {successor.deployment}")
-        return True
-
-    def _claim(self) -> bool:
-        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
-        if not self.folder.create(f"drivers/{self.epoch}.json", to_json(claim)):
-            return False
-        boundary("driver-claimed")
-        return True
-
-    def _runs_beside(self) -> bool:
-        """Whether its parent is current, and this driver's epoch has not begun. It ends with its update."""
-        # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
-        update = self.app.update(self.spec.deployment)
-        current = self.app.current()
-        if current is None or current.epoch >= self.epoch or current.deployment != self.spec.parent:
-            return False
-        if self._replaced():
-            raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
-        if update is None or update.outcome is not None:
-            self._end("the update it ran beside the current deployment for has ended")
-        return True
-
-    def _replaced(self) -> bool:
-        """Whether a later driver of this deployment was started."""
-        return any(int(name[:-5]) > self.epoch for name in self.folder.names("drivers") if name[:-5].isdigit())
+            self.reporter.report(**changes)
 
     def _check_fence(self) -> None:
         if self._successor is not None:
             return  # it may commit, and this driver runs no batch
-        if self.beside and self._runs_beside():
-            return
-        self.beside = False
-        current = self.app.current()
-        if self.standby and current is not None and current.epoch < self.epoch:
-            return
-        if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.epoch):
-            holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
-            raise FencedError(
-                f"epoch {self.epoch} of deployment {self.spec.deployment} is over: {holder} may commit now"
-            )
-
-    def _report(self, **changes: Any) -> None:
-        with self._lock:
-            before = self._status.state
-            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
-            if self._status.state != before:
-                self.events.add("state", state=self._status.state, reason=changes.get("reason"))
-            self.folder.write("status.json", to_json(self._status))
+        if reason := self.epoch.check():
+            self._end(reason)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, FencedError):
             current = self.app.current()
-            if self._replaced() or (current and current.deployment == self.spec.deployment):
+            if self.epoch.replaced() or (current and current.deployment == self.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
-        if self._signal is not None:
-            self._report(state=CANCELLED, reason=f"stopped by signal {signal.Signals(self._signal).name}")
+        if self.signals.number is not None:
+            self.reporter.report(state=CANCELLED, reason=self.signals.reason)
             return
         told = describe(error)
         if os.getppid() != self._parent:
             told = f"the driver's JVM ended ({told})"
-        self._report(state=FAILED, error=told, reason=type(error).__name__)
-
-    @contextlib.contextmanager
-    def _heartbeat(self) -> Iterator[None]:
-        """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(HEARTBEAT_SECONDS):
-                with contextlib.suppress(StreamUpdateError):  # the next beat may get through
-                    self._report()
-
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the app with a final state; Spark's own handlers are put back afterwards."""
-
-        def note(number: int, _frame: Any) -> None:
-            first, self._signal = self._signal is None, number
-            self._wake.set()
-            if first and self._status.state in (STARTING, STANDBY, RESTORING):
-                raise SystemExit(128 + number)  # the main thread is not in the loop that looks at the signal
-
-        old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
+        self.reporter.report(state=FAILED, error=told, reason=type(error).__name__)
 
 
 def _print_error() -> None:

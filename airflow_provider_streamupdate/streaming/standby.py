@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from ..state import scratch
 from ..state.errors import CorruptError, StorageError, describe
 from ..state.plan import AppPlan, QueryPlan
+from ..state.registry import AppRegistry
 from ..state.restore import NO_OFFSET
 from ..state.storage import Folder
 from . import spark_internals
@@ -33,7 +37,7 @@ def warm_up(
     writers: Mapping[str, DataStreamWriter],
     saved: SavedState,
     plan: AppPlan,
-    scratch: Path,
+    folder: Path,
     migrations: MigrationFunctions | None = None,
 ) -> None:
     """Count some rows, and run every query on sources without rows, into a sink that writes nothing, on a clone of the
@@ -41,30 +45,45 @@ def warm_up(
     written. A query that cannot be run so is only slower in its first batches; but what its restore raises, the app's
     own migration functions among it, is raised, because the real one would.
 
-    scratch: a folder that executors can reach, on the disk of the state, so that it is linked. State that lies
+    folder: a scratch folder that executors can reach, on the disk of the state, so that it is linked. State that lies
         elsewhere is not brought there twice: then the query starts without any
     """
     try:
-        _count_rows(spark, scratch / ".rows")
+        _count_rows(spark, folder / ".rows")
     except Exception as error:
         print(f"WARNING: the driver could not be warmed up with rows: {describe(error)}", file=sys.stderr)
     for query in plan.queries:
-        writer, folder = writers[query.name], scratch / query.name
-        folder.mkdir(parents=True)
+        writer, scratched = writers[query.name], folder / query.name
+        scratched.mkdir(parents=True)
         with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
             if saved.holds(query.name) and saved.folders[query.name].local:
-                _clone(saved, query, writer, Folder.open(f"{folder}/checkpoint"), migrations)
+                _clone(saved, query, writer, Folder.open(f"{scratched}/checkpoint"), migrations)
             try:
-                _run(writer, folder)
+                _run(writer, scratched)
             except Exception as error:
                 print(f"WARNING: query {query.name} could not be warmed up: {describe(error)}", file=sys.stderr)
 
 
-def _count_rows(spark: SparkSession, scratch: Path) -> None:
+@contextlib.contextmanager
+def scratch_folder(app: AppRegistry, deployment: str) -> Iterator[Path]:
+    """For `warm_up`: in the root where that is a file system that executors reach as this driver does."""
+    if not app.deployment_folder(deployment).local:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    name = f"standby-{uuid.uuid4().hex}"  # a process id comes again, in a container always
+    try:
+        yield Path(scratch.take(app, name).path())
+    finally:
+        with contextlib.suppress(StorageError):  # what is left is removed by who takes such a folder next
+            scratch.remove(app, name)
+
+
+def _count_rows(spark: SparkSession, folder: Path) -> None:
     """Count rows of its own by key. The app's queries get none, because its functions may do anything with one; but
     what Spark does with a row for the first time (reads, shuffles, compresses and stores it, loads native libraries
     for that) is half a second of a first batch (measured: the pause was 1.45 s without this, 0.93 to 1.3 s with)."""
-    source = scratch / "source"
+    source = folder / "source"
     source.mkdir(parents=True)
     lines = "".join(f'{{"k": {key}}}\n' for key in range(ROWS))
     with _settings(spark, {"spark.sql.shuffle.partitions": "2", spark_internals.FILE_MANAGER: None}):
@@ -73,7 +92,7 @@ def _count_rows(spark: SparkSession, scratch: Path) -> None:
         for start in range(ROW_STARTS):
             for file in range(BATCHES):
                 (source / f"{start}-{file}").write_text(lines)
-            counts.option("checkpointLocation", (scratch / "checkpoint").as_uri()).start().awaitTermination()
+            counts.option("checkpointLocation", (folder / "checkpoint").as_uri()).start().awaitTermination()
 
 
 def _clone(
@@ -97,9 +116,9 @@ def _clone(
         checkpoint.write(f"offsets/{entry}", "\n".join(lines).encode())
 
 
-def _run(writer: DataStreamWriter, scratch: Path) -> None:
+def _run(writer: DataStreamWriter, folder: Path) -> None:
     details = spark_internals.writer_details(writer)
-    sources = scratch / "sources"
+    sources = folder / "sources"
     sources.mkdir()
     frame = spark_internals.writer_frame(writer)
     empty = spark_internals.with_empty_sources(frame, sources, BATCHES)
@@ -108,7 +127,7 @@ def _run(writer: DataStreamWriter, scratch: Path) -> None:
     for start in range(STARTS):
         for file in files if start else ():
             shutil.copyfile(file, file.with_name(f"{file.name}-{start}"))
-        muted.option("checkpointLocation", (scratch / "checkpoint").as_uri()).start().awaitTermination()
+        muted.option("checkpointLocation", (folder / "checkpoint").as_uri()).start().awaitTermination()
 
 
 @contextlib.contextmanager

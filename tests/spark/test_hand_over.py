@@ -151,7 +151,7 @@ def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
     agent, queries, error = hand_over(app)
     assert error is None and queries.started == ["one"]
     assert app.current() == Current(deployment="one", epoch=3, promoted=True)
-    assert agent.epoch == 3 and agent._status.state == "running" and agent._status.epoch == 3
+    assert agent.epoch.number == 3 and agent.reporter.state == "running" and agent.reporter._status.epoch == 3
 
 
 def looks_once(kind: type) -> type:

@@ -1,0 +1,67 @@
+"""A driver's right to run batches: its epoch, and the claim that makes it the only driver of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ..state import clock
+from ..state.boundaries import boundary
+from ..state.deployment import DeploymentSpec
+from ..state.errors import FencedError
+from ..state.registry import AppRegistry
+from ..state.serde import to_json
+
+
+class Epoch:
+    """Of a driver of deployment `spec`.
+
+    standby: the epoch before it may go on
+    beside: the parent's epoch may go on, as long as the update does that starts this driver
+    """
+
+    def __init__(self, app: AppRegistry, spec: DeploymentSpec, number: int, standby: bool, beside: bool) -> None:
+        self.app = app
+        self.spec = spec
+        self.number = number
+        self.standby = standby
+        self.beside = beside
+        self.folder = app.deployment_folder(spec.deployment)
+
+    def claim(self) -> bool:
+        """Whether this is the only driver of its epoch, whichever others are started."""
+        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
+        if not self.folder.create(f"drivers/{self.number}.json", to_json(claim)):
+            return False
+        boundary("driver-claimed")
+        return True
+
+    def replaced(self) -> bool:
+        """Whether a later driver of this deployment was started."""
+        return any(int(name[:-5]) > self.number for name in self.folder.names("drivers") if name[:-5].isdigit())
+
+    def check(self) -> str | None:
+        """FencedError when it is over. Why this driver is to end although it is not; None: it is to go on."""
+        if self.beside:
+            # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
+            update = self.app.update(self.spec.deployment)
+            if self._parent_is_current():
+                if self.replaced():
+                    raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
+                if update is None or update.outcome is not None:
+                    return "the update it ran beside the current deployment for has ended"
+                return None
+        self.beside = False
+        current = self.app.current()
+        if self.standby and current is not None and current.epoch < self.number:
+            return None
+        if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.number):
+            holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
+            raise FencedError(
+                f"epoch {self.number} of deployment {self.spec.deployment} is over: {holder} may commit now"
+            )
+        return None
+
+    def _parent_is_current(self) -> bool:
+        current = self.app.current()
+        return current is not None and current.epoch < self.number and current.deployment == self.spec.parent

@@ -1,0 +1,42 @@
+"""The saved state that a deployment starts from."""
+
+from __future__ import annotations
+
+from ..state.deployment import DeploymentSpec
+from ..state.registry import AppRegistry
+from ..state.snapshots import SnapshotStore
+from .restorer import SavedState
+
+
+class Origin:
+    """Of the deployment `spec` of `app`; its stages and sources have the names that the new version gives them."""
+
+    def __init__(self, app: AppRegistry, spec: DeploymentSpec) -> None:
+        self.app = app
+        self.spec = spec
+
+    def saved(self) -> SavedState | None:
+        """The snapshot it was submitted with; None when it starts empty."""
+        if self.spec.from_snapshot is None:
+            return None
+        app = self.app.sibling(self.spec.from_app) if self.spec.from_app else self.app
+        stored = SnapshotStore(app).exists(self.spec.from_snapshot)
+        if not stored and self.spec.parent and self.app.current_id() == self.spec.deployment:
+            # It was handed over to, and the old driver has not come to storing the snapshot.
+            saved = self.drained()
+        else:
+            saved = self._find(app, f"snapshot:{self.spec.from_snapshot}")
+        if not self.spec.fork:
+            return saved
+        return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
+
+    def running(self) -> SavedState:
+        """What the parent has committed, which goes on."""
+        return self._find(self.app, f"deployment:{self.spec.parent}")
+
+    def drained(self) -> SavedState:
+        """What the parent has left behind, which runs no more batch."""
+        return self._find(self.app, f"drained:{self.spec.parent}")
+
+    def _find(self, app: AppRegistry, source: str) -> SavedState:
+        return SavedState.find(app, source).under(self.spec.renames)

@@ -1,0 +1,68 @@
+"""What a driver tells of itself under the root: its status, which is its heartbeat too, and its events."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from ..state import clock
+from ..state.deployment import HEARTBEAT_SECONDS, STARTING, Status
+from ..state.errors import StreamUpdateError
+from ..state.events import Events
+from ..state.serde import to_json
+from ..state.storage import Folder
+
+
+class Reporter:
+    """folder: the deployment's; epoch: the one it was started for"""
+
+    def __init__(self, folder: Folder, epoch: int) -> None:
+        self.folder = folder
+        self.events = Events(folder, epoch)
+        self._lock = threading.RLock()
+        self._status = Status(
+            state=STARTING,
+            epoch=epoch,
+            heartbeat_at=clock.now(),
+            started_at=clock.now(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    @property
+    def state(self) -> str:
+        return self._status.state
+
+    def report(self, **changes: Any) -> None:
+        """Write status.json with `changes` of a Status, and an event when they change the state. StorageError; what was
+        not written is written with the next one."""
+        with self._lock:
+            before = self._status.state
+            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
+            if self._status.state != before:
+                self.events.add("state", state=self._status.state, reason=changes.get("reason"))
+            self.folder.write("status.json", to_json(self._status))
+
+    @contextlib.contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(HEARTBEAT_SECONDS):
+                with contextlib.suppress(StreamUpdateError):  # the next beat may get through
+                    self.report()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

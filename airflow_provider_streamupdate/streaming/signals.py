@@ -1,0 +1,50 @@
+"""SIGTERM and SIGINT, which end an app with a final state."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Signals:
+    """number: the last one that came; None before
+    woken: set by a signal, so that a wait for it ends
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.woken = threading.Event()
+
+    @property
+    def reason(self) -> str:
+        """Why a driver ends that a signal has come to."""
+        assert self.number is not None
+        return f"stopped by signal {signal.Signals(self.number).name}"
+
+    def exit(self) -> SystemExit:
+        """To be raised where nothing else looks at the signal."""
+        assert self.number is not None
+        return SystemExit(128 + self.number)
+
+    @contextlib.contextmanager
+    def noted(self, at_once: Callable[[], bool]) -> Iterator[None]:
+        """Note signals inside the block; Spark's own handlers are put back afterwards.
+
+        at_once: whether the main thread, where handlers run, is to end by the first one
+        """
+
+        def note(number: int, _frame: Any) -> None:
+            first, self.number = self.number is None, number
+            self.woken.set()
+            if first and at_once():
+                raise self.exit()
+
+        old = {s: signal.signal(s, note) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
