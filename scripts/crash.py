@@ -140,8 +140,7 @@ class Runner:
     def run(self, case: Case) -> Result:
         try:
             if self.ground is None:
-                self.number += 1
-                self.ground = Ground(self.folder / f"{self.name}-{self.number}", self.spark_submit)
+                self.ground = Ground(self._new_root(), self.spark_submit)
                 self.ground.start()
             result = run_case(self.ground, case)
         except Exception as error:
@@ -150,6 +149,13 @@ class Runner:
         if result.bad:
             self.end()
         return result
+
+    def _new_root(self) -> Path:
+        """One that is not there yet: of an earlier run in the same folder, too."""
+        while True:
+            self.number += 1
+            if not (root := self.folder / f"{self.name}-{self.number}").exists():
+                return root
 
     def end(self) -> None:
         if self.ground is not None:
