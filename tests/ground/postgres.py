@@ -159,7 +159,8 @@ def refuse_what_json_cannot_say(ground: OnPostgres) -> None:
 
 
 def release_what_a_variable_describes(ground: OnPostgres) -> None:
-    """The same code with another parameter; run again, there is nothing left to do."""
+    """The same code with another parameter; run again, there is nothing left to do. (The DAG's schedule begins with its
+    first run, and may be the one that releases.)"""
     version = ground.of_version(2)
     params = {**version.params, "release": "second"}
     described = {"app": ground.app, "application": version.file, "app_params": params, "conf": dict(version.conf)}
@@ -171,5 +172,5 @@ def release_what_a_variable_describes(ground: OnPostgres) -> None:
 def take_the_periodic_snapshots(ground: OnPostgres) -> None:
     before = {s.name for s in ground.client.snapshots(ground.app)}
     ground.run(MAINTENANCE, {})
-    (taken,) = {s.name for s in ground.client.snapshots(ground.app)} - before
-    assert taken.startswith("periodic-")
+    taken = {s.name for s in ground.client.snapshots(ground.app)} - before
+    assert taken and all(name.startswith("periodic-") for name in taken)  # the schedule may have taken one, too
