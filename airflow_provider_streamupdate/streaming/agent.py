@@ -96,7 +96,6 @@ class Agent:
         self.spec = app.spec(deployment)
         self.epoch = Epoch(app, self.spec, epoch, standby, beside)
         self.origin = Origin(app, self.spec)
-        self.standby = standby
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
         self.reporter = Reporter(self.folder, epoch)
@@ -108,7 +107,7 @@ class Agent:
 
     def run(self, app: StreamingApp) -> int:
         """Run until the app ends; 0, or 1 when it failed."""
-        if not self.standby and not self.epoch.claim():
+        if not self.epoch.standby and not self.epoch.claim():
             print(f"epoch {self.epoch.number} of {self.spec.app} already has a driver; this one ends", file=sys.stderr)
             return 1
         with self.signals.noted(lambda: self.reporter.state in STARTS):
@@ -137,12 +136,12 @@ class Agent:
         )
         writers = app.build(spark, self.spec.application.params)
         # a standby starts from what there is right now
-        saved = self.origin.running() if self.standby else self.origin.saved()
+        saved = self.origin.running() if self.epoch.standby else self.origin.saved()
         plan = self._plan(app, spark, writers, saved)
         ahead: dict[str, MetadataAhead] = {}
         copied: dict[str, dict[str, int]] = {}
-        if self.standby:
-            assert saved is not None
+        if self.epoch.standby:
+            assert saved is not None  # a standby goes on from a deployment
             ahead = self._practise(app, spark, saved, plan, writers)
             copied = copy_ahead(self.origin.running, plan, self.app, self.spec.deployment)
             boundary("practised")
@@ -161,7 +160,7 @@ class Agent:
         checkpoints = {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}
         for folder in checkpoints.values():
             take_down(Checkpoint(folder))
-        if not self.standby:  # its checkpoints are a moment old, and every look counts
+        if not self.epoch.standby:  # its checkpoints are a moment old, and every look counts
             self._go_on_after_others(plan)
         queries = RunningQueries(spark, writers, checkpoints, plan)
         try:
@@ -297,6 +296,8 @@ class Agent:
                 queries.start()
                 self.reporter.report(state=RUNNING)
             box.answer(command.name, error=describe(error))
+            if self.reporter.state == RESTORING:  # it took back, and what its sinks hold lets no query go on
+                raise
             return
         if final is not None:
             # The answer first: who asked sees it even if this process dies before its final status.
@@ -432,7 +433,7 @@ class Agent:
         self.epoch.number, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
         with contextlib.suppress(StorageError):  # no other driver is started for this epoch
             self.epoch.claim()
-        self._report_or_later(epoch=epoch)
+        self._report_or_later(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
         while True:
             try:
                 self._go_on_after_others(queries.plan)

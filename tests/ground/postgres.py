@@ -152,8 +152,9 @@ def refuse_what_json_cannot_say(ground: OnPostgres) -> None:
         run = ground.run(UPDATE, {"app": ground.app, "application": str(file), **given}, "failed")
         left = f"dags/{UPDATE}/dagRuns/{run}/taskInstances/update.{task}/xcomEntries"
         for entry in keys:
-            value = str(ground.airflow.request("GET", f"{left}/{entry}")["value"])
-            assert told in value.replace("\\\\", "\\"), (entry, value)
+            value = ground.airflow.request("GET", f"{left}/{entry}")["value"]
+            assert told in str(value).replace("\\\\", "\\"), (entry, value)
+            assert "\\u0000" not in json.dumps(value), (entry, value)
         record = ground.client.registry.app(ground.app).update(deployment)
         assert (record and record.outcome) == (None if task == "plan" else "refused")
 
@@ -173,4 +174,5 @@ def take_the_periodic_snapshots(ground: OnPostgres) -> None:
     before = {s.name for s in ground.client.snapshots(ground.app)}
     ground.run(MAINTENANCE, {})
     taken = {s.name for s in ground.client.snapshots(ground.app)} - before
-    assert taken and all(name.startswith("periodic-") for name in taken)  # the schedule may have taken one, too
+    assert 1 <= len(taken) <= 2  # the schedule's first run may have taken one, too
+    assert all(name.startswith("periodic-") for name in taken)

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.deployment import Current, Status
-from airflow_provider_streamupdate.state.errors import FencedError, StorageError
+from airflow_provider_streamupdate.state.errors import StorageError, StreamUpdateError
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.streaming import agent as module
@@ -96,7 +96,7 @@ def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Quer
     (command,) = agent.box.pending()
     try:
         agent._obey(command, queries)  # type: ignore[arg-type]
-    except FencedError as error:
+    except StreamUpdateError as error:
         return agent, queries, error
     return agent, queries, None
 
@@ -152,6 +152,21 @@ def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
     assert error is None and queries.started == ["one"]
     assert app.current() == Current(deployment="one", epoch=3, promoted=True)
     assert agent.epoch.number == 3 and agent.reporter.state == "running" and agent.reporter._status.epoch == 3
+
+
+def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken back, and the batches cannot be called otherwise (checkpoint format v2): it ends, and says why."""
+
+    def cannot(*_: object) -> None:
+        raise StreamUpdateError("its sink would skip them")
+
+    dies_when_it_begins(app, monkeypatch)
+    monkeypatch.setattr(module, "go_on_after_others", cannot)
+    agent, queries, error = hand_over(app)
+    assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
+    assert queries.started == [] and agent.reporter.state == "restoring"
 
 
 def looks_once(kind: type) -> type:
