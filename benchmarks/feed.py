@@ -13,11 +13,13 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 ROWS = 200  # a file of the feed
 FEED_SECONDS = 0.2
 FIRST_FILE = 1_000_000  # rows; more keys come in several files
+KEPT_FILES = 1000  # of the feed, the newest: every file there costs each batch time, and more of it by the minute
 COMMIT_SECONDS = 300.0
 
 
 class Feed:
-    """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`."""
+    """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`. Of
+    those the newest stay, which are more than an app is ever behind: 200 s."""
 
     def __init__(self, folder: Path, keys: int) -> None:
         self.folder, self.keys = folder, keys
@@ -54,14 +56,19 @@ class Feed:
             if not self.quiet.is_set():
                 self.write(random.choices(range(self.keys), k=ROWS))
 
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:07d}.json"
+
     def write(self, keys: range | list[int]) -> None:
         text = "".join(f'{{"k":{key}}}\n' for key in keys)
         with self._writing:
             temporary = self.folder.parent / "next.json"
             temporary.write_text(text)
             os.utime(temporary, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their time
-            os.rename(temporary, self.folder / f"{self.files:07d}.json")
+            os.rename(temporary, self._path(self.files))
             self.files += 1
+            if (old := self.files - 1 - KEPT_FILES) >= self.first_files:  # read long ago
+                self._path(old).unlink()
 
 
 class CommitLog:

@@ -19,10 +19,10 @@ from ..state.serde import to_json
 from ..state.snapshot import Snapshot
 from ..state.snapshots import SnapshotStore
 from .checking import same_app
-from .drivers import store_application
 from .holding import holding
 from .planning import plan_application
 from .requests import Requests, quiet
+from .version import store_application
 from .waiting import Progress
 
 _OWNER = "adopt"  # of the deployment an adopted snapshot belongs to, which never runs

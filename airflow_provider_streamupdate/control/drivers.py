@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import attrs
 
 from ..state import clock
 from ..state.application import Application
-from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.deployment import (
     FAILED,
@@ -28,9 +27,9 @@ from ..state.deployment import (
     Launch,
     Status,
 )
-from ..state.errors import AlreadyExistsError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ..state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ..state.fence import put_up
-from ..state.registry import AppRegistry, used_before
+from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime, yarn
 from .launcher import Launcher, driver_environment, in_cluster, on_yarn
@@ -236,64 +235,6 @@ class Drivers:
         spark_submit = self.launcher.command(application, [], "")[0]
         yarn.kill(spark_submit, self.launcher.environment(application), launch.yarn_tag)
         self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
-
-
-def stored_spec(registry: AppRegistry, deployment: str, owner: str) -> DeploymentSpec | None:
-    """The deployment that an earlier try of `owner` made; None when there is none. AlreadyExistsError for another's."""
-    if deployment not in registry.deployment_ids():
-        return None
-    spec = registry.spec(deployment)
-    if not owner or spec.owner != owner:
-        raise AlreadyExistsError(used_before(registry.name, deployment))
-    return spec
-
-
-def store_spec(
-    registry: AppRegistry,
-    application: Application,
-    deployment: str,
-    parent: str,
-    snapshot: str,
-    agree: Iterable[str],
-    renames: Mapping[str, str] | None,
-    owner: str,
-    fork: bool = False,
-) -> DeploymentSpec:
-    """Make a deployment that gets ready or runs beside its parent, with copies of its code and files."""
-    spec = DeploymentSpec(
-        app=registry.name,
-        deployment=deployment,
-        application=store_application(application, registry.deployment_folder(deployment)),
-        digest=application.digest(),
-        submitted_at=clock.now(),
-        parent=parent,
-        from_snapshot=snapshot,
-        agree=tuple(agree),
-        renames=dict(renames or {}),
-        owner=owner,
-        fork=fork,
-    )
-    registry.create_deployment(spec)
-    return spec
-
-
-def store_application(application: Application, folder: Folder) -> Application:
-    """Copy code and files into the deployment's folder, so that a rollback runs what ran before; paths become relative
-    to it."""
-
-    def keep(path: str, place: str) -> str:
-        target = f"application/{place}{Path(path).name}"
-        folder.write(target, Path(path).read_bytes())
-        return target
-
-    kept = attrs.evolve(
-        application,
-        file=keep(application.file, ""),
-        py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
-        files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
-    )
-    boundary("code-stored")
-    return kept
 
 
 def local_folder(folder: Folder) -> Path:

@@ -3,10 +3,7 @@ storage; here it is asked for, watched, and completed when one of them died on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from ..state import commands
-from ..state.application import Application
 from ..state.boundaries import boundary
 from ..state.commands import CommandBox, CommandResult
 from ..state.deployment import FINAL_STATES, STANDBY
@@ -14,9 +11,10 @@ from ..state.errors import AlreadyExistsError, DriverError
 from ..state.export import export
 from ..state.registry import AppRegistry
 from ..state.snapshots import SnapshotStore
-from .drivers import NEW, Drivers, store_spec, stored_spec
+from .drivers import NEW, Drivers
 from .holding import holding
 from .requests import Requests, quiet
+from .version import NewVersion, store_spec, stored_spec
 from .waiting import Progress, wait_for
 
 
@@ -26,21 +24,17 @@ class HandoverRequests(Requests):
     def stand_by(
         self,
         app: str,
-        application: Application,
-        deployment: str,
-        snapshot: str,
-        agree: Iterable[str] = (),
-        owner: str = "",
+        version: NewVersion,
         timeout: float = 180.0,
         progress: Progress = quiet,
-        renames: Mapping[str, str] | None = None,
     ) -> None:
-        """Start a new deployment's driver beside the running one, and wait until it stands by to take over.
+        """Start the new version's driver beside the running one, and wait until it stands by to take over.
 
-        It starts from what the current deployment will have left behind, which is stored as `snapshot` after the
+        It starts from what the current deployment will have left behind, which is stored as its snapshot after the
         hand-over. Nothing of the running deployment is touched. A rerun finds the driver of an earlier one, or starts
-        it again. The caller has begun an update to `deployment`: the driver ends with it.
+        it again. The caller has begun the update to it: the driver ends with that.
         """
+        deployment = version.deployment
         self._need_launcher().check()
         registry = self.registry.existing(app)
         drivers = self._drivers(registry)
@@ -48,11 +42,11 @@ class HandoverRequests(Requests):
             parent, epoch = self._current(registry)
             if parent == deployment:
                 return
-            if SnapshotStore(registry).exists(snapshot):
-                raise AlreadyExistsError(f"app {app} already has a snapshot {snapshot!r}; choose another deployment id")
-            spec = stored_spec(registry, deployment, owner)
-            if spec is None:
-                spec = store_spec(registry, application, deployment, parent, snapshot, agree, renames, owner)
+            if SnapshotStore(registry).exists(version.snapshot):
+                raise AlreadyExistsError(
+                    f"app {app} already has a snapshot {version.snapshot!r}; choose another deployment id"
+                )
+            spec = stored_spec(registry, version) or store_spec(registry, version, parent)
             if drivers.state(deployment) in (*FINAL_STATES, NEW):
                 drivers.start_standby(spec, epoch + 1)
                 progress(f"deployment {deployment} of {app}: driver started beside {parent}")

@@ -4,7 +4,6 @@ no epoch of the app, and either can be dropped without touching the other."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import attrs
@@ -26,12 +25,13 @@ from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.shared import check_shared
 from ..state.snapshot import Snapshot
-from .drivers import NEW, Drivers, store_spec, stored_spec
+from .drivers import NEW, Drivers
 from .health import assess
 from .holding import holding, keep
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
+from .version import NewVersion, store_spec, stored_spec
 from .waiting import Progress, wait_for
 
 CLOSE_SECONDS = 30.0  # the new version may be so far behind the old one, which goes on reading
@@ -63,22 +63,17 @@ class ParallelRequests(SnapshotRequests, StopRequests):
     def run_beside(
         self,
         app: str,
-        application: Application,
-        deployment: str,
-        snapshot: str,
-        fresh: bool,
-        agree: Iterable[str] = (),
-        owner: str = "",
+        version: NewVersion,
         timeout: float = 180.0,
         progress: Progress = quiet,
-        renames: Mapping[str, str] | None = None,
     ) -> None:
-        """Start a new deployment beside the running one, from a snapshot under query ids of its own, and wait until its
-        queries run. The running deployment goes on; at most it takes the snapshot (`fresh`), while it runs.
+        """Start the new version beside the running one, from its snapshot under query ids of its own, and wait until
+        its queries run. The running deployment goes on; at most it takes the (`fresh`) snapshot, while it runs.
 
-        A rerun finds the driver of an earlier one, or starts it again on its own checkpoint. The caller has begun an
-        update to `deployment`: the driver ends when that ends without it.
+        A rerun finds the driver of an earlier one, or starts it again on its own checkpoint. The caller has begun the
+        update to it: the driver ends when that ends without it.
         """
+        deployment, snapshot = version.deployment, version.snapshot
         self._need_launcher().check()
         registry = self.registry.existing(app)
         drivers = self._drivers(registry)
@@ -86,14 +81,14 @@ class ParallelRequests(SnapshotRequests, StopRequests):
             parent, epoch = self._current(registry)
             if parent == deployment:
                 return
-            spec = stored_spec(registry, deployment, owner)
+            spec = stored_spec(registry, version)
             if spec is None:
-                if fresh:
+                if version.fresh:
                     check_shared(registry, parent, progress)
                     self.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
                 else:
                     self.verify_snapshot(app, snapshot, progress)
-                spec = store_spec(registry, application, deployment, parent, snapshot, agree, renames, owner, fork=True)
+                spec = store_spec(registry, version, parent, fork=True)
             if drivers.state(deployment) in (*FINAL_STATES, NEW):
                 # Every start has a number of its own, later than the app's epoch: it becomes the app's when it is
                 # promoted. A driver that sees a later one of its deployment ends.

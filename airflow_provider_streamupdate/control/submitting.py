@@ -18,10 +18,11 @@ from ..state.registry import AppRegistry, used_before
 from ..state.report import CompatibilityReport
 from ..state.snapshots import SnapshotStore
 from .checking import CheckRequests
-from .drivers import NEW, Drivers, store_application
+from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import plan_application
 from .requests import quiet
+from .version import store_application
 from .waiting import Progress
 
 CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again

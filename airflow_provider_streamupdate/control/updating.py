@@ -22,7 +22,6 @@ from ..state.errors import (
 )
 from ..state.in_flight import ChangeRequest
 from ..state.registry import AppRegistry
-from ..state.rehearsal import RehearsalReport
 from ..state.report import CompatibilityReport
 from ..state.shared import check_shared
 from ..state.update import (
@@ -38,6 +37,7 @@ from .holding import holding
 from .parallel import SideBySide
 from .planning import Planned
 from .rehearsing import check_batches
+from .version import NewVersion
 from .waiting import Progress
 
 if TYPE_CHECKING:
@@ -151,41 +151,45 @@ def _brought_in(
     client: StreamUpdateClient, request: UpdateRequest, record: UpdateRecord, progress: Progress
 ) -> str | None:
     """Have the new version run in the old one's place; the name of the snapshot it started from, None in flight."""
-    registry, fresh = client.registry.existing(record.app), request.snapshot is None
-    agree, renames, timeout = request.agree, request.renames, request.timeout
+    registry, timeout = client.registry.existing(record.app), request.timeout
+    version = NewVersion(
+        application=request.application,
+        deployment=record.new,
+        snapshot=request.snapshot or stop_snapshot(record.new),
+        fresh=request.snapshot is None,
+        agree=request.agree,
+        renames=request.renames,
+    )
     if request.rehearse and registry.current_id() == record.old:
-        rehearsed(
-            client,
-            record.app,
-            request.application,
-            record.new,
-            request.snapshot,
-            request.rehearse,
-            agree,
-            renames,
-            progress,
-        )
+        _rehearse(client, record, version, request.rehearse, progress)
     if record.strategy == IN_FLIGHT:
-        change(client, record, request.application, agree, request.drain_timeout + timeout, progress, request.asked_by)
+        change(
+            client,
+            record,
+            request.application,
+            request.agree,
+            request.drain_timeout + timeout,
+            progress,
+            request.asked_by,
+        )
         return None
-    name = request.snapshot or stop_snapshot(record.new)
     if record.strategy in (STANDBY, PARALLEL):
-        stand_by(client, record, request.application, name, fresh, agree, timeout, progress, renames)
-    stop_old(client, registry, record, name, fresh, request.drain_timeout, progress, request.side)
-    recording.step(registry, record.new, "snapshotted", snapshot=name)
+        stand_by(client, record, version, timeout, progress)
+    stop_old(client, record, version.snapshot, version.fresh, request.drain_timeout, progress, request.side)
+    recording.step(registry, record.new, "snapshotted", snapshot=version.snapshot)
     boundary("snapshotted")
     client.submit(
-        request.application,
-        record.new,
-        name,
-        agree,
-        owner=f"update {record.new}",
+        version.application,
+        version.deployment,
+        version.snapshot,
+        version.agree,
+        owner=version.owner,
         timeout=timeout,
         progress=progress,
         app=record.app,
-        renames=renames,
+        renames=version.renames,
     )
-    return name
+    return version.snapshot
 
 
 def change(
@@ -231,7 +235,6 @@ def stop_snapshot(deployment: str) -> str:
 
 def stop_old(
     client: StreamUpdateClient,
-    registry: AppRegistry,
     record: UpdateRecord,
     name: str,
     fresh: bool,
@@ -245,6 +248,7 @@ def stop_old(
 
     What the new version will start from is read and compared with its checksums while the old one runs: a damaged
     snapshot stops nothing, and the pause does not grow with the state."""
+    registry = client.registry.existing(record.app)
     if record.old is None or (registry.current_id() != record.old and record.strategy != STANDBY):
         return
     if record.strategy == PARALLEL:
@@ -275,86 +279,48 @@ def _note_checked(registry: AppRegistry, deployment: str, name: str) -> None:
             boundary("stop-noted")
 
 
-def rehearsed(
-    client: StreamUpdateClient,
-    app: str,
-    application: Application,
-    deployment: str,
-    snapshot: str | None,
-    batches: int,
-    agree: tuple[str, ...],
-    renames: Mapping[str, str] | None,
-    progress: Progress,
-) -> RehearsalReport | None:
-    """Rehearse the new version, as a step of its update; None when an earlier try did. RehearsalError when it fails."""
-    registry = client.registry.existing(app)
-    record = registry.update(deployment)
-    if record is not None and "rehearsed" in record.step_times:
-        return None
+def _rehearse(
+    client: StreamUpdateClient, record: UpdateRecord, version: NewVersion, batches: int, progress: Progress
+) -> None:
+    """Rehearse the new version on its snapshot, or the app's newest while there is none for it, unless an earlier try
+    did. RehearsalError when it fails."""
+    registry = client.registry.existing(record.app)
+    if "rehearsed" in record.step_times:
+        return
     report = client.rehearse(
-        application,
-        app,
-        snapshot,
+        version.application,
+        record.app,
+        None if version.fresh else version.snapshot,
         batches,
-        agree,
-        deployment=deployment,
-        renames=renames,
+        version.agree,
+        deployment=record.new,
+        renames=version.renames,
         progress=progress,
-        fork=record is not None and record.strategy == PARALLEL,
+        fork=record.strategy == PARALLEL,
     )
     if not report.passed:
         raise RehearsalError(
-            f"the new version of {app} failed its rehearsal on snapshot {report.snapshot}; "
+            f"the new version of {record.app} failed its rehearsal on snapshot {report.snapshot}; "
             f"{registry.current_id()} goes on running:\n  " + "\n  ".join(report.problems),
             report,
         )
     for line in report.notes():
         progress(line)
-    recording.step(registry, deployment, "rehearsed")
-    return report
+    recording.step(registry, record.new, "rehearsed")
 
 
 def stand_by(
-    client: StreamUpdateClient,
-    record: UpdateRecord,
-    application: Application,
-    name: str,
-    fresh: bool,
-    agree: tuple[str, ...],
-    timeout: float,
-    progress: Progress,
-    renames: Mapping[str, str] | None,
+    client: StreamUpdateClient, record: UpdateRecord, version: NewVersion, timeout: float, progress: Progress
 ) -> None:
     """Have the new version's driver stand by beside the old one, which works on; with strategy parallel it runs beside
-    it, from snapshot `name`, which is taken for that when it is to be `fresh`. Nothing when it took over before."""
+    it, from its snapshot. Nothing when it took over before."""
     registry = client.registry.existing(record.app)
     if registry.current_id() != record.old:
         return
     if record.strategy == PARALLEL:
-        client.run_beside(
-            record.app,
-            application,
-            record.new,
-            name,
-            fresh,
-            agree,
-            owner=f"update {record.new}",
-            timeout=timeout,
-            progress=progress,
-            renames=renames,
-        )
-        return recording.step(registry, record.new, "beside", snapshot=name)
-    client.stand_by(
-        record.app,
-        application,
-        record.new,
-        name,
-        agree,
-        owner=f"update {record.new}",
-        timeout=timeout,
-        progress=progress,
-        renames=renames,
-    )
-    recording.step(registry, record.new, "standby")
-    boundary("standby-noted")
-    return None
+        client.run_beside(record.app, version, timeout, progress)
+        recording.step(registry, record.new, "beside", snapshot=version.snapshot)
+    else:
+        client.stand_by(record.app, version, timeout, progress)
+        recording.step(registry, record.new, "standby")
+        boundary("standby-noted")

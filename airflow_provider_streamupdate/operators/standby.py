@@ -7,6 +7,7 @@ from typing import Any
 
 from ..control import recording, updating
 from ..control.holding import holding
+from ..control.version import NewVersion
 from ..hooks.values import seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.update import PARALLEL, STANDBY
@@ -72,17 +73,15 @@ class StreamUpdateStandbyOperator(ApplicationOperator):
                     )
                     return
                 try:
-                    updating.stand_by(
-                        self.client,
-                        record,
-                        self.described(),
-                        self.snapshot,
-                        self.snapshot == updating.stop_snapshot(self.deployment_id),
-                        text_list(self.agree, "agree"),
-                        timeout,
-                        self.log.info,
-                        text_map(self.renames, "renames"),
+                    version = NewVersion(
+                        application=self.described(),
+                        deployment=self.deployment_id,
+                        snapshot=self.snapshot,
+                        fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
+                        agree=text_list(self.agree, "agree"),
+                        renames=text_map(self.renames, "renames"),
                     )
+                    updating.stand_by(self.client, record, version, timeout, self.log.info)
                 except BaseException as error:
                     if not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
                         stop_driver(self.client, registry.name, self.deployment_id, self.log)

@@ -169,7 +169,6 @@ class StreamUpdateStopOperator(StreamUpdateOperator):
                 self._defer_until_caught_up(side)
             updating.stop_old(
                 self.client,
-                registry,
                 record,
                 self.snapshot,
                 fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),

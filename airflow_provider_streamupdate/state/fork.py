@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from .compatibility import compare
+from .compatibility import compare, report_item
 from .plan import AppPlan
-from .report import CompatibilityReport, ReportItem
-from .rules import NEEDS_AGREEMENT, judge, worst
+from .report import CompatibilityReport
+from .rules import judge, worst
 from .rules.fork import FORK_RULES, ForkChange
 
 
@@ -24,19 +24,8 @@ def compare_fork(
         if old.query(query.name) is None:
             continue
         found = judge(FORK_RULES, ForkChange(new=query, others=tuple(beside)))
-        verdict, name = worst(found), f"{query.name}:fork"
-        shown = [f for f in found if f.verdict == verdict]
-        items.append(
-            ReportItem(
-                thing="query",
-                name=name,
-                verdict=verdict,
-                reason="; ".join(f.reason for f in shown),
-                rules=tuple(f.id for f in shown),
-                needs_agreement=verdict in NEEDS_AGREEMENT,
-                agreed=verdict in NEEDS_AGREEMENT and name in agreed,
-            )
-        )
+        item = report_item("query", f"{query.name}:fork", [f for f in found if f.verdict == worst(found)])
+        items.append(attrs.evolve(item, agreed=item.needs_agreement and item.name in agreed))
     rest = agreed - {i.name for i in items if i.agreed}
     report = compare(attrs.evolve(old, app=new.app), new, source, sorted(rest))
     return attrs.evolve(report, items=(*report.items, *items))

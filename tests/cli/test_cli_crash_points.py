@@ -14,6 +14,7 @@ from airflow_provider_streamupdate.control import handover, recording, updating
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
+from airflow_provider_streamupdate.control.version import NewVersion
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
@@ -37,7 +38,7 @@ def stopped_for(site: Site, file: str) -> Application:
     """An update to v2 that has stopped v1 with its snapshot, and gets no further."""
     application, client = Application(file=file), site.client
     record = recording.begin(client, "alarm", "v2", application.digest())
-    updating.stop_old(client, client.registry.app("alarm"), record, "before-v2", True, 30.0, quiet)
+    updating.stop_old(client, record, "before-v2", True, 30.0, quiet)
     return application
 
 
@@ -126,14 +127,15 @@ def launching(site: Site) -> StreamUpdateClient:
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
     application, client = Application(file=str(running.application("v2"))), launching(running)
+    version = NewVersion(application=application, deployment="v2", snapshot="before-v2")
     drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
     recording.begin(client, "alarm", "v2", application.digest(), "standby")
-    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    client.stand_by("alarm", version)
     first = drivers.status("v2")
     drivers.kill("v2")
     CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
     registry.deployment_folder("v2").write("restored/events.json", b"{}")
-    client.stand_by("alarm", application, "v2", "before-v2", owner="update v2")
+    client.stand_by("alarm", version)
     second = drivers.status("v2")
     assert first and second and (second.state, second.epoch) == ("standby", first.epoch)
     assert second.pid != first.pid and drivers.state("v2") == "standby"

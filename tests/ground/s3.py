@@ -4,9 +4,7 @@ what must be made only once is made by a conditional put."""
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder
+from tests import folders
 from tests.cli import test_cli_each_boundary as each_boundary
 from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)
 from tests.e2e.conftest import SPARK_SUBMIT
@@ -59,30 +58,24 @@ def folder(server: str, tmp_path: Path) -> Folder:
     return Folder.open(f"s3://bucket/{tmp_path.name}", options(server))
 
 
-def test_of_many_creators_one_wins(folder: Folder, server: str) -> None:
-    barrier = threading.Barrier(8)
-
-    def create(number: int) -> bool:
-        barrier.wait()
-        return folder.create("lock", str(number).encode())
-
-    with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(create, range(8)))
-    assert won.count(True) == 1
-    assert folder.read("lock") == str(won.index(True)).encode()
-    folder.check_writable()
-    assert folder.names() == ["lock"]
+def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(folder: Folder) -> None:
+    folders.of_many_creators_one_wins(folder)
 
 
-def test_what_was_written_is_listed_and_what_hadoop_leaves_is_not(folder: Folder) -> None:
+def test_a_reader_beside_a_writer_sees_whole_files_only(folder: Folder) -> None:
+    folders.a_reader_beside_a_writer_sees_whole_files(folder, 60)
+
+
+def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
+    folders.what_was_written_is_listed_read_and_removed(folder)
+
+
+def test_what_hadoop_leaves_is_not_listed(folder: Folder) -> None:
     for name in ("", "state/", "state/0/"):  # the empty objects s3a makes for folders
         folder.fs.pipe_file(f"{folder.base}/{name}", b"")
     folder.write("state/0/1.zip", b"one")
     assert folder.names() == ["state"] and folder.names("state") == ["0"] and folder.names("state/0") == ["1.zip"]
     assert folder.files() == ["state/0/1.zip"]
-    assert folder.names("state/0/1.zip") == [] and folder.names("nothing") == []
-    folder.write("state/0/1.zip", b"another")
-    assert folder.size("state/0/1.zip") == 7 and folder.read("state/0/1.zip") == b"another"
     folder.remove("state")
     assert folder.names() == [] and not folder.exists("state/0")
 
@@ -97,12 +90,7 @@ def test_what_another_client_writes_is_seen(folder: Folder, server: str) -> None
 
 
 def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_path: Path) -> None:
-    folder.write("a/1.sst", b"rows")
-    folder.copy_from(folder, "a/1.sst", "b/2.sst")
-    local = Folder.open(str(tmp_path))
-    local.copy_from(folder, "b/2.sst", "c/d/3.sst")
-    folder.copy_from(local, "c/d/3.sst", "e/4.sst")
-    assert folder.read("e/4.sst") == b"rows"
+    folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path)))
     assert folder.uri == f"s3a://bucket/{tmp_path.name}"
 
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,26 +10,18 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_provider_streamupdate.state.errors import InvalidInputError, StorageError
 from airflow_provider_streamupdate.state.storage import Folder
+from tests import folders
 
 
 @pytest.fixture(params=["local", "memory"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Folder]:
-    made = Folder.open(str(tmp_path) if request.param == "local" else f"memory://{uuid.uuid4().hex}")
+    made = Folder.open(str(tmp_path / "folder") if request.param == "local" else f"memory://{uuid.uuid4().hex}")
     yield made
     made.remove("")
 
 
-def test_what_was_written_is_read_and_listed(folder: Folder) -> None:
-    assert folder.read("a/b.json") is None
-    assert folder.names("a") == [] and folder.files() == [] and not folder.exists("a/b.json")
-    folder.write("a/b.json", b"one")
-    folder.write("a/b.json", b"two")
-    folder.write("a/c/d", b"")
-    assert folder.read("a/b.json") == b"two"
-    assert folder.names("a") == ["b.json", "c"]
-    assert folder.files() == ["a/b.json", "a/c/d"]
-    assert folder.size("a/b.json") == 3
-    assert folder.sha256("a/b.json") == ("3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3", 3)
+def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
+    folders.what_was_written_is_listed_read_and_removed(folder)
 
 
 def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
@@ -41,45 +31,16 @@ def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
     assert folder.names("a") == ["lock"], "no temporary file may stay"
 
 
-def test_remove_takes_files_and_folders_and_minds_nothing_missing(folder: Folder) -> None:
-    folder.write("a/b", b"x")
-    folder.remove("a")
-    folder.remove("a")
-    assert folder.read("a/b") is None
-
-
 def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(tmp_path: Path) -> None:
-    folder, barrier, texts = Folder.open(str(tmp_path)), threading.Barrier(8), [str(n) * 100_000 for n in range(8)]
-
-    def create(text: str) -> bool:
-        barrier.wait()
-        return folder.create("lock", text.encode())
-
-    with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(create, texts))
-    assert won.count(True) == 1
-    assert folder.read("lock") == texts[won.index(True)].encode()
-    assert os.listdir(tmp_path) == ["lock"]
+    folders.of_many_creators_one_wins(Folder.open(str(tmp_path)))
 
 
 def test_a_reader_beside_a_writer_sees_whole_files_only(tmp_path: Path) -> None:
-    folder, done = Folder.open(str(tmp_path)), threading.Event()
-    folder.write("status.json", b"0" * 50_000)
+    folders.a_reader_beside_a_writer_sees_whole_files(Folder.open(str(tmp_path)), 200)
 
-    def read() -> set[tuple[int, int]]:
-        seen = set()
-        while not done.is_set():
-            data = folder.read("status.json")
-            assert data is not None
-            seen.add((len(data), len(set(data))))
-        return seen
 
-    with ThreadPoolExecutor(1) as pool:
-        seen = pool.submit(read)
-        for number in range(200):
-            folder.write("status.json", str(number % 10).encode() * 50_000)
-        done.set()
-    assert seen.result() == {(50_000, 1)}
+def test_copies_stay_there_or_cross_to_a_disk_and_back(folder: Folder, tmp_path: Path) -> None:
+    folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path / "other")))
 
 
 def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
@@ -89,13 +50,6 @@ def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
     new.copy_from(old, "a/1.sst", "b/2.sst")  # again, after a crash
     assert new.read("b/2.sst") == b"rows"
     assert os.path.samefile(old.path("a/1.sst"), new.path("b/2.sst"))
-
-
-def test_a_copy_between_file_systems_moves_the_bytes(tmp_path: Path) -> None:
-    old, new = Folder.open(f"memory://{uuid.uuid4().hex}"), Folder.open(str(tmp_path))
-    old.write("a/1.sst", b"rows")
-    new.copy_from(old, "a/1.sst", "b/2.sst")
-    assert new.read("b/2.sst") == b"rows"
 
 
 @pytest.mark.parametrize("root", ["", "  "])

@@ -1,0 +1,84 @@
+"""The version an update brings in, and the deployment that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from ..state import clock
+from ..state.application import Application
+from ..state.boundaries import boundary
+from ..state.deployment import DeploymentSpec
+from ..state.errors import AlreadyExistsError
+from ..state.registry import AppRegistry, used_before
+from ..state.storage import Folder
+
+
+@attrs.frozen(kw_only=True)
+class NewVersion:
+    """deployment: the id it gets; snapshot: what it starts from, which is taken for that when it is to be `fresh`;
+    agree: names of the losses that are agreed to; renames: stages and sources that have new names, ``{"old": "new"}``
+    """
+
+    application: Application
+    deployment: str
+    snapshot: str
+    fresh: bool = True
+    agree: tuple[str, ...] = ()
+    renames: Mapping[str, str] | None = None
+
+    @property
+    def owner(self) -> str:
+        """The token its deployment is made with: a rerun of the update finds it by that."""
+        return f"update {self.deployment}"
+
+
+def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | None:
+    """The deployment that an earlier try of its update made; None when there is none. AlreadyExistsError for one of
+    another's."""
+    if version.deployment not in registry.deployment_ids():
+        return None
+    spec = registry.spec(version.deployment)
+    if spec.owner != version.owner:
+        raise AlreadyExistsError(used_before(registry.name, version.deployment))
+    return spec
+
+
+def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bool = False) -> DeploymentSpec:
+    """Make the deployment of a version that gets ready or runs beside its parent, with copies of its code and files."""
+    spec = DeploymentSpec(
+        app=registry.name,
+        deployment=version.deployment,
+        application=store_application(version.application, registry.deployment_folder(version.deployment)),
+        digest=version.application.digest(),
+        submitted_at=clock.now(),
+        parent=parent,
+        from_snapshot=version.snapshot,
+        agree=version.agree,
+        renames=dict(version.renames or {}),
+        owner=version.owner,
+        fork=fork,
+    )
+    registry.create_deployment(spec)
+    return spec
+
+
+def store_application(application: Application, folder: Folder) -> Application:
+    """Copy code and files into the deployment's folder, so that a rollback runs what ran before; paths become relative
+    to it."""
+
+    def keep(path: str, place: str) -> str:
+        target = f"application/{place}{Path(path).name}"
+        folder.write(target, Path(path).read_bytes())
+        return target
+
+    kept = attrs.evolve(
+        application,
+        file=keep(application.file, ""),
+        py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
+        files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
+    )
+    boundary("code-stored")
+    return kept

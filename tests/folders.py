@@ -1,0 +1,86 @@
+"""What a folder of a root must do, wherever the root is: each kind of storage has tests that call these."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider_streamupdate.state.storage import Folder
+
+
+def of_many_creators_one_wins(folder: Folder) -> None:
+    """And nobody sees half a file, or a temporary one afterwards."""
+    barrier, texts = threading.Barrier(8), [str(n) * 100_000 for n in range(8)]
+    seen: set[bytes | None] = set()
+
+    def create(text: str) -> bool:
+        barrier.wait()
+        won = folder.create("lock", text.encode())
+        seen.add(folder.read("lock"))
+        return won
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(create, texts))
+    assert won.count(True) == 1
+    assert seen == {texts[won.index(True)].encode()}
+    folder.check_writable()
+    assert [name.rpartition("/")[2] for name in folder.fs.ls(folder.base, detail=False)] == ["lock"]
+
+
+def a_reader_beside_a_writer_sees_whole_files(folder: Folder, times: int) -> None:
+    done = threading.Event()
+    folder.write("status.json", b"0" * 50_000)
+
+    def read() -> set[tuple[int, int]]:
+        seen = set()
+        while not done.is_set():
+            data = folder.read("status.json")
+            assert data is not None
+            seen.add((len(data), len(set(data))))
+        return seen
+
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(read)
+        try:
+            for number in range(times):
+                folder.write("status.json", str(number % 10).encode() * 50_000)
+        finally:
+            done.set()
+    assert seen.result() == {(50_000, 1)}
+
+
+def what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
+    assert folder.read("a/b") is None and not folder.exists("a/b")
+    assert folder.names() == [] and folder.names("a") == [] and folder.files() == []
+    folder.write("state/0/1.zip", b"one")
+    folder.write("state/.hidden", b"")
+    assert folder.names() == ["state"] and folder.names("state") == ["0"] and folder.names("state/0") == ["1.zip"]
+    assert folder.files() == ["state/0/1.zip"] and folder.files("state") == ["0/1.zip"]
+    assert folder.names("state/0/1.zip") == [] and folder.read("state/0/1.zip/below") is None
+    assert not folder.exists("state/0/1.zip/below")
+    folder.write("state/0/1.zip", b"another")
+    assert folder.size("state/0/1.zip") == 7 and folder.read("state/0/1.zip") == b"another"
+    assert folder.read("state/0/1.zip", first=3) == b"ano"
+    assert folder.sha256("state/0/1.zip") == ("ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5", 7)
+    with pytest.raises(FileNotFoundError):
+        folder.size("nothing")
+    folder.write("empty", b"")
+    assert folder.read("empty") == b"" and folder.modified("empty") >= folder.modified("state/0/1.zip")
+    folder.remove("state")
+    folder.remove("state")
+    assert folder.names() == ["empty"] and not folder.exists("state/0")
+
+
+def copies_stay_there_or_cross_to_a_disk_and_back(folder: Folder, local: Folder) -> None:
+    rows = os.urandom(3_000_000)
+    folder.write("a/1.sst", rows)
+    for _ in range(2):  # again, after a crash
+        folder.copy_from(folder, "a/1.sst", "b/2.sst")
+    local.copy_from(folder, "b/2.sst", "c/d/3.sst")
+    folder.copy_from(local, "c/d/3.sst", "e/4.sst")
+    assert folder.read("e/4.sst") == rows
+    assert folder.sha256("e/4.sst") == local.sha256("c/d/3.sst")
+    assert folder.files() == ["a/1.sst", "b/2.sst", "e/4.sst"]
