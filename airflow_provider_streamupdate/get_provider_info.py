@@ -44,7 +44,7 @@ def get_provider_info() -> dict[str, Any]:
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
         ],
-        "connection-types": [_connection_type()],
+        "connection-types": [connection_type()],
         "config": {"streamupdate": {"description": "The page Streaming apps in the UI.", "options": _options()}},
     }
 
@@ -73,7 +73,8 @@ def _modules(*names: str) -> list[dict[str, Any]]:
     return [{"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.{name}" for name in names]}]
 
 
-def _connection_type() -> dict[str, Any]:
+def connection_type() -> dict[str, Any]:
+    """The connection's form, which Airflow reads from here, or (3.1) asks the hook for."""
     return {
         "connection-type": "streamupdate",
         "hook-class-name": f"{_PACKAGE}.hooks.streamupdate.StreamUpdateHook",

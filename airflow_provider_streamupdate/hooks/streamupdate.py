@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 
 from ..control.client import StreamUpdateClient
 from ..state.errors import NotFoundError, StreamUpdateError
+from . import form
 from .launcher import ConnectionLauncher
 from .settings import DEFAULT_CONN_ID, Settings
 
@@ -33,6 +34,16 @@ class StreamUpdateHook(BaseHook):
     def __init__(self, streamupdate_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.streamupdate_conn_id = streamupdate_conn_id
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """The form's own fields, for an Airflow that does not read them from the provider's description (3.1)."""
+        return form.widgets()
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """What the form hides, and shows in empty fields; see get_connection_form_widgets."""
+        return form.behaviour()
 
     @cached_property
     def settings(self) -> Settings:

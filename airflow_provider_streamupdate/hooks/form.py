@@ -1,0 +1,27 @@
+"""The connection's form as Airflow 3.1 asks a hook for it, made of what later ones read in the provider's info."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..get_provider_info import connection_type
+
+
+def widgets() -> dict[str, Any]:
+    """By name, fields of WTForms. Airflow calls this with WTForms and Flask-AppBuilder, or with its own stand-ins for
+    them; where there is neither it goes without the form (ImportError)."""
+    from flask_appbuilder.fieldwidgets import BS3PasswordFieldWidget, BS3TextFieldWidget
+    from wtforms import PasswordField, StringField
+
+    def made(field: dict[str, Any]) -> Any:
+        schema = field["schema"]
+        kind, widget = StringField, BS3TextFieldWidget
+        if schema.get("format") == "password":
+            kind, widget = PasswordField, BS3PasswordFieldWidget
+        return kind(field["label"], description=field["description"], default=schema.get("default"), widget=widget())
+
+    return {name: made(field) for name, field in connection_type()["conn-fields"].items()}
+
+
+def behaviour() -> dict[str, Any]:
+    return {key.replace("-", "_"): value for key, value in connection_type()["ui-field-behaviour"].items()}
