@@ -13,6 +13,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from airflow_provider_streamupdate.state import clock
+
 LENGTHS = {"daily": timedelta(hours=24), "hourly": timedelta(hours=1)}
 STAGES = {1: ("daily",), 2: ("daily", "hourly")}
 
@@ -69,7 +71,7 @@ def expected_windows(
             minutes = flight["dep_delay"]
             if version == 2 and minutes is None:
                 continue
-            scheduled = datetime.fromisoformat(flight["scheduled"])
+            scheduled = clock.parse(flight["scheduled"])
             latest = max(latest, scheduled)
             for stage in STAGES[version]:
                 key = (stage, _window_start(scheduled, LENGTHS[stage]), flight["origin"])
@@ -99,7 +101,7 @@ def expected_alarms(
     alarms: Counter[Alarm] = Counter()
     for tolerated, events in ((None, before), (grace, after)):
         for event in events:
-            room, ts = event["room"], datetime.fromisoformat(event["ts"])
+            room, ts = event["room"], clock.parse(event["ts"])
             if event["event"] == "activate":
                 since.setdefault(room, ts)
             elif event["event"] == "deactivate":

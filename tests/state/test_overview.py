@@ -70,7 +70,7 @@ def test_the_list_and_the_status_of_an_app_agree(tmp_path: Path, app: AppRegistr
 def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path: Path, app: AppRegistry) -> None:
     application = Application(file="v2.py", params={"input": "/in", "api_token": "abc"})
     app.create_deployment(spec("v2", application=application, from_snapshot="s2", parent="v1"))
-    times = {"planned": "2026-11-21T10:00:01+00:00", "checked": "2026-11-21T10:00:11.5+00:00"}
+    times = {"planned": "2026-11-21T10:00:01+00:00", "checked": "2026-11-21T10:00:11.500+00:00"}
     app.set_update(record("v2", started_at="2026-11-21T10:00:00+00:00", step_times=times, snapshot="s2"))
     items = (
         ReportItem(thing="stage", name="windows/daily", verdict="carried", reason="same"),
