@@ -18,6 +18,7 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
+os.environ["UV_VENV_CLEAR"] = "1"  # what was broken off while it was made is in nobody's way
 
 
 @nox.session(python=PYTHONS)

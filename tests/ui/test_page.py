@@ -163,7 +163,7 @@ def test_the_app_leads_to_its_run(open_page: Open, run: str) -> None:
 @pytest.mark.parametrize("place", ["", "/runs/{run}", "/runs/{run}/tasks/update.plan"])
 def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: str) -> None:
     page = open_page("viewer", "dags/stream_update" + place.format(run=run))
-    page.get_by_role("link", name="Streaming apps").last.click()  # the first is the navigation's
+    page.get_by_role("link", name="Streaming apps").nth(1).click()  # the navigation's is there before it
     page.wait_for_url(re.compile("/dags/stream_update/.*plugin/streaming-app"))
     expect(inside(page).locator("h1")).to_contain_text(APP, timeout=WAIT)
     expect(inside(page).locator("#updates tbody tr")).to_contain_text("promoted")
