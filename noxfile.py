@@ -37,8 +37,8 @@ def airflow(session: nox.Session, airflow: str) -> None:
 
 
 def locked(*packages: str) -> list[str]:
-    """These, as requirements/airflow.txt has them: Airflow's releases take newer ones, and 3.2 fails with those (fastapi
-    0.165: ``'TITerminalStatePayload' needs a discriminator field``, measured)."""
+    """These, as requirements/airflow.txt has them: Airflow's releases take newer ones, and 3.2 fails with those
+    (fastapi 0.165: ``'TITerminalStatePayload' needs a discriminator field``, measured)."""
     lines = (ROOT / "requirements" / "airflow.txt").read_text().splitlines()
     return [line for line in lines if line.partition("==")[0] in packages]
 
