@@ -21,7 +21,7 @@ SUFFIX = ":again"  # of a query's name, in a report
 
 def other_losses(agree: Iterable[str]) -> tuple[str, ...]:
     """What is agreed to but this, which a driver does not judge: by then the other version has ended."""
-    return tuple(name for name in agree if not name.endswith(SUFFIX))
+    return tuple(name for name in agree if not name.partition("=")[0].endswith(SUFFIX))
 
 
 def batches_again(app: AppRegistry, snapshot: Snapshot, running: bool) -> dict[str, str]:
@@ -55,7 +55,7 @@ def with_again(
 ) -> CompatibilityReport:
     """The report, and what running these batches again means for each query (``query:again``). InvalidInputError for
     one that is agreed to and does not happen."""
-    agreed, items = {name for name in agree if name.endswith(SUFFIX)}, []
+    agreed, items = {n for n in (name.partition("=")[0] for name in agree) if n.endswith(SUFFIX)}, []
     for query in new.queries:
         before = old.query(query.name)
         if before is None or query.name not in again:

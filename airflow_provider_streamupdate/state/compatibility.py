@@ -12,14 +12,16 @@ from typing import TypeVar
 
 import attrs
 
+from .agreement import SAME
+from .agreement import agree as agreed
 from .branches import without
-from .errors import InvalidInputError
 from .migration import Migration, plan_migration
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
 from .rules.change import StageChange
+from .rules.layout import same_form
 from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.query import (
     APP_RULES,
@@ -48,21 +50,13 @@ def compare(
 ) -> CompatibilityReport:
     """What becomes of every query, stage, source and sink of `old` under `new`.
 
-    agree: names the losses that are agreed to (report names, e.g. ``windows/daily``); InvalidInputError when one of
-        them is not a loss of this change, because agreeing to nothing hides a mistake
+    agree: names the losses that are agreed to (agreement.py); InvalidInputError when one of them is not a loss of this
+        change
     renames: ``{"old": "new"}`` names of stages and sources (rename.py)
     """
     if renames:
         old = rename(old, renames)
-    agreed = set(agree)
-    items = [attrs.evolve(i, agreed=i.name in agreed) if i.needs_agreement else i for i in _items(old, new)]
-    losses = {i.name for i in items if i.needs_agreement}
-    if unknown := sorted(agreed - losses):
-        raise InvalidInputError(
-            f"agreed losses {', '.join(unknown)} are not losses of this change "
-            f"(losses: {', '.join(sorted(losses)) or 'none'}); correct the names"
-        )
-    return CompatibilityReport(app=new.app, source=source, items=tuple(items))
+    return CompatibilityReport(app=new.app, source=source, items=agreed(_items(old, new), agree))
 
 
 def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
@@ -119,8 +113,11 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             yield report_item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, stores=new.stores)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
-            findings = _migrated(judge(STAGE_RULES, change), _migration(change))
-            yield report_item("stage", name, [*findings, *judge(STORE_RULES, change)])
+            findings = [*_migrated(judge(STAGE_RULES, change), _migration(change)), *judge(STORE_RULES, change)]
+            item = report_item("stage", name, findings)
+            refusals = [f for f in findings if f.verdict == REFUSED]
+            known = refusals and all(f.agreeable for f in refusals) and same_form(before, stage)
+            yield attrs.evolve(item, offer=f"{name}{SAME}") if known else item
     for stage in lost:
         twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
         lone = LoneStage(stage=stage, twin=next(twins, None))
@@ -170,7 +167,8 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
         return findings
     refusals = [f for f in findings if f.verdict == REFUSED]
     if isinstance(made, str):
-        return [*findings, Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}")]
+        none = Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}", agreeable=True)
+        return [*findings, none]
     steps = [Finding(id=f.id, verdict=MIGRATED, reason="; ".join(made.steps)) for f in refusals]
     losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
     return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]

@@ -412,7 +412,7 @@ def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None
 
 def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
     """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged."""
-    columns = [w.split(" delayed by ")[0] for w in watermarks]
+    columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]
     for i in dropped:
         key = old.definition["keys"][i]
         if any(column in key for column in columns):

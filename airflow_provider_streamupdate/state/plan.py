@@ -72,6 +72,8 @@ class StagePlan:
         ``{"keys": ["source-1.origin"], "aggregates": ["count(1)"], "watermark": [...]}``
     schemas: the column families of its stores
     stores: store names under a partition (``default``)
+    types: the type of each source column (or field of one) that the definition reads, by its name there:
+        ``{"source-1.user.id": "bigint"}`` (none: not known)
     below: a digest of what the rows below it pass (filters, joins, other stages), to tell unnamed stages apart
     filters: what rows have to meet to reach it from the sources or stages below (none: not known)
     hidden: those of them that are not written below it: the optimizer put them there, from above the stage or out of a
@@ -87,6 +89,7 @@ class StagePlan:
     operator: str
     operator_id: int
     definition: dict[str, Any] = attrs.field(factory=dict)
+    types: dict[str, str] | None = None
     schemas: tuple[StateSchema, ...] = ()
     stores: tuple[str, ...] = ("default",)
     below: str = ""

@@ -53,12 +53,13 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
         query,
         sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),
         source_order=tuple(names.get(name, name) for name in query.source_order),
-        watermarks=tuple(_text(w, names) for w in query.watermarks),
+        watermarks=tuple(_watermark(w, names) for w in query.watermarks),
         stages=tuple(
             attrs.evolve(
                 s,
                 name=names.get(s.name, s.name),
                 definition=_value(s.definition, names),
+                types=None if s.types is None else {_text(path, names): kind for path, kind in s.types.items()},
                 windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
                 filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
                 hidden=None if s.hidden is None else tuple(sorted(_text(f, names) for f in s.hidden)),
@@ -85,6 +86,13 @@ def _value(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_value(v, names) for v in value]
     return _text(value, names) if isinstance(value, str) else value
+
+
+def _watermark(text: str, names: Mapping[str, str]) -> str:
+    """``column, above stage, above stage delayed by 5 ms``."""
+    where, by, delay = text.partition(" delayed by ")
+    column, *above = where.split(", above ")
+    return ", above ".join([_text(column, names), *(names.get(stage, stage) for stage in above)]) + by + delay
 
 
 def _text(text: str, names: Mapping[str, str]) -> str:

@@ -21,6 +21,8 @@ class ReportItem:
     thing: stage, source, sink, query, app, watermark or setting
     name: ``query/stage`` for a stage, ``query:watermark`` for what holds for a query as a whole
     rules: ids of the rules it follows from (docs/compatibility.md)
+    offer: of a refusal, the name under which the author may say that it means the same (none: nothing can be said)
+    because: the reason given with an agreement
     """
 
     thing: str
@@ -30,6 +32,8 @@ class ReportItem:
     needs_agreement: bool = False
     agreed: bool = False
     rules: tuple[str, ...] = ()
+    offer: str | None = None
+    because: str | None = None
 
     @property
     def blocks(self) -> bool:
@@ -54,7 +58,7 @@ class CompatibilityReport:
         lines = []
         for item in self.items:
             if item.verdict == REFUSED:
-                lines.append(f"{item.thing} {item.name}: {item.reason}")
+                lines.append(f"{item.thing} {item.name}: {item.reason}{_offer(item)}")
             elif item.blocks:
                 lines.append(f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {item.name}")
         return lines
@@ -77,7 +81,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def _offer(item: ReportItem) -> str:
+    return f"; if you know that it means the same, say why: --agree '{item.offer}=REASON'" if item.offer else ""
+
+
 def _agreement(item: ReportItem) -> str:
     if not item.needs_agreement:
-        return ""
-    return "agreed" if item.agreed else "needed"
+        return f"possible: {item.offer}" if item.offer else ""
+    return ("agreed" + (f": {_cell(item.because)}" if item.because else "")) if item.agreed else "needed"

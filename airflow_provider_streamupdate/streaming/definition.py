@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..state.plan import PYTHON, UNKNOWN
-from .lineage import Lineage, aggregates, join_type, text
+from .expression import text
+from .lineage import Lineage, aggregates, join_type
 from .tree import Node
 
 # Spark's name of an operator -> the kind of stage
@@ -104,6 +105,9 @@ def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
     (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec); the order of the other conditions does not count."""
     left, right = (dict(lineage.columns(child)) for child in node.children)
     env = {**left, **right}
+    sided = env
+    if set.intersection(*map(lineage.names, node.children)):  # then a text does not say which side it is of
+        sided = {**{k: f"left {t}" for k, t in left.items()}, **{k: f"right {t}" for k, t in right.items()}}
     keys, rest = [], []
     conditions = node.expressions("condition")
     for part in _conjuncts(conditions[0]) if conditions else ():
@@ -113,7 +117,7 @@ def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
         elif len(sides) == 2 and all(sides) and sides[0] <= right.keys() and sides[1] <= left.keys():
             keys.append(f"{text(part.children[1], env)} {_equals(part)} {text(part.children[0], env)}")
         else:
-            rest.append(text(part, env))
+            rest.append(text(part, sided))
     return {
         "join type": join_type(node),
         "keys": keys,

@@ -7,8 +7,6 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,33 +14,41 @@ from typing import Any
 import attrs
 
 from ..state.branches import union
-from ..state.clock import duration
-from ..state.plan import PYTHON, UNKNOWN, WindowKey
+from ..state.plan import UNKNOWN, WindowKey
+from . import marks
+from .digest import digest
+from .expression import Columns, details, expression_id, shown_value, text
 from .tree import Node, parse
-
-_NOISE = frozenset(
-    {"exprId", "qualifier", "resultId", "metadata", "explicitMetadata", "nonInheritableMetadataKeys", "evalContext",
-     "initialSeed", "origin", "nullable", "resultIds"}
-)  # fmt: skip
-_CHILD_FIELDS = frozenset(
-    {"child", "left", "right", "children", "first", "second", "third", "aggregateFunction", "filter", "predicate",
-     "trueValue", "falseValue", "elseValue", "branches", "arguments", "value", "key", "list", "mode"}
-)  # fmt: skip
+from .windows import window_key
 
 Column = tuple[int, str]  # expression id, text
+
+# Nodes that hand their input's columns on as they are; of any other node nothing is known.
+_PASSES = frozenset(
+    {"Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Deduplicate", "DeduplicateWithinWatermark", "Distinct",
+     "GlobalLimit", "LocalLimit", "Tail", "Offset", "Sort", "Sample", "Repartition", "RepartitionByExpression",
+     "RebalancePartitions", "ResolvedHint", "UnresolvedHint", "ReturnAnswer", "Join", "DeduplicateRelations",
+     "UpdateEventTimeWatermarkColumn", "Inputs"}
+)  # fmt: skip
 
 
 class Lineage:
     """Texts for the columns below each node of one plan. `sources` names the streaming leaves in pre-order;
-    `stages` names the stateful nodes in pre-order (a stage's output columns are named after it)."""
+    `stages` names the stateful nodes in pre-order (a stage's output columns are named after it).
 
-    def __init__(self, plan: Node, sources: list[str], stages: list[str]) -> None:
+    written: the lineage of the plan as the author wrote it (analyzed), when this is an optimized one. What is looked up
+        in a table is described as it was written: the optimizer moves conditions of the stream into the table's side
+    """
+
+    def __init__(self, plan: Node, sources: list[str], stages: list[str], written: Lineage | None = None) -> None:
         self.plan = plan
         leaves = [n for n in plan.walk() if not n.children and n.streaming]
         self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._cache: dict[int, list[Column]] = {}
+        self._tables: Columns = written.tables() if written else {}
+        self._lookups: Columns = written.lookups() if written else {}
 
     def columns(self, node: Node) -> list[Column]:
         """The output columns of a plan node, in order."""
@@ -50,7 +56,7 @@ class Lineage:
             self._cache[id(node)] = self._columns(node)
         return self._cache[id(node)]
 
-    def inputs(self, node: Node) -> dict[int, str]:
+    def inputs(self, node: Node) -> Columns:
         """The columns a node's expressions can refer to."""
         return {k: text for child in node.children for k, text in self.columns(child)}
 
@@ -60,7 +66,7 @@ class Lineage:
         for below in node.walk():
             env = self.inputs(below)
             for expression in below.expressions("projectList") + below.expressions("groupingExpressions"):
-                if window := window_key(expression, env):
+                if window := window_key(expression, lambda e, env=env: text(e, env)):  # type: ignore[misc]
                     made[text(expression, env)] = window
         return tuple(attrs.evolve(made[key], position=i) for i, key in enumerate(keys) if key in made)
 
@@ -68,33 +74,91 @@ class Lineage:
         env = self.inputs(node)
         return [text(e, env) for e in node.expressions(field)]
 
+    def names(self, node: Node) -> set[str]:
+        """The sources and stages that feed a node, and its own name when it is a stage."""
+        return {name for n in node.walk() for name in (self._sources.get(id(n)), self._stages.get(id(n))) if name}
+
+    def stages_below(self, node: Node) -> list[str]:
+        """The names of the stages below a node, sorted."""
+        return sorted(self._stages[id(n)] for n in node.walk() if n is not node and id(n) in self._stages)
+
+    def tables(self) -> Columns:
+        """The columns of the leaves that are no streams."""
+        return {k: t for n in self.plan.walk() if not n.children and not n.streaming for k, t in self.columns(n)}
+
+    def lookups(self) -> Columns:
+        """How rows of tables are found that a stream is joined with: the condition, and all that decides which rows the
+        table's side has and in which order. By the ids of the tables' columns."""
+        found = {}
+        for node in self.plan.walk():
+            if node.name == "Join" and node.streaming and not node.stateful:
+                conditions = self.texts(node, "condition") or ["true"]
+                for side in node.children:
+                    if not side.streaming:
+                        how = f"{conditions[0]}, #{digest(list(self._described(side)))}"
+                        found.update(dict.fromkeys(self._leaf_ids(side), how))
+        return found
+
+    def _described(self, node: Node) -> Iterator[Any]:
+        """Everything that decides the rows of a side without streams, from the top down. What a projection makes is in
+        the texts of the columns that are used."""
+        for inner in node.walk():
+            if inner.name == "Project" or inner.name == "SubqueryAlias":
+                continue
+            if not inner.children:
+                yield inner.name, shown_value(inner.fields.get("identity") or f"{UNKNOWN}{inner.name}")
+                continue
+            env = self.inputs(inner)
+            expressions = {f: [text(e, env) for e in inner.expressions(f)] for f in inner.fields if inner.holds(f)}
+            rest = {f: v for f, v in inner.fields.items() if f not in expressions and type(v) is not int}
+            yield inner.name, join_type(inner), expressions, details(inner.name, rest)
+
     def _join(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """What the other side gives depends on how it is found: by the stage's name for a stream-stream join, whose
-        condition is compared there; by the condition for a lookup in a table."""
+        condition is compared there; by the condition and the other side's rows for a lookup in a table."""
         left, right = below
         if join_type(node) in ("LeftSemi", "LeftAnti"):
             return left
         if node.stateful:
             return left + [(key, f"{self._stages[id(node)]}.{t}") for key, t in right]
-        conditions = [text(c, self.inputs(node)) for c in node.expressions("condition")] or ["true"]
-        sides = [
-            columns if child.streaming else [(key, f"lookup({t}, {conditions[0]})") for key, t in columns]
+        if not node.streaming:
+            return left + right
+        found = [
+            columns if child.streaming else [(key, f"lookup({t}, {self._way(child, node)})") for key, t in columns]
             for child, columns in zip(node.children, below, strict=True)
         ]
-        return sides[0] + sides[1]
+        return found[0] + found[1]
+
+    def _way(self, side: Node, join: Node) -> str:
+        """How rows of a table's side are found: as it was written, where that is known."""
+        known = {self._lookups[k] for k in self._leaf_ids(side) if k in self._lookups}
+        if len(known) == 1:
+            return known.pop()
+        conditions = self.texts(join, "condition") or ["true"]
+        return f"{conditions[0]}, #{digest(list(self._described(side)))}"
+
+    def _leaf_ids(self, node: Node) -> list[int]:
+        return [k for leaf in node.walk() if not leaf.children for k, _ in self.columns(leaf)]
 
     def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
-        one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources."""
-        branches = [
-            [self._marked(text, child) for _, text in columns]
-            for child, columns in zip(node.children, below, strict=True)
-        ]
+        one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources; of
+        branches that read the same, the filters say which rows are meant."""
+        texts = [[t for _, t in columns] for columns in below]
+        alike = [len({branch[i] for branch in texts}) == 1 for i in range(len(texts[0]))]
+        names = [self.names(child) for child in node.children]
+        branches = []
+        for number, (child, columns) in enumerate(zip(node.children, texts, strict=True)):
+            others = set().union(*(n for i, n in enumerate(names) if i != number))
+            kept = sorted(self._all_filters(child)) if names[number] & others else []
+            only = f" where {' and '.join(kept)}" if kept else ""
+            branches.append(
+                [self._marked(t, names[number]) + ("" if alike[i] else only) for i, t in enumerate(columns)]
+            )
         ordered = sorted(branches)
         return [(below[0][i][0], union([b[i] for b in ordered])) for i in range(len(below[0]))]
 
-    def _marked(self, text: str, branch: Node) -> str:
-        names = {name for n in branch.walk() for name in (self._sources.get(id(n)), self._stages.get(id(n))) if name}
+    def _marked(self, text: str, names: set[str]) -> str:
         return text if any(f"{name}." in text for name in names) else f"{'+'.join(sorted(names))}: {text}"
 
     def below(self, node: Node) -> str:
@@ -104,21 +168,21 @@ class Lineage:
             for inner in list(node.walk())[1:]
             if inner.name != "Project"
         ]
-        return _digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
+        return digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
 
     def filters(self, node: Node) -> tuple[str, ...]:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
         column is not null, which Spark adds to what is asked of it anyway, is left out."""
-        found = {t for child in node.children for inner in self._reached(child) for t in self._conditions(inner)}
+        found = {t for child in node.children for t in self._all_filters(child)}
         asked = {t: m[1] for t in found if (m := re.fullmatch(r"isnotnull\((.*)\)", t))}
         return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
 
-    def _reached(self, node: Node) -> Iterator[Node]:
-        """A node and those below it, down to the next stages."""
+    def _all_filters(self, node: Node) -> Iterator[str]:
+        """The conditions of a node and of those below it, down to the next stages."""
         if not node.stateful:
-            yield node
+            yield from self._conditions(node)
             for child in node.children:
-                yield from self._reached(child)
+                yield from self._all_filters(child)
 
     def _conditions(self, node: Node) -> Iterator[str]:
         conditions = node.expressions("condition") if node.name == "Filter" else []
@@ -131,10 +195,7 @@ class Lineage:
 
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:
-            identity = node.fields.get("identity")
-            static = f"static:{identity}" if identity else f"{UNKNOWN}static:{node.name}"
-            prefix = self._sources.get(id(node), static)
-            return [(_id(a), f"{prefix}.{a.fields['name']}") for a in node.expressions("output")]
+            return self._leaf(node)
         below = [self.columns(child) for child in node.children]
         env = self.inputs(node)
         prefix = f"{self._stages[id(node)]}." if id(node) in self._stages else ""
@@ -144,83 +205,53 @@ class Lineage:
             return [(k, prefix + t) for k, t in (_output(e, env) for e in node.expressions("aggregateExpressions"))]
         if node.name == "Union":
             return self._union(node, below)
+        if node.name == "Join":
+            return self._join(node, below)
         if node.name == "Expand":
             rows = [[text(parse(e), env) for e in projection] for projection in node.fields["projections"]]
             texts = [_either(list(column)) for column in zip(*rows, strict=True)]
-            return [(_id(a), t) for a, t in zip(node.expressions("output"), texts, strict=True)]
+            return [(expression_id(a), t) for a, t in zip(node.expressions("output"), texts, strict=True)]
         if node.name == "Generate":
-            made = text(node.expressions("generator")[0], env)
-            new = [(_id(a), f"{made}.{a.fields['name']}") for a in node.expressions("generatorOutput")]
-            return below[0] + new
+            made = ("outer " if node.fields.get("outer") is True else "") + text(node.expressions("generator")[0], env)
+            given = enumerate(node.expressions("generatorOutput"))
+            return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
-            return below[0] + [(_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)]
+            return below[0] + [
+                (expression_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)
+            ]
         if node.name in ("MapInPandas", "MapInArrow", "PythonMapInArrow"):
             # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
             made = text(node.expressions("functionExpr")[0], env)
-            return [(_id(a), f"{made}.{a.fields['name']}") for a in node.expressions("output")]
+            return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
+        if node.name in _PASSES:
+            return [column for columns in below for column in columns]
         for field in ("outputAttrs", "outputAttributes", "output"):
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
-                made_of = prefix or f"{UNKNOWN}{node.name}({_digest(node.fields)})."
-                return [(_id(a), f"{made_of}{a.fields['name']}") for a in made_here]
-        if node.name == "Join":
-            return self._join(node, below)
-        return [column for columns in below for column in columns]
+                return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
+        return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
+
+    def _leaf(self, node: Node) -> list[Column]:
+        columns = node.expressions("output")
+        if id(node) not in self._sources and all(expression_id(a) in self._tables for a in columns):
+            return [(expression_id(a), self._tables[expression_id(a)]) for a in columns]
+        identity = node.fields.get("identity")
+        read = f"static:{marks.escape(identity)}" if identity else f"{UNKNOWN}static:{node.name}"
+        prefix = self._sources.get(id(node), read.replace(marks.TYPED, ":"))
+        return [
+            (expression_id(a), marks.mark(f"{prefix}.{marks.name(a.fields['name'])}", a.fields["dataType"]))
+            for a in columns
+        ]
+
+    def _made(self, node: Node, prefix: str, column: Node) -> str:
+        """A column that a node makes by itself: a stage's, or one of a node of which nothing is known."""
+        called = marks.name(column.fields["name"])
+        if prefix:
+            return marks.mark(prefix + called, column.fields["dataType"])
+        return f"{UNKNOWN}{node.name}({digest(node.fields)}).{called}"
 
 
-def text(expression: Node, env: dict[int, str]) -> str:
-    """A canonical, readable text of an expression; columns as `env` has them."""
-    name, fields = expression.name, expression.fields
-    if name == "AttributeReference":
-        return env.get(_id(expression), f"{UNKNOWN}{fields['name']}")
-    if name == "Alias":
-        return text(expression.children[0], env)
-    if name == "Literal":
-        return _literal(fields)
-    if name == "UnscaledValue":
-        # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
-        env = {**env, **{_id(n): f"{text(n, env)}: {n.fields['dataType']}" for n in expression.walk() if _is_column(n)}}
-    children = [text(child, env) for child in expression.children]
-    if name == "AggregateExpression":
-        distinct = "distinct " if fields.get("isDistinct") is True else ""
-        filtered = f" filter ({children[1]})" if len(children) > 1 else ""
-        return f"{distinct}{children[0]}{filtered}"
-    if name == "GetStructField":
-        return f"{children[0]}.{fields.get('ordinal')}"
-    if "UDF" in name or "UserDefined" in name or "Udf" in name:
-        # Comparable by the digest of its code (spark_internals adds it); a name says nothing about what it computes.
-        code = f"python#{fields['code']}" if fields.get("code") else f"{PYTHON}{fields.get('name') or name}"
-        return f"{code}({', '.join(children)})"
-    if name.endswith("Subquery"):
-        return f"{UNKNOWN}{name.lower()}"  # its own plan is not looked into
-    if (window := _window(expression, env)) is not None:
-        return window
-    if name == "KnownNullable":
-        return children[0]
-    if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
-        fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
-    details = [
-        f"{k}={zone(v) if k == 'timeZoneId' else _plain(v)}"
-        for k, v in sorted(fields.items())
-        if k not in _NOISE | _CHILD_FIELDS and v is not None
-    ]
-    return f"{name.lower()}({', '.join(children + details)})"
-
-
-_DAY = 86_400_000_000  # microseconds
-_OF_A_CALENDAR = re.compile("day|week|month|year")
-
-
-def _of_days(interval: Node) -> bool:
-    """Whether an interval may have days or more, which are added as such, so that how long they are depends on the time
-    zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units are added as they are."""
-    kind, value = str(interval.fields.get("dataType")), str(interval.fields.get("value"))
-    if interval.name != "Literal" or _OF_A_CALENDAR.search(f"{kind} {value}"):
-        return True
-    return kind != "interval" and not (value.lstrip("-").isdigit() and abs(int(value)) < _DAY)
-
-
-def aggregates(node: Node, env: dict[int, str]) -> list[str]:
+def aggregates(node: Node, env: Columns) -> list[str]:
     """The distinct aggregate functions in the order of their buffers in the state row (PhysicalAggregation)."""
     found = [
         text(inner, env)
@@ -232,121 +263,20 @@ def aggregates(node: Node, env: dict[int, str]) -> list[str]:
 
 
 def watermarks(lineage: Lineage) -> list[str]:
-    """Every event-time watermark of the plan: column and delay (`delay_ms`, which the door to Spark adds). Sorted, each
-    once: one DataFrame used twice is one watermark."""
+    """Every event-time watermark of the plan: column, the stages below it, and delay (`delay_ms`, which the door to
+    Spark adds). Sorted, each once: one DataFrame used twice is one watermark."""
     nodes = [n for n in lineage.plan.walk() if n.name == "EventTimeWatermark"]
-    return sorted({f"{lineage.texts(n, 'eventTime')[0]} delayed by {n.fields['delay_ms']} ms" for n in nodes})
+    return sorted({_watermark(lineage, n) for n in nodes})
 
 
-def _is_tree(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
+def _watermark(lineage: Lineage, node: Node) -> str:
+    above = "".join(f", above {name}" for name in lineage.stages_below(node))
+    column, _ = marks.split(lineage.texts(node, "eventTime")[0])
+    return f"{column}{above} delayed by {node.fields['delay_ms']} ms"
 
 
-def window_key(expression: Node, env: dict[int, str]) -> WindowKey | None:
-    """What F.window was asked for, read from what Spark's TimeWindowing rule makes of it; None for any other
-    expression. `position` is left at 0."""
-    if expression.name == "Alias":
-        return window_key(expression.children[0], env)
-    if expression.name == "KnownNullable":
-        return window_key(expression.children[0], env)
-    if not _is_window(expression):
-        return None
-    inner = list(expression.walk())
-    columns = {text(n.children[0], env) for n in inner if n.name == "PreciseTimestampConversion" and _to_long(n)}
-    remainders = [n for n in inner if n.name == "Remainder"]
-    slides = {n.children[1].fields.get("value") for n in remainders}
-    starts = {_offset(n.children[0]) for n in remainders}
-    ends = [n for n in expression.children[3].walk() if n.name == "Add" and n.children[1].name == "Literal"]
-    if len(columns) != 1 or len(slides) != 1 or len(starts) != 1 or not ends:
-        return None
-    size, slide = int(ends[0].children[1].fields["value"]), int(slides.pop() or 0)
-    return WindowKey(position=0, column=columns.pop(), size=size, slide=slide, start=starts.pop())
-
-
-def _is_window(expression: Node) -> bool:
-    return (
-        expression.name == "CreateNamedStruct"
-        and len(expression.children) == 4
-        and [c.fields.get("value") for c in expression.children[::2]] == ["start", "end"]
-    )
-
-
-def _offset(dividend: Node) -> int:
-    """TimeWindowing takes ``(time - startTime) % slide``."""
-    if dividend.name == "Subtract" and dividend.children[1].name == "Literal":
-        return int(dividend.children[1].fields["value"])
-    return 0
-
-
-_TIME = "its column"  # which is in the text itself, where branches of a union can be told apart
-
-
-def _window(expression: Node, env: dict[int, str]) -> str | None:
-    """``window(column, size, slide, #digest)`` for what Spark's TimeWindowing rule makes of F.window, and
-    ``session_window(column, gap)`` for what SessionWindowing makes of F.session_window; None for any other expression.
-    A digest of the whole expression but for its column stays in the text, so that no detail is lost."""
-    if not _is_window(expression):
-        return None
-    gaps = [n for n in expression.children[3].walk() if n.name == "TimestampAddInterval"]
-    if len(gaps) == 1 and text(gaps[0].children[0], env) == text(_unconverted(expression.children[1]), env):
-        gap = text(gaps[0].children[1], env)
-        column = text(gaps[0].children[0], env)
-        shape = _digest([text(c, env).replace(column, _TIME) for c in expression.children])
-        return f"session_window({column}, gap {gap}, #{shape})"
-    window = window_key(expression, env)
-    if window is None:
-        return None
-    inner = [text(c, env) for child in expression.children for c in child.children]
-    shape = _digest([t.replace(window.column, _TIME) for t in inner])
-    sliding = "" if window.tumbling else f", every {duration(window.slide)}"
-    return f"window({window.column}, {duration(window.size)}{sliding}, #{shape})"
-
-
-def _unconverted(node: Node) -> Node:
-    while node.name in ("PreciseTimestampConversion", "KnownNullable"):
-        node = node.children[0]
-    return node
-
-
-def _is_column(node: Node) -> bool:
-    return node.name == "AttributeReference"
-
-
-def _to_long(node: Node) -> bool:
-    return node.fields.get("toType") == "long"
-
-
-def _output(expression: Node, env: dict[int, str]) -> Column:
-    return _id(expression), text(expression, env)
-
-
-def _id(attribute: Node) -> int:
-    return int(attribute.fields["exprId"]["id"])
-
-
-def _literal(fields: dict[str, Any]) -> str:
-    value, kind = fields.get("value"), fields.get("dataType")
-    return (
-        repr(value) if kind == "string" else f"{value}" if kind in ("integer", "boolean") else f"{value}:{_plain(kind)}"
-    )
-
-
-def zone(name: str) -> str:
-    """A time zone's name; one for all names of UTC, which machines call differently."""
-    return "UTC" if name in ("Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "+00:00") else name
-
-
-def _plain(value: Any) -> str:
-    """A field's value without expression ids; trees inside it as texts."""
-    if _is_tree(value):
-        return text(parse(value), {})
-    if isinstance(value, dict):
-        if "object" in value:
-            return str(value["object"]).rsplit(".", 1)[-1].strip("$")
-        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in sorted(value.items()) if k not in _NOISE) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_plain(v) for v in value) + "]"
-    return str(value)
+def _output(expression: Node, env: Columns) -> Column:
+    return expression_id(expression), text(expression, env)
 
 
 def _either(texts: list[str]) -> str:
@@ -356,8 +286,4 @@ def _either(texts: list[str]) -> str:
 def join_type(node: Node) -> str:
     """``Inner``, ``LeftOuter`` ..."""
     value = node.fields.get("joinType")
-    return _plain(value).strip("$") if value else ""
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return shown_value(value).strip("$") if value else ""

@@ -15,9 +15,10 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from ..state.stores import PARTITIONS, PROVIDER
-from . import spark_internals
+from . import marks, spark_internals
 from .definition import CLOCKS, KINDS, define, with_clocks
-from .lineage import Lineage, watermarks, zone
+from .expression import zone
+from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
@@ -163,7 +164,8 @@ def _stages(
             f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
         )
     names = _names(query, given, operators)
-    lineage, before = (Lineage(plan, _leaf_names(plan, leaf_names), names) for plan in (optimized, analyzed))
+    before = Lineage(analyzed, _leaf_names(analyzed, leaf_names), names)
+    lineage = Lineage(optimized, _leaf_names(optimized, leaf_names), names, before)
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
         for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
@@ -177,7 +179,10 @@ def _stages(
     if any(n.name in CLOCKS for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
         stages = tuple(
             attrs.evolve(
-                s, definition=with_clocks(s.definition, define(before, n, o)) if s.kind in KINDS.values() else {}
+                s,
+                definition=with_clocks(s.definition, marks.split(define(before, n, o))[0])
+                if s.kind in KINDS.values()
+                else {},
             )
             for s, n, o in zip(stages, written, operators, strict=True)
         )
@@ -198,15 +203,20 @@ class _Inputs:
     def hidden(self, stage: Node, filters: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the filters below a stage that are not written there. A filter may be written otherwise than the
         optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
-        written = set(self.lineage.filters(stage))
+        written = _plain(self.lineage.filters(stage))
         if not written >= set(filters):
             position = next(i for i, node in enumerate(self.analyzed.walk()) if node is stage)
             plans = [parse_plan(plan, self.mode) for plan in spark_internals.optimized_inputs(self.df, position)]
             below = Node("Inputs", {}, plans)
             names = [self.names[id(n)] for n in stage.walk() if id(n) in self.names and n is not stage]
             if len(names) == sum(n.stateful for n in below.walk()):  # else nothing is known of them
-                written |= set(Lineage(below, _leaf_names(below, self.leaf_names), names).filters(below))
+                lineage = Lineage(below, _leaf_names(below, self.leaf_names), names, self.lineage)
+                written |= _plain(lineage.filters(below))
         return tuple(sorted(set(filters) - written))
+
+
+def _plain(texts: Iterable[str]) -> set[str]:
+    return set(marks.split(list(texts))[0])
 
 
 def _leaf_names(plan: Node, names: dict[str, str]) -> list[str]:
@@ -217,18 +227,21 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
     info = operator["operatorInfo"]
     kind = _kind(info["operatorName"])
     known = kind in KINDS.values()
+    definition, types = marks.split(define(lineage, node, operator) if known else {})
+    windows = lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else ()
     return StagePlan(
         name=name,
         named=named,
         kind=kind,
         operator=info["operatorName"],
         operator_id=info["operatorId"],
-        definition=define(lineage, node, operator) if known else {},
-        windows=lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else (),
+        definition=definition,
+        types=types,
+        windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),
-        filters=lineage.filters(node),
+        filters=tuple(sorted(_plain(lineage.filters(node)))),
     )
 
 

@@ -58,6 +58,10 @@ class Node:
             for tree in _trees(value):
                 yield from parse(tree).walk()
 
+    def holds(self, field: str) -> bool:
+        """Whether a field holds expressions."""
+        return any(True for _ in _trees(self.fields.get(field)))
+
     def expressions(self, field: str) -> list[Node]:
         """The expression trees of a field that holds one or a list of them."""
         value = self.fields.get(field) or []
@@ -67,7 +71,7 @@ class Node:
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
-    if isinstance(value, list) and value and isinstance(value[0], dict) and "num-children" in value[0]:
+    if is_tree(value):
         yield value
     elif isinstance(value, list):
         for inner in value:
@@ -97,6 +101,11 @@ def parse(nodes: list[dict[str, Any]]) -> Node:
         return Node(name, raw, [build() for _ in range(count)])
 
     return build()
+
+
+def is_tree(value: Any) -> bool:
+    """Whether a field's value is a tree of Spark's JSON."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
 
 
 def alias(node: Node, prefix: str) -> str | None:

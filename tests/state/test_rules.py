@@ -198,6 +198,14 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.input-order": changed("apply-in-pandas-with-state", input=["y = a.y", "x = a.x"]),
     "stage.definition": changed("aggregate", other="thing"),
     "stage.untraced": changed("aggregate", keys=["?x"]),
+    "stage.column-type": (
+        q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "int"})),
+        q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "bigint"})),
+    ),
+    "stage.input-type": (
+        q(of("apply-in-pandas-with-state", types={"a.x": "int"})),
+        q(of("apply-in-pandas-with-state", types={"a.x": "double"})),
+    ),
     "stage.python": changed("aggregate", keys=["python:f(a.k)"]),
     "stage.ambiguous": (q(*TWINS), q(*(attrs.evolve(t, below=f"{1 - i}") for i, t in enumerate(TWINS)))),
     "stage.families": changed("join", stores=("left-keyToNumValues", "right-keyToNumValues")),

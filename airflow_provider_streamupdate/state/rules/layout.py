@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..plan import StateSchema
+from ..plan import StagePlan, StateSchema
 from ..report import REFUSED
 from .change import FUNCTIONS, StageChange, of
 from .rule import Facts, Rule, differ
@@ -18,6 +18,13 @@ def _schemas(c: StageChange) -> Iterator[tuple[StateSchema, str, Any, Any]]:
         if before := old.get(schema.name):
             yield schema, "key", before.key, schema.key
             yield schema, "value", before.value, schema.value
+
+
+def same_form(old: StagePlan, new: StagePlan) -> bool:
+    """Whether the rows of two stages look alike, whatever they mean."""
+    forms = [(s.name, _types(s.key, False), _types(s.value, False)) for s in old.schemas]
+    now = [(s.name, _types(s.key, False), _types(s.value, False)) for s in new.schemas]
+    return (old.kind, old.operator, old.stores, forms) == (new.kind, new.operator, new.stores, now) and bool(forms)
 
 
 def _families(c: StageChange) -> Facts | None:

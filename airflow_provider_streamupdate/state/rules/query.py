@@ -107,16 +107,23 @@ _DELAY = re.compile(r"(?P<column>.*) delayed by (?P<delay>\d+) ms")
 
 
 def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """(column, delay in ms) before and after, for columns of sources that both plans have."""
+    """(column, delay in ms) before and after, for columns of sources that both plans have. A column is followed by the
+    stages below the watermark, of those that both plans have."""
     known = {s.name for s in c.old.sources} & {s.name for s in c.new.sources}
+    stages = {s.name for s in c.old.stages} & {s.name for s in c.new.stages}
 
     def shared(query: QueryPlan) -> list[tuple[str, int]]:
         found = [m for text in query.watermarks if (m := _DELAY.fullmatch(text))]
-        pairs = [(m["column"], int(m["delay"])) for m in found]
+        pairs = [(_above(m["column"], stages), int(m["delay"])) for m in found]
         own = {s.name for s in query.sources} - known
         return [p for p in pairs if not any(p[0].startswith(f"{name}.") for name in own)]
 
     return shared(c.old), shared(c.new)
+
+
+def _above(column: str, stages: set[str]) -> str:
+    name, *above = column.split(", above ")
+    return ", above ".join([name, *(stage for stage in above if stage in stages)])
 
 
 def _watermark_column(c: QueryChange) -> Facts | None:
@@ -140,7 +147,8 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
     Rule[QueryChange](
         id="watermark.column",
         verdict=REFUSED,
-        change="another column with a watermark, a watermark more or fewer on the same source",
+        change="another column with a watermark, a watermark more or fewer on the same source, or the same one moved "
+        "across a stage",
         reason="watermark changed from {old} to {new}: the state is removed by its event times, and the watermark that "
         "continues was the old column's",
         source="EventTimeWatermarkExec; the offset log carries one watermark on",

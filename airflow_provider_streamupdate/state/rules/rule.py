@@ -29,6 +29,8 @@ class Rule(Generic[Change]):
     tests: that show it, as ``file::function`` under tests/; those under tests/spark run real apps
     applies: the facts when the rule applies to a change, else None; pure
     migratable: a migration may make good what is refused here
+    agreeable: the author may say that the stage means the same all the same (`--agree query/stage:same=REASON`); the
+        state's form is not in question
     """
 
     id: str
@@ -39,6 +41,7 @@ class Rule(Generic[Change]):
     applies: Callable[[Change], Facts | None]
     tests: tuple[str, ...] = ()
     migratable: bool = False
+    agreeable: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +52,7 @@ class Finding:
     verdict: str
     reason: str
     migratable: bool = False
+    agreeable: bool = False
 
 
 def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
@@ -64,6 +68,7 @@ def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
                     verdict=rule.verdict,
                     reason=rule.reason.format(**shown),
                     migratable=rule.migratable,
+                    agreeable=rule.agreeable,
                 )
             )
     return found

@@ -9,6 +9,7 @@ from typing import Any
 from ..plan import PYTHON, RESTORABLE_KINDS, UNKNOWN
 from ..report import CARRIED, LOSS, REFUSED
 from .change import CHANGED, RESTART, StageChange, changed, of
+from .column_type import COLUMN_TYPE_RULES
 from .function import FUNCTION_RULES
 from .grouping import GROUPING_RULES
 from .join import JOIN_RULES
@@ -173,6 +174,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=("state/test_compatibility.py::test_another_limit_is_a_loss",),
         applies=of("limit")(changed("rows")),
     ),
+    *COLUMN_TYPE_RULES,
     *FUNCTION_RULES,
     _StageRule(
         id="stage.definition",
@@ -181,6 +183,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason=CHANGED + RESTART,
         source="what is not known to be harmless is refused",
         tests=("state/test_compatibility.py::test_state_functions",),
+        agreeable=True,
         applies=_other_part,
     ),
     _StageRule(
@@ -195,6 +198,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_refused.py::test_a_key_from_a_subquery_is_refused",
             "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
         ),
+        agreeable=True,
         applies=_untraced,
     ),
     _StageRule(
@@ -208,6 +212,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_refused.py::test_a_python_function_in_a_key_is_compared_by_its_code",
             "state/test_rules.py::test_the_example_of_a_rule",
         ),
+        agreeable=True,
         applies=_python,
     ),
     _StageRule(

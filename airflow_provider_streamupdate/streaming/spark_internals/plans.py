@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ..code import code_digest
+from ..tree import is_tree
+from .fields import Special, complete, rendered_fields
 from .jvm import module, pre_order, scala_map, sequence
+from .leaves import identity
 
-_PYTHON_UDF = "org.apache.spark.sql.catalyst.expressions.PythonUDF"
+# Expressions that are Python functions
+_PYTHON = tuple(
+    f"org.apache.spark.sql.catalyst.expressions.{name}" for name in ("PythonUDF", "PythonUDAF", "PythonUDTF")
+)
 
 
 def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
@@ -64,52 +71,44 @@ def _source_name(leaf: Any) -> str | None:
 
 
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
-    """TreeNode.toJSON, with what it leaves out (measured): watermark delays (a CalendarInterval becomes null) as
-    ``delay_ms``, what a leaf that is no stream reads as ``identity`` (absent: not known), and the digests of Python
-    functions' code as ``code`` of each PythonUDF (None: not comparable)."""
-    text = plan.toJSON()
-    nodes: list[dict[str, Any]] = json.loads(text)
+    """TreeNode.toJSON, with what it leaves out (fields.py; measured): fields of expressions and of what is no stream,
+    watermark delays (a CalendarInterval becomes null) as ``delay_ms``, what a leaf that is no stream reads as
+    ``identity`` (absent: not known), and the digests of Python functions' code as ``code`` (None: not comparable)."""
+    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+    special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     for node, jnode in zip(nodes, pre_order(plan), strict=True):
-        if node["class"].endswith(".EventTimeWatermark"):
+        kind = node["class"].rsplit(".", 1)[-1]
+        if kind == "EventTimeWatermark":
             companion = module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
             node["delay_ms"] = companion.getDelayMs(jnode.delay())
-        if not node["num-children"] and (identity := _identity(node["class"].rsplit(".", 1)[-1], jnode)):
-            node["identity"] = identity
-    if _PYTHON_UDF in text:
-        digests: dict[int, str | None] = {}
-        byte = module(spark, "scala.reflect.ClassTag").Byte()
-        for jnode in pre_order(plan):
-            for expression in sequence(jnode.expressions()):
-                for inner in pre_order(expression):
-                    if inner.getClass().getName() == _PYTHON_UDF:
-                        digests[inner.resultId().id()] = code_digest(bytes(inner.func().command().toArray(byte)))
-        _add_digests(nodes, digests)
+        for field, value in list(node.items()):
+            for path, tree in _trees(value):
+                complete(spark, tree, functools.partial(_at, jnode, field, path), special)
+        if not jnode.isStreaming():
+            if not node["num-children"]:
+                node["identity"] = identity(spark, kind, jnode)
+            else:
+                rendered_fields(spark, node, jnode)
     return nodes
 
 
-def _identity(kind: str, leaf: Any) -> str | None:
-    """What a leaf reads: a table, files under their paths, or rows given in the code."""
-    if kind == "LocalRelation":
-        return "rows#" + hashlib.sha256(leaf.data().mkString("\n").encode()).hexdigest()[:8]
-    if kind == "Range":
-        return f"range({leaf.start()}, {leaf.end()}, {leaf.step()})"
-    if kind == "DataSourceV2Relation":
-        return str(leaf.name())
-    if kind != "LogicalRelation":
-        return None
-    if leaf.catalogTable().isDefined():
-        return str(leaf.catalogTable().get().identifier().toString())
-    relation = leaf.relation()
-    if relation.getClass().getSimpleName() != "HadoopFsRelation":
-        return None
-    return ",".join(sorted(str(path.toString()) for path in sequence(relation.location().rootPaths())))
+def _trees(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], list[dict[str, Any]]]]:
+    """The expressions in a field of a plan, which holds one, or a list of them or of lists, with their places."""
+    if is_tree(value):
+        yield path, value
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _trees(inner, (*path, index))
 
 
-def _add_digests(value: Any, digests: dict[int, str | None]) -> None:
-    if isinstance(value, dict):
-        if value.get("class") == _PYTHON_UDF:
-            value["code"] = digests.get(value["resultId"]["id"])
-        value = list(value.values())
-    if isinstance(value, list):
-        for inner in value:
-            _add_digests(inner, digests)
+def _at(plan: Any, field: str, path: tuple[int, ...]) -> Any:
+    value = getattr(plan, field)()
+    for index in path:
+        value = value.apply(index)
+    return value.get() if str(value.getClass().getName()) == "scala.Some" else value
+
+
+def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
+    byte = module(spark, "scala.reflect.ClassTag").Byte()
+    node["code"] = code_digest(bytes(expression.func().command().toArray(byte)))
+    del node["func"]

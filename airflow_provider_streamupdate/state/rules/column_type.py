@@ -1,0 +1,111 @@
+"""The rules for source columns (or fields of them) whose type changed, under a stage whose definition reads the same.
+
+The texts of a definition hold no types of columns: the plan has them beside (StagePlan.types). Where the state has a
+column as it is, the layout's rules compare it; where the state was computed from it, another type gives other values.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..report import LOSS, REFUSED
+from .change import FUNCTIONS, RESTART, StageChange, of
+from .rule import Facts, Rule
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+_NOT_SHOWN = re.compile(r"struct<|array<|map<|collate|\(")  # names, order and collations are not in a row's form
+_DECIMAL = re.compile(r"decimal\(\d+, ?\d+\)")
+# What these aggregates keep is a column's own value, which the layout's rules compare; or a sum that is as wide for all
+# integers; or no value at all. The buffers of any other function may depend on the type: hashes, sketches, lists.
+_KEEP_VALUES = ("min", "max", "first", "last", "anyvalue")
+_ADD_UP = ("sum", "average")
+
+
+def _changed(c: StageChange) -> dict[str, tuple[str, str]]:
+    """Column -> type before and after."""
+    old, new = c.old.types, c.new.types
+    if old is None or new is None or c.old.kind != c.new.kind:
+        return {}
+    return {path: (old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]}
+
+
+def _matters(c: StageChange, path: str, old: str, new: str) -> bool:
+    """Whether the stage's state depends on the column's type in a way that its layout does not show."""
+    uses = [
+        (part, str(text))
+        for part, value in c.new.definition.items()
+        for text in (value if isinstance(value, (list, tuple)) else [value])
+        if _reads(str(text), path)
+    ]
+    return not uses or not all(_shown(part, text, path, old, new) for part, text in uses)
+
+
+def _reads(text: str, path: str) -> bool:
+    return re.search(rf"(?<![\w.`]){re.escape(path)}(?![\w`]|\.[\w`])", text) is not None
+
+
+def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
+    """Whether the type does not count for this text, or the layout's rules see it."""
+    plain = not any(_NOT_SHOWN.search(_DECIMAL.sub("", kind)) for kind in (old, new))
+    if part == "keys" and path in text.split(" = ") + text.split(" <=> ") + [text]:
+        return plain
+    if part in ("left columns", "right columns") and text == path:
+        return plain
+    if part == "condition":
+        return _wider(old, new)
+    if part == "aggregates":
+        if text == f"count({path})":
+            return True
+        function, _, argument = text.removesuffix(")").partition("(")
+        if argument.split(", ")[0] != path:
+            return False
+        return (function in _KEEP_VALUES and plain) or (function in _ADD_UP and _wider(old, new))
+    return False
+
+
+def _wider(old: str, new: str) -> bool:
+    if old in _NUMBERS and new in _NUMBERS:
+        return _NUMBERS.index(old) < _NUMBERS.index(new)
+    return (old, new) == ("float", "double")
+
+
+def _type(c: StageChange) -> Facts | None:
+    if c.new.kind in FUNCTIONS:
+        return None
+    found = {p: pair for p, pair in _changed(c).items() if _matters(c, p, *pair)}
+    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+
+
+@of(*FUNCTIONS)
+def _function_type(c: StageChange) -> Facts | None:
+    found = {p: (a, b) for p, (a, b) in _changed(c).items() if not (_wider(a, b) and "float" not in (a, b))}
+    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+
+
+COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="stage.column-type",
+        verdict=REFUSED,
+        change="another type of a source column (or of a field in it) that a key, an aggregate or a condition is "
+        "computed from; fields of a struct in another order. Not: wider integers under sum and avg, any type under "
+        "count, a column that the state holds as it is (its own rules say what is migrated)",
+        reason="the type of {changes} changed, and the state was computed from the old one" + RESTART,
+        source="measured: collect_list of a column that was int and is bigint reads [25769803781, 7, 1, 8]; hashes, "
+        "casts to string, sketches, percentile and mode give other values for another type",
+        tests=(
+            "state/test_column_types.py::test_what_depends_on_a_column_s_type",
+            "spark/test_meaning.py::test_a_type_that_the_state_does_not_show",
+        ),
+        applies=_type,
+        agreeable=True,
+    ),
+    Rule[StageChange](
+        id="stage.input-type",
+        verdict=LOSS,
+        change="another type of a column that a state function reads; wider integers are the same in Python",
+        reason="the type of {changes} changed, which the state function gets; agree if what it has kept still fits",
+        source="a Python function gets another class of value, or another precision",
+        tests=("state/test_column_types.py::test_a_state_function_s_input",),
+        applies=_function_type,
+    ),
+)

@@ -1,0 +1,208 @@
+"""The text of an expression. Two expressions with equal texts compute the same from the same columns: every field of
+every node is in the text, but for those in noise.py. Pure functions of what spark_internals read of the plan."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..state.plan import PYTHON, UNKNOWN
+from . import marks, noise
+from .tree import Node, is_tree, parse
+from .windows import window_text
+
+Columns = dict[int, str]  # the texts of columns, by expression id
+
+# Two operands may change places: IEEE 754 addition and multiplication, too, are commutative (not associative).
+_SWAP = ("Add", "Multiply", "EqualTo", "EqualNullSafe", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_CHAIN = ("And", "Or")  # three-valued logic is associative as well
+_MIRROR = {
+    "GreaterThan": "LessThan",
+    "GreaterThanOrEqual": "LessThanOrEqual",
+    "LessThan": "GreaterThan",
+    "LessThanOrEqual": "GreaterThanOrEqual",
+}
+_FIELDS = ("GetStructField", "GetArrayStructFields")
+_LAMBDAS = -1  # where `Columns` counts the variables of the lambda functions around
+
+
+def text(expression: Node, columns: Columns) -> str:
+    """A canonical, readable text; columns as `columns` has them, marked (marks.py)."""
+    name, fields = expression.name, expression.fields
+    if name in ("AttributeReference", "NamedLambdaVariable"):
+        return columns.get(expression_id(expression), f"{UNKNOWN}{marks.name(str(fields['name']))}")
+    if name in ("Alias", "KnownNullable"):
+        return text(expression.children[0], columns)
+    if name == "Literal":
+        return _literal(fields)
+    if name == "LambdaFunction":
+        return _lambda(expression, columns)
+    if name in _FIELDS:
+        return _field(expression, columns)
+    if name.endswith("Subquery") or name in ("Exists", "InSubquery", "ListQuery"):
+        return f"{UNKNOWN}{name.lower()}"  # its own plan is not looked into
+    if name == "CreateNamedStruct" and (window := window_text(expression, lambda e: text(e, columns))) is not None:
+        return window
+    if name == "UnscaledValue":
+        # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
+        columns = {**columns, **{i: f"{t}: {k}" for i, t, k in _read(expression, columns)}}
+    children = [text(child, columns) for child in expression.children]
+    if name == "AggregateExpression":
+        distinct = "distinct " if fields.get("isDistinct") is True else ""
+        filtered = f" filter ({children[1]})" if len(children) > 1 else ""
+        return f"{distinct}{children[0]}{filtered}"
+    if name in _CHAIN:
+        children = sorted(text(part, columns) for part in _parts(expression, name))
+    elif name in _SWAP or name == "In":
+        children = _ordered(expression, children, first=1 if name == "In" else 0)
+    elif name in _MIRROR and _turned(expression):
+        name, children = _MIRROR[name], children[::-1]
+    if "UDF" in name or "UDAF" in name or "UDTF" in name or "UserDefined" in name or "Udf" in name:
+        return _function(name, fields, children)
+    if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
+        fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
+    return f"{name.lower()}({', '.join(children + details(name, fields))})"
+
+
+def expression_id(attribute: Node) -> int:
+    return int(attribute.fields["exprId"]["id"])
+
+
+def details(name: str, fields: dict[str, Any]) -> list[str]:
+    """All fields of a node that count, as texts."""
+    found = []
+    for field, value in sorted(fields.items()):
+        if noise.counts(name, field, value):
+            shown = zone(value) if field == "timeZoneId" and isinstance(value, str) else shown_value(value)
+            if isinstance(value, dict) and "unreadable" in value:
+                found.append(f"{UNKNOWN}{name}.{field}: {value['unreadable']}")
+            elif noise.USUAL.get(field) != shown.strip("'"):
+                found.append(f"{field}={shown}")
+    return found
+
+
+def shown_value(value: Any) -> str:
+    """A field's value."""
+    if is_tree(value):
+        return text(parse(value), {})
+    if isinstance(value, dict):
+        if "rendered" in value:
+            return marks.escape(str(value["rendered"]))
+        if "unreadable" in value:
+            return f"{UNKNOWN}({value['unreadable']})"
+        if "object" in value:
+            return str(value["object"]).rsplit(".", 1)[-1].strip("$").rsplit("$", 1)[-1]
+        if "type" in value:
+            return marks.escape(marks.type_text(value))
+        return "{" + ", ".join(f"{k}: {shown_value(v)}" for k, v in sorted(value.items())) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(shown_value(v) for v in value) + "]"
+    return marks.escape(repr(value) if isinstance(value, str) and not value.isidentifier() else str(value))
+
+
+def _literal(fields: dict[str, Any]) -> str:
+    value, kind = fields.get("value"), fields.get("dataType")
+    if kind == "string" and value is not None and not isinstance(value, dict):
+        return marks.escape(repr(value))
+    if isinstance(value, dict) and "unreadable" in value:
+        return f"{UNKNOWN}literal: {value['unreadable']}"
+    shown = shown_value(value) if isinstance(value, dict) else marks.escape(str(value))
+    return shown if kind in ("integer", "boolean") else f"{shown}:{shown_value(kind)}"
+
+
+def _lambda(expression: Node, columns: Columns) -> str:
+    """Variables are known by their place: their names hold a number that counts in the session."""
+    count = int(columns.get(_LAMBDAS, "0"))
+    body, *variables = expression.children
+    inner = {**columns, _LAMBDAS: str(count + len(variables))}
+    names = [f"λ{count + i + 1}" for i in range(len(variables))]
+    inner.update({expression_id(v): n for v, n in zip(variables, names, strict=True)})
+    return f"({', '.join(names)} -> {text(body, inner)})"
+
+
+def _field(expression: Node, columns: Columns) -> str:
+    """A struct's field goes by its name; its place changes when other fields come and go."""
+    if (found := _reference(expression, columns)) is not None:
+        path, kind, marked = found
+        return marks.mark(path, kind) if marked else path
+    return f"{text(expression.children[0], columns)}.{_field_name(expression)}"
+
+
+def _field_name(expression: Node) -> str:
+    fields = expression.fields
+    named = fields["field"]["name"] if isinstance(fields.get("field"), dict) else fields.get("name")
+    return marks.name(named) if isinstance(named, str) else f"#{fields.get('ordinal')}"
+
+
+def _reference(expression: Node, columns: Columns) -> tuple[str, Any, bool] | None:
+    """Of a column, or of a field in one: its path, its type as JSON, and whether the column is marked."""
+    if expression.name in ("Alias", "KnownNullable"):
+        return _reference(expression.children[0], columns)
+    if expression.name in ("AttributeReference", "NamedLambdaVariable"):
+        found = columns.get(expression_id(expression), UNKNOWN)
+        path = marks.path_of(found)
+        if path is None and not found.startswith("λ"):
+            return None
+        return path or found, expression.fields["dataType"], path is not None
+    if expression.name not in _FIELDS or (below := _reference(expression.children[0], columns)) is None:
+        return None
+    path, kind, marked = below
+    array = expression.name == "GetArrayStructFields"
+    struct = kind.get("elementType") if array and isinstance(kind, dict) else kind
+    if not isinstance(struct, dict) or struct.get("type") != "struct":
+        return None
+    field = struct["fields"][expression.fields["ordinal"]]
+    alike = sum(f["name"] == field["name"] for f in struct["fields"]) > 1
+    path += f".{marks.name(field['name'])}" + (f"#{expression.fields['ordinal']}" if alike else "")
+    return path, {"type": "array", "elementType": field["type"]} if array else field["type"], marked
+
+
+def _read(expression: Node, columns: Columns) -> list[tuple[int, str, Any]]:
+    """The columns an expression reads: id, text, type."""
+    read = [n for n in expression.walk() if n.name == "AttributeReference"]
+    return [(expression_id(n), text(n, columns), n.fields["dataType"]) for n in read]
+
+
+def _function(name: str, fields: dict[str, Any], children: list[str]) -> str:
+    """Comparable by the digest of its code (spark_internals adds it), its result's type and how it is called; a name
+    says nothing about what it computes."""
+    if not fields.get("code"):
+        return f"{PYTHON}{fields.get('name') or name}({', '.join(children)})"
+    told = {k: v for k, v in fields.items() if k not in ("code", "name", "func")}
+    return f"python#{fields['code']}({', '.join(children + details(name, told))})"
+
+
+def _parts(expression: Node, name: str) -> list[Node]:
+    if expression.name != name:
+        return [expression]
+    return [part for child in expression.children for part in _parts(child, name)]
+
+
+def _turned(comparison: Node) -> bool:
+    """One way to write a comparison: with the constant last; of two columns, as less than."""
+    left, right = (child.name == "Literal" for child in comparison.children)
+    return left if left != right else comparison.name.startswith("Greater")
+
+
+def _ordered(expression: Node, texts: list[str], first: int) -> list[str]:
+    """Operands in the order of their texts, constants last."""
+    pairs = zip(texts[first:], expression.children[first:], strict=True)
+    return texts[:first] + [t for t, _ in sorted(pairs, key=lambda p: (p[1].name == "Literal", p[0]))]
+
+
+_DAY = 86_400_000_000  # microseconds
+_OF_A_CALENDAR = re.compile("day|week|month|year")
+
+
+def _of_days(interval: Node) -> bool:
+    """Whether an interval may have days or more, which are added as such, so that how long they are depends on the time
+    zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units are added as they are."""
+    kind, value = str(interval.fields.get("dataType")), str(interval.fields.get("value"))
+    if interval.name != "Literal" or _OF_A_CALENDAR.search(f"{kind} {value}"):
+        return True
+    return kind != "interval" and not (value.lstrip("-").isdigit() and abs(int(value)) < _DAY)
+
+
+def zone(name: str) -> str:
+    """A time zone's name; one for all names of UTC, which machines call differently."""
+    return "UTC" if name in ("Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "+00:00") else name

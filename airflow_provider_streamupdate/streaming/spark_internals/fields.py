@@ -1,0 +1,203 @@
+"""What Spark's JSON of an expression (TreeNode.toJSON) leaves out, read from the expression itself.
+
+A Catalyst node is a scala Product: every field of its constructor can be asked for. TreeNode.parseToJson renders what
+it knows (trees, types, strings, numbers, Scala objects) and gives ``null`` for the rest: sets, maps, enumerations, case
+classes, lists of plain values (*measured*). Only these are read here, so that a plan of thousands of nodes costs few
+calls of the JVM. What has no stable text is marked with the reason; it is never dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ...state.errors import EnvironmentProblem
+from ..tree import is_tree
+from .jvm import java_class, pre_order
+from .values import Unreadable, render
+
+# What a field that Spark's JSON leaves out has instead: ``{RENDERED: text}``, or ``{UNREADABLE: why}``.
+RENDERED, UNREADABLE = "rendered", "unreadable"
+# In place of an expression that is one of the node's children: a node's text has those anyway.
+CHILD = {RENDERED: "·"}
+
+JsonNode = dict[str, Any]
+Special = Callable[[Any, JsonNode], None]
+
+_CUT = re.compile(r"\.\.\. \d+ more fields\]?$")  # SparkStringUtils.truncatedString, in lists of strings
+_LITERAL = "org.apache.spark.sql.catalyst.expressions.Literal"
+_FIELD = "org.apache.spark.sql.catalyst.expressions.GetStructField"
+_CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
+
+
+def complete(spark: SparkSession, nodes: list[JsonNode], tree: Callable[[], Any], special: dict[str, Special]) -> None:
+    """Fill in the fields of an expression's JSON (`nodes`, in pre-order), in place.
+
+    tree: gives the expression, when something of it has to be looked at
+    special: what is done with the nodes of some classes (by name) before their fields are looked at
+    """
+    _without_children(spark, nodes)
+    wanted = [
+        i
+        for i, node in enumerate(nodes)
+        if _left_out(node) or node["class"] in special or _zoned(node) or _unnamed(node)
+    ]
+    if not wanted:
+        return
+    root = tree()
+    found = _by_number(root, nodes, wanted)
+    for number in wanted:
+        _complete(spark, nodes[number], found[number], special)
+
+
+def rendered_fields(spark: SparkSession, node: JsonNode, plan: Any) -> None:
+    """Fill in those fields of a plan's own node, in place."""
+    for field in _left_out(node):
+        node[field] = _rendered(spark, plan, node, field)
+
+
+def _by_number(root: Any, nodes: list[JsonNode], wanted: list[int]) -> dict[int, Any]:
+    """The expressions of these numbers in pre-order. TreeNode.apply counts plans within expressions (subqueries), too:
+    where there are some, the tree is walked."""
+    found = {number: root.apply(number) for number in wanted}
+    if any(str(found[i].getClass().getName()) != nodes[i]["class"] for i in wanted):
+        walked = pre_order(root)
+        found = {number: walked[number] for number in wanted}
+    return found
+
+
+def _complete(spark: SparkSession, node: JsonNode, expression: Any, special: dict[str, Special]) -> None:
+    name = node["class"]
+    if _unnamed(node):
+        node["name"] = str(expression.childSchema().apply(node["ordinal"]).name())
+    if name in special:
+        special[name](expression, node)
+    if _zoned(node) and not expression.needsTimeZone():
+        del node["timeZoneId"]  # ResolveTimeZone gives every cast one; Cast.needsTimeZone says which use it
+    for field in _left_out(node):
+        if name == _LITERAL and node["dataType"] != "object":
+            value = expression.value()
+            node[field] = {RENDERED: str(value if node["dataType"] == "timestamp" else expression.sql())}
+        else:
+            node[field] = _rendered(spark, expression, node, field)
+
+
+def _rendered(spark: SparkSession, owner: Any, node: JsonNode, field: str) -> Any:
+    """The text of a field, None where it is null."""
+    names = _parameters(owner, node["class"])
+    try:
+        if field in names:
+            value = owner.productElement(names.index(field))
+        else:  # of a second parameter list, which is no part of the Product
+            value = getattr(owner, field)()
+        return None if value is None else {RENDERED: render(spark, value, owner)}
+    except Unreadable as error:
+        return {UNREADABLE: str(error)}
+    except Exception as error:  # py4j: no such method
+        return {UNREADABLE: f"it cannot be asked for ({type(error).__name__})"}
+
+
+def _left_out(node: JsonNode) -> list[str]:
+    """The fields of a node that its JSON does not tell, or cuts short."""
+    if node["class"] == _LITERAL:
+        return ["value"] if node.get("value") is not None and _has_no_text(node.get("dataType")) else []
+    return [k for k, v in node.items() if v is None or (isinstance(v, str) and v.startswith("[") and _CUT.search(v))]
+
+
+def _has_no_text(kind: Any) -> bool:
+    """Types whose values' text in the JSON is not exact: bytes, lists, maps, structs, objects, and points in time,
+    which are written in the session's time zone (Literal.jsonFields)."""
+    return isinstance(kind, dict) or kind in ("binary", "object", "variant", "timestamp") or str(kind)[:3] == "geo"
+
+
+def _zoned(node: JsonNode) -> bool:
+    return node["class"] == _CAST and "timeZoneId" in node
+
+
+def _unnamed(node: JsonNode) -> bool:
+    """A struct's field that was asked for by its place."""
+    return node["class"] == _FIELD and "name" not in node
+
+
+def _without_children(spark: SparkSession, nodes: list[JsonNode]) -> None:
+    """Fields that are children are numbers in the JSON, or a second copy of the child; the order of the children says
+    the same. Where a node has several lists of children, their lengths tell which child is in which."""
+    for number, node in enumerate(nodes):
+        if not node["num-children"]:
+            continue
+        lists = [k for k, v in node.items() if isinstance(v, list) and v and all(type(i) is int for i in v)]
+        for field in lists:
+            node[field] = {RENDERED: str(len(node[field]))}
+        if len(lists) == 1:
+            del node[lists[0]]
+        for field, value in list(node.items()):
+            if type(value) is int and field != "num-children" and not _is_number(spark, node["class"], field):
+                del node[field]
+        children: list[list[JsonNode]] = []
+        for field, value in list(node.items()):
+            if isinstance(value, (list, dict)) and _has_tree(value):
+                children = children or _children(nodes, number)
+                node[field] = _copies(value, children)
+
+
+def _children(nodes: list[JsonNode], number: int) -> list[list[JsonNode]]:
+    """The JSON of a node's children."""
+    found, position = [], number + 1
+    for _ in range(nodes[number]["num-children"]):
+        end = _end(nodes, position)
+        found.append(nodes[position:end])
+        position = end
+    return found
+
+
+def _end(nodes: list[JsonNode], position: int) -> int:
+    left = 1
+    while left:
+        left += nodes[position]["num-children"] - 1
+        position += 1
+    return position
+
+
+def _has_tree(value: Any) -> bool:
+    if is_tree(value):
+        return True
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(_has_tree(v) for v in inner)
+
+
+def _copies(value: Any, children: list[list[JsonNode]]) -> Any:
+    """A value in which trees that are children are no more than a sign."""
+    if is_tree(value):
+        return dict(CHILD) if value in children else value
+    if isinstance(value, dict):
+        return {k: _copies(v, children) for k, v in value.items()}
+    return [_copies(v, children) for v in value] if isinstance(value, list) else value
+
+
+_NUMBERS: dict[tuple[str, str], bool] = {}
+_PARAMETERS: dict[str, tuple[str, ...]] = {}
+
+
+def _is_number(spark: SparkSession, name: str, field: str) -> bool:
+    """Whether a field of a class is a number, and not a child."""
+    if (name, field) not in _NUMBERS:
+        try:
+            kind = java_class(spark._jvm, name).getDeclaredField(field).getType()
+            _NUMBERS[name, field] = not str(kind.getName()).startswith("org.apache.spark.sql.catalyst.")
+        except Exception:  # py4j: no such field; then it counts
+            _NUMBERS[name, field] = True
+    return _NUMBERS[name, field]
+
+
+def _parameters(owner: Any, name: str) -> tuple[str, ...]:
+    """The parameters of a case class, those of its first list."""
+    if name not in _PARAMETERS:
+        if str(owner.getClass().getName()) != name:
+            raise EnvironmentProblem(
+                f"a node of Spark's plan is no {name}, as its JSON says: this Spark is not known here"
+            )
+        _PARAMETERS[name] = tuple(str(owner.productElementNames().mkString("\n")).split("\n"))
+    return _PARAMETERS[name]

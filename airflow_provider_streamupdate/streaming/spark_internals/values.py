@@ -1,0 +1,148 @@
+"""A stable text of a value that Spark keeps in a plan: equal texts mean equal values, in every process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from .jvm import java_class
+
+
+class Unreadable(Exception):
+    """A value has no stable text; says which class."""
+
+
+# Classes whose own text says all of them.
+_PLAIN = ("java.lang.", "java.math.", "java.time.", "java.net.URI", "java.util.UUID", "java.util.Locale",
+          "java.util.regex.Pattern", "sun.util.calendar.ZoneInfo", "scala.math.Big", "scala.Symbol",
+          "org.apache.spark.unsafe.types.UTF8String", "org.apache.spark.unsafe.types.CalendarInterval",
+          "org.apache.spark.sql.types.Decimal")  # fmt: skip
+_ADDRESS = re.compile(r"@[0-9a-f]{1,8}\b")  # java.lang.Object.toString: another one each time
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+Show = Callable[[SparkSession, Any, Any], str]
+
+
+def render(spark: SparkSession, value: Any, owner: Any) -> str:
+    """The text of a field's value; `Unreadable` when it has none. owner: the node it is a field of."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(value)
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, (bytes, bytearray)):
+        return f"X'{bytes(value).hex()}'"
+    if not hasattr(value, "getClass"):
+        return repr(value)  # decimal.Decimal, which py4j makes of a BigDecimal
+    name = str(value.getClass().getName())
+    if name not in _SHOWN:
+        _SHOWN[name] = _way(spark, value, name)
+    return _SHOWN[name](spark, value, owner)
+
+
+_SHOWN: dict[str, Show] = {}  # by class
+
+
+def _way(spark: SparkSession, value: Any, name: str) -> Show:
+    """How values of a class are shown. The order counts: a list is a Product, too."""
+    for kind, show in _WAYS:
+        if java_class(spark._jvm, kind).isInstance(value):
+            return show
+    if name.endswith("$"):
+        return lambda spark, value, owner: name.rsplit(".", 1)[-1].strip("$").rsplit("$", 1)[-1]
+    if name.startswith(_PLAIN):
+        return _text
+    if name.startswith("["):
+        return lambda spark, value, owner: _listed(spark, iter(value), owner)
+    if java_class(spark._jvm, "scala.Product").isInstance(value):
+        return _product
+    return _nothing
+
+
+def _text(spark: SparkSession, value: Any, owner: Any) -> str:
+    text = str(value.toString())
+    if _ADDRESS.search(text):
+        return _nothing(spark, value, owner)
+    return repr(text)
+
+
+def _nothing(spark: SparkSession, value: Any, owner: Any) -> str:
+    raise Unreadable(f"a value of {value.getClass().getName()}, which cannot be compared")
+
+
+def _type(spark: SparkSession, value: Any, owner: Any) -> str:
+    return json.dumps(json.loads(str(value.json())), sort_keys=True)
+
+
+def _tree(spark: SparkSession, value: Any, owner: Any) -> str:
+    if owner.containsChild().contains(value):
+        return "·"
+    raise Unreadable(f"an expression or plan of its own ({value.getClass().getSimpleName()})")
+
+
+def _option(spark: SparkSession, value: Any, owner: Any) -> str:
+    return f"Some({render(spark, value.get(), owner)})" if value.isDefined() else "None"
+
+
+def _map(spark: SparkSession, value: Any, owner: Any) -> str:
+    pairs = (f"{render(spark, p._1(), owner)}: {render(spark, p._2(), owner)}" for p in _iterated(value))
+    return "{" + ", ".join(sorted(pairs)) + "}"
+
+
+def _java_map(spark: SparkSession, value: Any, owner: Any) -> str:
+    pairs = (f"{render(spark, k, owner)}: {render(spark, value[k], owner)}" for k in value)
+    return "{" + ", ".join(sorted(pairs)) + "}"
+
+
+_BETWEEN = "\x1f\x00\x1f"
+
+
+def _set(spark: SparkSession, value: Any, owner: Any) -> str:
+    """In one call where that can be: a list of IN may have thousands of values. They are of one type."""
+    size = int(value.size())
+    if size:
+        first = str(value.head().getClass().getName()) if hasattr(value.head(), "getClass") else "java.lang."
+        texts = str(value.mkString(_BETWEEN)).split(_BETWEEN)
+        if first.startswith(_PLAIN) and len(texts) == size and not any(map(_ADDRESS.search, texts)):
+            return "{" + ", ".join(sorted(map(repr, texts))) + "}"
+    return "{" + ", ".join(sorted(render(spark, v, owner) for v in _iterated(value))) + "}"
+
+
+def _java_set(spark: SparkSession, value: Any, owner: Any) -> str:
+    return "{" + ", ".join(sorted(render(spark, v, owner) for v in value)) + "}"
+
+
+def _listed(spark: SparkSession, values: Iterator[Any], owner: Any) -> str:
+    return "[" + ", ".join(render(spark, v, owner) for v in values) + "]"
+
+
+def _product(spark: SparkSession, value: Any, owner: Any) -> str:
+    fields = (render(spark, value.productElement(i), owner) for i in range(value.productArity()))
+    return f"{value.productPrefix()}({', '.join(fields)})"
+
+
+def _iterated(value: Any) -> Iterator[Any]:
+    iterator = value.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+_WAYS: tuple[tuple[str, Show], ...] = (
+    ("org.apache.spark.sql.types.DataType", _type),
+    (f"{_CATALYST}.trees.TreeNode", _tree),
+    ("scala.Enumeration$Value", lambda spark, value, owner: str(value.toString())),
+    ("java.lang.Enum", lambda spark, value, owner: str(value.toString())),
+    ("java.lang.Class", lambda spark, value, owner: str(value.getName())),
+    ("scala.Option", _option),
+    ("scala.collection.Map", _map),
+    ("scala.collection.Set", _set),
+    ("scala.collection.Iterable", lambda spark, value, owner: _listed(spark, _iterated(value), owner)),
+    ("java.util.Map", _java_map),
+    ("java.util.Set", _java_set),
+    ("java.util.Collection", lambda spark, value, owner: _listed(spark, iter(value), owner)),
+    (f"{_CATALYST}.util.ArrayData", _nothing),
+    (f"{_CATALYST}.InternalRow", _nothing),
+)

@@ -1,0 +1,97 @@
+"""What of an expression does not count (streaming/noise.py): each entry, and that there are no others.
+
+Spark's own plans give the fields: of every expression below, two columns that differ in nothing but what does not count
+have one text, and the values that are left out are seen to differ.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.streaming import noise, spark_internals
+from airflow_provider_streamupdate.streaming.expression import text
+from airflow_provider_streamupdate.streaming.lineage import Lineage
+from airflow_provider_streamupdate.streaming.tree import parse
+
+
+def planned(frame):
+    """The plan as the author wrote it, and its lineage."""
+    plan = parse(spark_internals.analyzed_plan(frame))
+    return plan, Lineage(plan, ["in"], [])
+
+
+def column(frame) -> str:
+    plan, lineage = planned(frame)
+    return lineage.columns(plan)[-1][1]
+
+
+@pytest.fixture
+def rows(spark, tmp_path):
+    return lambda: spark.readStream.schema("a int, b int, s string").json(str(tmp_path))
+
+
+def fields(frame, name: str) -> list:
+    """A field's values in the expressions of a plan."""
+    plan, _ = planned(frame)
+    return [e.fields[name] for node in plan.walk() for e in node.all_expressions() if name in e.fields]
+
+
+def test_expression_ids_and_qualifiers(rows):
+    one, other = rows().alias("x").select(F.col("x.a") + 1), rows().alias("y").select(F.col("y.a") + 1)
+    for field in ("exprId", "qualifier"):
+        assert fields(one, field) != fields(other, field)
+    assert column(one) == column(other)
+
+
+def test_ids_of_results(rows):
+    def twice():
+        return rows().select(F.udf(lambda x: x * 2, "int")("a"))
+
+    one, other = twice(), twice()
+    assert fields(one, "resultId") != fields(other, "resultId")
+    assert column(one) == column(other)
+
+
+def test_notes_on_columns(rows):
+    plain, noted = rows().select(F.col("a").alias("x")), rows().select(F.col("a").alias("x", metadata={"note": "n"}))
+    assert fields(noted, "explicitMetadata") and not fields(plain, "explicitMetadata")
+    assert column(plain) == column(noted)
+    assert {"metadata", "nonInheritableMetadataKeys"} <= set(noise.FIELDS)
+
+
+def test_whether_a_column_may_be_null(spark, rows):
+    plan, lineage = planned(rows().select("a"))
+    [reference] = plan.expressions("projectList")
+    env = lineage.inputs(plan)
+    before = text(reference, env)
+    reference.fields["nullable"] = not reference.fields["nullable"]
+    assert text(reference, env) == before
+
+
+def test_places_in_buffers(rows):
+    frame = rows().groupBy("s").agg(F.percentile_approx("a", 0.5), F.sum("b"))
+    for field in ("inputAggBufferOffset", "mutableAggBufferOffset"):
+        assert set(fields(frame, field)) == {0}, "it is no longer the same in every logical plan"
+    modes = {str(value) for value in fields(frame, "mode")}
+    assert len(modes) == 1 and "Complete" in modes.pop()
+
+
+def test_a_mode_that_counts(rows):
+    """`mode` is left out in one class; the same name elsewhere counts."""
+    assert noise.counts("AesEncrypt", "mode", "GCM") and not noise.counts("AggregateExpression", "mode", "Complete")
+
+
+def test_what_is_usual_is_left_out_and_else_written(spark, rows):
+    assert "ANSI" not in column(rows().select(F.expr("a + b"))) + column(rows().select(F.expr("cast(s as int)")))
+    assert "TRY" in column(rows().select(F.expr("try_add(a, b)")))
+    assert "TRY" in column(rows().select(F.expr("try_cast(s as int)")))
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert "LEGACY" in column(rows().select(F.expr("a + b")))
+
+
+def test_every_entry_has_a_reason_and_a_test():
+    tested = {"exprId", "qualifier", "resultId", "explicitMetadata", "metadata", "nonInheritableMetadataKeys"}
+    tested |= {"nullable", "inputAggBufferOffset", "mutableAggBufferOffset", "mode"}
+    assert set(noise.FIELDS) - {"resultIds"} == tested
+    assert all(noise.FIELDS.values())

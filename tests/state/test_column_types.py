@@ -1,0 +1,79 @@
+"""The type of a source column, where the state does not show it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.plan import StagePlan
+from airflow_provider_streamupdate.state.rename import rename
+from airflow_provider_streamupdate.state.report import ReportItem
+
+from .builders import app_plan, query_plan, stage_plan
+
+
+def judged(stage: StagePlan, old: dict[str, str] | None, new: dict[str, str] | None) -> ReportItem:
+    before, after = (app_plan(query_plan(attrs.evolve(stage, types=types))) for types in (old, new))
+    return next(i for i in compare(before, after, "test").items if i.thing == "stage")
+
+
+def aggregating(text: str) -> StagePlan:
+    return stage_plan(definition={"keys": ["source-1.origin"], "aggregates": [text]})
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "old", "new", "verdict"),
+    [
+        ("collect_list(source-1.a)", "int", "bigint", "refused"),
+        ("sum(hash(source-1.a, 42))", "int", "bigint", "refused"),
+        ("approxcountdistinct(source-1.a)", "int", "bigint", "refused"),
+        ("sum(source-1.a)", "int", "bigint", "carried"),
+        ("sum(source-1.a)", "bigint", "int", "refused"),
+        ("sum(source-1.a)", "int", "string", "refused"),
+        ("average(source-1.a)", "smallint", "int", "carried"),
+        ("average(source-1.a)", "float", "double", "carried"),
+        ("count(source-1.a)", "int", "string", "carried"),
+        ("count(source-1.a) filter (equalto(source-1.a, 1))", "int", "string", "refused"),
+        ("max(source-1.a)", "int", "bigint", "carried"),  # here the state's own types are equal: the layout's rules say
+        ("max(source-1.a)", "struct<x int, y int>", "struct<y int, x int>", "refused"),
+        ("max(source-1.a)", "string", "string collate UTF8_LCASE", "refused"),
+        ("max(source-1.a.x)", "int", "int", "carried"),
+    ],
+)
+def test_what_depends_on_a_column_s_type(aggregate: str, old: str, new: str, verdict: str) -> None:
+    found = judged(aggregating(aggregate), {"source-1.a": old}, {"source-1.a": new})
+    assert found.verdict == verdict, found
+    assert ("stage.column-type" in found.rules) == (verdict == "refused")
+
+
+def test_a_key_that_is_computed() -> None:
+    types = {"source-1.a": "int"}, {"source-1.a": "bigint"}
+    plain = stage_plan(definition={"keys": ["source-1.a"], "aggregates": ["count(1)"]})
+    assert judged(plain, *types).verdict == "carried"  # the state's own types are equal here
+    computed = stage_plan(definition={"keys": ["cast(source-1.a, dataType=string)"], "aggregates": ["count(1)"]})
+    assert judged(computed, *types).verdict == "refused"
+
+
+def test_a_field_is_no_part_of_its_neighbour() -> None:
+    stage = stage_plan(definition={"keys": ["source-1.user.id"], "aggregates": ["max(source-1.user.idle)"]})
+    old = {"source-1.user.id": "bigint", "source-1.user.idle": "int"}
+    found = judged(stage, old, {**old, "source-1.user.id": "string"})
+    assert found.verdict == "carried"  # a key that the state holds as it is
+
+
+def test_a_state_function_s_input() -> None:
+    definition = {"keys": ["source-1.k"], "code": "#1", "input": ["x = source-1.x"], "timeout": "NoTimeout"}
+    stage = stage_plan(kind="apply-in-pandas-with-state", operator="applyInPandasWithState", definition=definition)
+    assert judged(stage, {"source-1.x": "int"}, {"source-1.x": "bigint"}).verdict == "carried"
+    found = judged(stage, {"source-1.x": "int"}, {"source-1.x": "double"})
+    assert (found.verdict, found.rules) == ("carried with loss", ("stage.input-type",))
+
+
+def test_types_that_are_not_known_are_not_compared() -> None:
+    assert judged(aggregating("collect_list(source-1.a)"), None, {"source-1.a": "int"}).verdict == "carried"
+
+
+def test_a_renamed_source_keeps_its_types() -> None:
+    plan = app_plan(query_plan(attrs.evolve(stage_plan(), types={"source-1.origin": "string"})))
+    assert rename(plan, {"source-1": "flights"}).queries[0].stages[0].types == {"flights.origin": "string"}
