@@ -40,6 +40,36 @@ to a thing the worst verdict counts. What no rule knows to be harmless is refuse
 | ignored | gone from the new plan: its state or offsets are left behind. Needs agreement |
 | refused | cannot go on correctly, or is not known to |
 
+## What counts as meaning
+
+What is not known to be harmless is part of the meaning. Two expressions are the same when their texts are, and a text holds
+**every field of every node** of the expression: functions and their flags, options, patterns, constants, formats, time zones
+where one is used, evaluation modes, a Python function's code, result type and argument names. Spark's own JSON of a plan
+leaves some of these out (sets, maps, enumerations); they are read from the plan itself. What does not count is one short list
+with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond the expression itself count:
+
+- the **type** of each source column it reads, kept beside the text. Wider integers under `sum` and `avg`, and any type under
+  `count`, are carried; a column that the state holds as it is follows the rules for the state's types (some are migrated);
+  anything computed from the column, and every list, sketch, hash or percentile, is refused with another type;
+- a **struct's field** goes by its name, so fields may be added beside it; a struct that is used whole counts with the names
+  and the order of its fields;
+- in a **union** of branches that read the same source, the filters of the branch a column comes from;
+- for a column **looked up in a table**, the condition, and all that decides the table's rows: filters, order, limits, groups,
+  the reader's options, the order of a CSV file's columns, rows given in the code;
+- in a **stream joined with itself**, the side a column is on;
+- for a **watermark**, the stages below it.
+
+Some ways of writing are known to be the same, and are carried: operands of `+`, `*`, `=`, `and`, `or` in another order,
+`a < b` for `b > a`, the values of `in` in another order, names of columns, aliases and lambda variables, `with` and views, SQL
+text or functions.
+
+A value that has no stable text makes the expression *unknown*: the check refuses it and names the function and the field.
+
+Where you know better, say so for one stage, and say why: `--agree 'windows/daily:same=upper() of a code that is upper case
+already'`. That is possible where the state's rows keep their form; the report offers the name, and keeps the reason.
+
+## What must be agreed to
+
 Agreement is given by name, as the report has it (`--agree windows/daily`, `--agree windows:watermark`): there is no flag that
 agrees to everything. After the rules Spark checks the restored state itself (`check` and every update do that; `check --plan`
 does not, because it has no state).

@@ -55,6 +55,15 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
 application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))
 
 
+agree_option = click.option(
+    "--agree",
+    multiple=True,
+    metavar="NAME",
+    help="A loss that is agreed to, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same."
+    " Repeatable.",
+)
+
+
 def rename_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--rename OLD=NEW``, repeatable, as a dict `renames`."""
 

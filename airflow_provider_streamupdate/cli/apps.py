@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_argument, rename_option
+from .application import agree_option, application_argument, rename_option
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @application_argument
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
-@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@agree_option
 @rename_option
 @click.option("--fork", is_flag=True, help="Go on from the snapshot beside the app it is of, under own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the snapshot is of (else the file's own).")

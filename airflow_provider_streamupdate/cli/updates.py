@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..state.update import IN_FLIGHT, PARALLEL, STANDBY, STRATEGIES
-from .application import application_argument, rename_option
+from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
 from .progress import note, progress
@@ -47,7 +47,7 @@ def plan(settings: Settings, application: Application) -> None:
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
 @click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
-@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@agree_option
 @rename_option
 @click.option("--fork", is_flag=True, help="Check it as a fork, which is to run beside the app, under own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the state is of (else the file's own).")
@@ -121,7 +121,7 @@ def check(
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Rehearse on this snapshot (else on the app's newest).")
 @click.option("--batches", type=click.IntRange(min=1), default=5, show_default=True, help="Of each query, at most.")
-@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to; repeatable.")
+@agree_option
 @rename_option
 @click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each version's rehearsal.")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
@@ -188,7 +188,7 @@ def rehearse(
 @click.option(
     "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."
 )
-@click.option("--agree", multiple=True, metavar="NAME", help="A loss that is agreed to, as check names it; repeatable.")
+@agree_option
 @rename_option
 @click.option(
     "--strategy",
