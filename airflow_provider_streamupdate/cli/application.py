@@ -59,8 +59,8 @@ agree_option = click.option(
     "--agree",
     multiple=True,
     metavar="NAME",
-    help="A loss that is agreed to, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same."
-    " Repeatable.",
+    help="A loss that is agreed to, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the "
+    "same. Repeatable.",
 )
 
 
