@@ -89,8 +89,8 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
         )
     status = client.status(app)
     if status.update is not None:
-        held = lease.read(client.registry.app(app).folder)
-        if status.update.digest == digest and (held is None or not held.held):
+        folder = client.registry.app(app).folder
+        if status.update.digest == digest and not lease.held(folder, lease.read(folder)):
             return True, f"the update of app {app} to this release ({status.update.new}) was interrupted: going on"
         return False, f"an update of app {app} to {status.update.new} is under way: leaving it alone"
     if status.spec is not None and status.spec.digest == digest:

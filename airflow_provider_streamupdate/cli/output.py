@@ -25,6 +25,7 @@ _COLOURS = {
     "went well": "green",
     "failed": "red",
     "lost": "red",
+    "silent": "yellow",
     "refused": "red",
     "not compatible": "red",
     "unreadable": "red",
@@ -153,6 +154,14 @@ def ago(text: str | None) -> str | None:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit} ago"
     return f"{seconds:.1f} s ago" if seconds < 10 else f"{seconds:.0f} s ago"
+
+
+def heard(state: str, text: str | None) -> str | None:
+    """When a driver's last heartbeat was, by this machine's clock: how long it is silent, for one that should beat."""
+    from ..state.deployment import LOST, SILENT
+
+    told = ago(text)
+    return f"silent for {told.removesuffix(' ago')}" if told and state in (SILENT, LOST) else told
 
 
 def number(value: float | None) -> str | None:

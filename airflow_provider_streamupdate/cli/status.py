@@ -11,7 +11,7 @@ import click
 
 from ..state.redaction import redacted
 from .failure import FAILED
-from .output import ago, moment, number, print_facts, print_json, print_table
+from .output import ago, heard, moment, number, print_facts, print_json, print_table
 from .settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def list_apps(ctx: click.Context) -> None:
     """List all apps under the root, one a line.
 
     BATCH is the last committed batch, ROWS/S what its queries process, STATE ROWS what their stages hold, HEARTBEAT
-    how long ago the driver was heard of. A second line of an app is the new version that runs beside its current one
+    how long ago the driver was heard of by this machine's clock. One that is silent cannot be looked at from here; a
+    command that would touch it watches it first. A second line of an app is the new version that runs beside its current one
     (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
 
     \b
@@ -55,7 +56,7 @@ def status(settings: Settings, app: str) -> None:
       streamupdate status flight-windows
     """
     client = settings.client()
-    found = client.status(app)
+    found = client.status(app, watch=False)
     made = client.registry.app(app).plan(found.current.deployment) if found.current else None
     if settings.as_json:
         print_json(_document(client, found, made))
@@ -90,7 +91,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
     from ..state.errors import NotRunningError
 
     client = settings.client()
-    found = client.status(app)
+    found = client.status(app, watch=False)
     if deployment is None:
         if found.current is None:
             raise NotRunningError(f"app {app} has no current deployment, so it has no driver log")
@@ -144,12 +145,18 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
         yield app, "unreadable", *(None,) * 6
         return
     place = (found.current.deployment, found.current.epoch) if found.current else (None, None)
-    yield app, found.state, *place, *_figures(found.status)
+    yield app, found.state, *place, *_figures(found.state, found.status)
     if found.beside:
-        yield app, found.beside.state, found.beside.deployment, "beside", *_figures(found.beside.status)
+        yield (
+            app,
+            found.beside.state,
+            found.beside.deployment,
+            "beside",
+            *_figures(found.beside.state, found.beside.status),
+        )
 
 
-def _figures(status: Status | None) -> tuple[Any, ...]:
+def _figures(state: str, status: Status | None) -> tuple[Any, ...]:
     from ..control.overview import figures
 
     known = figures(status)
@@ -157,7 +164,7 @@ def _figures(status: Status | None) -> tuple[Any, ...]:
         _batches(known["batches"]),
         number(known["rows_per_second"]),
         number(known["state_rows"]),
-        ago(known["heartbeat_at"]),
+        heard(state, known["heartbeat_at"]),
     )
 
 
@@ -193,7 +200,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["digest"] = spec.digest[:12]
         facts["changed in flight"] = "\n".join(_changes(client, found.app, current.deployment))
     if status:
-        facts["heartbeat"] = f"{ago(status.heartbeat_at)}, process {status.pid} on {status.host}"
+        facts["heartbeat"] = f"{heard(found.state, status.heartbeat_at)}, process {status.pid} on {status.host}"
         facts["started"] = moment(status.started_at)
         facts["Spark"] = " ".join(filter(None, (status.spark_version, status.spark_app_id)))
         facts["Spark UI"] = status.spark_ui

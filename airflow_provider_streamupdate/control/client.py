@@ -62,11 +62,11 @@ class StreamUpdateClient(
     root: local path or fsspec URI of the registry; launcher: how drivers are started (None: reading only)
     """
 
-    def status(self, app: str) -> AppStatus:
-        """NotFoundError for an unknown app."""
+    def status(self, app: str, watch: bool = True) -> AppStatus:
+        """NotFoundError for an unknown app. watch: see `Drivers`; without, to show things at once."""
         registry = self.registry.existing(app)
         current = registry.current()
-        drivers = self._drivers(registry)
+        drivers = self._drivers(registry, watch)
         update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
         if current is None:
             return AppStatus(
@@ -95,7 +95,7 @@ class StreamUpdateClient(
     def deployment_state(self, app: str, deployment: str) -> str:
         registry = self.registry.existing(app)
         registry.spec(deployment)
-        return self._drivers(registry).state(deployment)
+        return self._drivers(registry, watch=False).state(deployment)
 
     def driver_log(self, app: str, deployment: str) -> str | None:
         return self._drivers(self.registry.existing(app)).log(deployment)

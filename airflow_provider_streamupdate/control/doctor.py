@@ -140,7 +140,7 @@ def _app(requests: Requests, name: str) -> str:
     current = registry.current()
     if current is None:
         return "was never started"
-    state, status = requests.drivers(name).look(current.deployment)
+    state, status = requests.drivers(name, watch=False).look(current.deployment)
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future: set that "

@@ -6,9 +6,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -20,6 +20,8 @@ from ..state.deployment import (
     FINAL_STATES,
     LOST,
     RUNNING,
+    SILENT,
+    SILENT_SECONDS,
     STARTING,
     SUSPENDED,
     Current,
@@ -27,22 +29,37 @@ from ..state.deployment import (
     Launch,
     Status,
 )
+from ..state.elapsed import written_ago
 from ..state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ..state.fence import put_up
+from ..state.pulse import Pulse
 from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime, yarn
 from .launcher import Launcher, driver_environment, in_cluster, on_yarn
 from .planning import tail
-from .waiting import wait_for
+from .waiting import POLL_SECONDS, wait_for
 
 NEW = "new"  # a deployment whose driver was never started
 FIRST_SIGN_SECONDS = 120.0  # how long a driver on another machine may take to its first heartbeat
 QUEUE_SECONDS = 900.0  # and one that YARN may let wait in a queue before
 
 
+_pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
+
+
+class Alive(Protocol):
+    """Whether any process of a driver lives; None: that cannot be told from here."""
+
+    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
+
+
 class Drivers:
-    """The drivers of one app. alive: whether a launch's processes live; None: on another machine."""
+    """The drivers of one app.
+
+    watch: whether one that seems silent is watched until its next heartbeat, for SILENT_SECONDS at most, before it is
+        called lost. Without, for requests that only show, it is called silent: no clock alone makes a driver lost.
+    """
 
     def __init__(
         self,
@@ -50,16 +67,19 @@ class Drivers:
         launcher: Launcher | None,
         root: str,
         storage_options: dict[str, Any],
-        alive: Callable[[Launch], bool | None] = process.alive,
+        alive: Alive = process.alive,
+        watch: bool = True,
     ) -> None:
         self.alive = alive
         self.app = app
         self.launcher = launcher
         self.root = root
         self.storage_options = storage_options
+        self.watch = watch
 
     def state(self, deployment: str) -> str:
-        """``new``, a state the driver wrote, or ``lost`` (its process is gone, or silent for too long)."""
+        """``new``, a state the driver wrote, or ``lost`` (its process is gone, or it was watched in vain for a sign of
+        life)."""
         return self.look(deployment)[0]
 
     def status(self, deployment: str) -> Status | None:
@@ -69,21 +89,43 @@ class Drivers:
 
     def look(self, deployment: str) -> tuple[str, Status | None]:
         """`state` and `status` of the same moment, reading each file once."""
-        launch = self.app.launch(deployment)
-        if launch is None:
-            return NEW, None
-        status = self._status_of(launch, deployment)
-        if status is not None and status.final:
-            return status.state, status
-        living = self.alive(launch)
-        if living is False:
-            status = self._status_of(launch, deployment)  # it may have written its last word meanwhile
-            return (status.state if status is not None and status.final else LOST), status
-        if status is None:
-            patience = QUEUE_SECONDS if launch.yarn_tag else FIRST_SIGN_SECONDS
-            overdue = living is None and clock.age(launch.launched_at) > patience
-            return (LOST if overdue else STARTING), None
-        return (LOST if living is None and status.silent else status.state), status
+        while True:
+            launch = self.app.launch(deployment)
+            if launch is None:
+                return NEW, None
+            status = self._status_of(launch, deployment)
+            if status is not None and status.final:
+                return status.state, status
+            living = self.alive(launch, status)
+            if living is False:
+                last = self._status_of(launch, deployment)  # it may have written its last word meanwhile
+                beats = last is not None and status is not None and last.pulse != status.pulse
+                return (last.state if last is not None and (last.final or beats) else LOST), last
+            if status is None:
+                overdue = living is None and self._overdue(deployment, launch)
+                return (LOST if overdue else STARTING), None
+            state = status.state if living else self._heard(deployment, status)
+            if state is not None:
+                return state, status
+            time.sleep(POLL_SECONDS)
+
+    def _heard(self, deployment: str, status: Status) -> str | None:
+        """The state of a driver that cannot be looked at: by its heartbeat, whose change is what counts. None: it is to
+        be looked at again."""
+        beat = _pulse.look(self.app.deployment_folder(deployment).address, status.pulse)
+        if beat.quiet >= SILENT_SECONDS:
+            return LOST
+        if beat.changed or status.recent:
+            return status.state
+        return None if self.watch else SILENT
+
+    def _overdue(self, deployment: str, launch: Launch) -> bool:
+        """Whether a driver that cannot be looked at should have given its first sign of life, by this machine's clock
+        and by the storage's."""
+        patience = QUEUE_SECONDS if launch.yarn_tag else FIRST_SIGN_SECONDS
+        if clock.age(launch.launched_at) <= patience:
+            return False
+        return not self.watch or written_ago(self.app.folder, f"deployments/{deployment}/launch.json") > patience
 
     def _status_of(self, launch: Launch, deployment: str) -> Status | None:
         status = self.app.status(deployment)
@@ -92,7 +134,7 @@ class Drivers:
     def gone(self, deployment: str) -> bool:
         """Whether no driver of the deployment runs any more."""
         launch = self.app.launch(deployment)
-        living = process.alive(launch) if launch else False
+        living = process.alive(launch, self._status_of(launch, deployment)) if launch else False
         return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
 
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
@@ -222,19 +264,33 @@ class Drivers:
         return tail(Path(log), lines) if log else "(no driver was started)"
 
     def kill(self, deployment: str) -> None:
-        """End the driver, if it runs on this machine or in a YARN cluster."""
+        """End the driver, if its processes can be told from here or it runs in a YARN cluster. DriverError when it may
+        go on: no process is signalled that may be another's."""
         launch = self.app.launch(deployment)
         if launch is None:
             return
         process.end(launch)  # before YARN is asked: it may be about to submit
-        if launch.yarn_tag is None or launch.killed:
-            return
-        self._check_launcher("end one in a cluster")
-        assert self.launcher is not None
-        application = self.app.spec(deployment).application
-        spark_submit = self.launcher.command(application, [], "")[0]
-        yarn.kill(spark_submit, self.launcher.environment(application), launch.yarn_tag)
-        self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
+        if launch.yarn_tag is not None and not launch.killed:
+            self._check_launcher("end one in a cluster")
+            assert self.launcher is not None
+            application = self.app.spec(deployment).application
+            spark_submit = self.launcher.command(application, [], "")[0]
+            yarn.kill(spark_submit, self.launcher.environment(application), launch.yarn_tag)
+            self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
+        elif not self.gone(deployment):
+            status = self._status_of(launch, deployment) or launch
+            raise DriverError(
+                f"the driver of deployment {deployment} of {self.app.name} was not ended: {_why_not(launch)}; nothing "
+                f"was signalled. End it there (process {status.pid} on {status.host}), then run this again"
+            )
+
+
+def _why_not(launch: Launch) -> str:
+    if launch.process is None:
+        return "a version before this one started it and noted no exact start, so its pid may be another's by now"
+    if not launch.process.here():
+        return "it runs on another machine or in another container, or was started before this machine's last boot"
+    return "its processes do not end"
 
 
 def local_folder(folder: Folder) -> Path:

@@ -4,25 +4,20 @@ lives."""
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
-import socket
 import threading
 from collections.abc import Iterator
 
-import psutil
-
 from ..state import clock, lease
 from ..state.errors import StreamUpdateError, WaitTimeoutError
-from ..state.lease import Holder, Lease
+from ..state.identity import ProcessIdentity
+from ..state.lease import Lease
 from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from .waiting import wait_for
 
 RENEW_SECONDS = 5.0  # between a holder's signs of life
-WATCH_SECONDS = 20.0  # a holder on another machine that gives none for so long is gone
+WATCH_SECONDS = 20.0  # a holder that cannot be looked at, and gives none for so long, is gone
 KEEP_SECONDS = 60.0  # how often a lease is renewed for who waits
-CLOCK_SECONDS = 5.0  # a process's start time moves when the clock is set; a later process of its pid is further off
 
 _in_use: set[str] = set()  # tokens of the leases this process holds, so that blocks may be nested
 
@@ -35,7 +30,7 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
     held = lease.acquire(
         app.folder,
         owner,
-        this_process(),
+        ProcessIdentity.own(),
         alive=lambda other: alive(app.folder, other),
         needed=lambda other: under_way(app, other.owner),
     )
@@ -58,22 +53,19 @@ def keep(app: AppRegistry, deployment: str | None) -> None:
     held = lease.read(app.folder) if owners else None
     if held is None or held.owner not in owners or held.holder is not None or held.released:
         return
-    if not held.renewed_at or clock.age(held.renewed_at) > KEEP_SECONDS:
+    if not held.renewed_at or abs(clock.age(held.renewed_at)) > KEEP_SECONDS:  # of a clock ahead, too
         lease.renew(app.folder, held)
 
 
-def this_process() -> Holder:
-    return Holder(host=socket.gethostname(), pid=os.getpid(), started=_started(os.getpid()))
-
-
 def alive(folder: Folder, held: Lease) -> bool:
-    """Whether the process that holds a lease lives. One on another machine is watched for a sign of life: that takes
-    up to WATCH_SECONDS, and does not depend on the machines' clocks."""
-    holder = held.holder
-    if holder is None:
+    """Whether the process that holds a lease lives. What the process table proves is known at once; all others are
+    watched for a sign of life on this process's own monotonic clock, which takes up to WATCH_SECONDS: those on another
+    machine, in another container, of an earlier boot, and those that should have given one long ago."""
+    if held.holder is None:
         return False
-    if holder.host == socket.gethostname():
-        return _lives(holder)
+    lives = held.holder.lives()
+    if lives is False or (lives and lease.held(folder, held)):
+        return lives
 
     def changed() -> bool | None:
         return True if lease.read(folder) != held else None
@@ -88,25 +80,6 @@ def under_way(app: AppRegistry, deployment: str) -> bool:
     """Whether an update that brings `deployment` in has begun and not ended."""
     record = app.update(deployment)
     return record is not None and record.outcome is None
-
-
-def _lives(holder: Holder) -> bool:
-    try:
-        process = psutil.Process(holder.pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        return holder.started is None or abs(process.create_time() - holder.started) < CLOCK_SECONDS
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True  # it is there, but another user's
-
-
-@functools.cache  # the same for as long as the process lives, although psutil's answer moves with the clock
-def _started(pid: int) -> float | None:
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).create_time()
-    return None
 
 
 @contextlib.contextmanager

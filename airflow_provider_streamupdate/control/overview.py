@@ -86,7 +86,7 @@ class OverviewRequests(Requests):
         stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
         """
         registry = self.registry.existing(app)
-        drivers = Drivers(registry, None, self.root, self.storage_options, process.Living())
+        drivers = Drivers(registry, None, self.root, self.storage_options, process.Living(), watch=False)
         current, updates = registry.current(), registry.updates()
         deployments = [
             _deployment_document(registry, drivers, spec, current, updates) for spec in registry.deployments()
@@ -140,7 +140,7 @@ class OverviewRequests(Requests):
         if current is None:
             return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
         registry.spec(current.deployment)  # an app that could not be started again is told here
-        drivers = Drivers(registry, None, self.root, self.storage_options, alive)
+        drivers = Drivers(registry, None, self.root, self.storage_options, alive, watch=False)
         state, status = drivers.look(current.deployment)
         update = registry.last_update()
         return Glance(

@@ -1,15 +1,19 @@
-"""Driver processes on this machine: start detached, look after, end. The whole process group counts, because a signal
-to spark-submit alone orphans the Python driver (measured)."""
+"""Driver processes on this machine: start detached, look after, end. The whole session counts, because a signal to
+spark-submit alone orphans the Python driver (measured).
+
+No process is taken for a driver's, let alone signalled, unless that is certain (`_members`): a pid, and with it the id
+of a session, is given again once the last of its processes has ended."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -17,12 +21,16 @@ import psutil
 
 from ..state import clock
 from ..state.boundaries import boundary
-from ..state.deployment import Launch
+from ..state.deployment import Launch, Status
+from ..state.identity import ProcessIdentity
+from ..state.kernel import Kernel, Seen, Unseen, this_kernel
 
 # A driver begins when a line tells it to: nothing of it runs when whoever starts it dies before that.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]
+MARK = "STREAMUPDATE_LAUNCH"  # in the environment of every process of a driver: which launch it belongs to
+POLL_SECONDS = 0.1
 
-# Children of this process, so that ended ones can be reaped (a zombie looks alive to others).
+# Children of this process, so that ended ones can be reaped (a zombie keeps its pid).
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -37,28 +45,31 @@ def start(
     """Start a driver that outlives this process: its own session, its output appended to `log`. It begins when `note`
     has made its launch known, so that there is never a driver that nobody can find."""
     log.parent.mkdir(parents=True, exist_ok=True)
+    mark = uuid.uuid4().hex
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [*GATE, *command],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=dict(environment),
+            env={**environment, MARK: mark},
             cwd=str(log.parent),
             start_new_session=True,
         )
     _children[child.pid] = child
-    started = None
+    process, started = ProcessIdentity.of(child.pid), None
     with contextlib.suppress(psutil.Error):
         started = psutil.Process(child.pid).create_time()
     launch = Launch(
         epoch=epoch,
-        host=socket.gethostname(),
+        host=process.host,
         pid=child.pid,
         pid_started=started,
         log=str(log),
         launched_at=clock.now(),
         yarn_tag=yarn_tag,
+        process=process,
+        mark=mark,
     )
     assert child.stdin is not None
     # Closed without a line when `note` raises. One that is dead already is found so by whoever looks for it.
@@ -82,29 +93,29 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
         cwd=folder,
         start_new_session=True,
     )
+    leader = ProcessIdentity.of(child.pid)
     try:
-        return child.wait(seconds)
+        if not leader.exact:
+            return child.wait(seconds)
+        deadline = time.monotonic() + seconds
+        while leader.lives() is not False:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(command, seconds)
+            time.sleep(POLL_SECONDS)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        # Before it is waited for: until then its number, which is its group's, is no one else's.
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+    return child.returncode
 
 
-def alive(launch: Launch) -> bool | None:
-    """Whether any process of the driver's group lives; None when it runs on another machine or in a cluster."""
-    if launch.killed:
-        return False
-    if not _here(launch):
-        return None
-    if launch.yarn_tag is None:
-        return bool(_group(launch))
-    child = _children.get(launch.pid or 0)
-    refused = child is not None and (child.poll() or 0) > 0  # it came to nothing: spark-submit says so
-    return False if refused else None
-
-
-def _here(launch: Launch) -> bool:
-    return launch.pid is not None and launch.host == socket.gethostname()
+def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = None) -> bool | None:
+    """Whether any process of the driver lives; None when that cannot be told from here: it runs on another machine, in
+    another container, in a cluster, or was noted by a version that noted no exact start. status: its heartbeat, if it
+    has given one."""
+    return _Look(kernel or this_kernel()).alive(launch, status)
 
 
 class Living:
@@ -113,53 +124,122 @@ class Living:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._looked_at = ""
-        self._started: dict[int, list[float]] = {}  # session -> start times of its processes
+        self._look: _Look | None = None
 
-    def __call__(self, launch: Launch) -> bool | None:
-        if launch.killed or launch.yarn_tag is not None or launch.pid is None or not _here(launch):
-            return alive(launch)
+    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None:
         with self._lock:
-            if not self._looked_at:
-                self._look()
-        if launch.launched_at >= self._looked_at:
-            return alive(launch)
-        earliest = 0.0 if launch.pid_started is None else launch.pid_started - 1
-        return any(started >= earliest for started in self._started.get(launch.pid, ()))
+            if self._look is None:
+                self._look = _Look(this_kernel())
+                self._look.sessions()
+        return self._look.alive(launch, status)
 
-    def _look(self) -> None:
-        self._looked_at = clock.now()
+
+def end(launch: Launch, seconds: float = 10.0) -> bool:
+    """SIGTERM to the processes of the driver, SIGKILL to what is left after `seconds`. False when it cannot be told
+    which they are: nothing is signalled then."""
+    for number, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+        group = _Look(this_kernel()).members(launch)
+        if group is None:
+            return False
+        for process in group:
+            process.signal(number)
+        deadline = time.monotonic() + wait
+        while (group := _Look(this_kernel()).members(launch)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        if not group:
+            break
+    return True
+
+
+class _Look:
+    """One look at the processes of this machine."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._here = kernel.boot(), kernel.namespace()
+        self._sessions: dict[int, list[Seen]] | None = None
+
+    def alive(self, launch: Launch, status: Status | None) -> bool | None:
+        if launch.killed:
+            return False
+        if launch.yarn_tag is not None:
+            child = _children.get(launch.pid or 0)
+            refused = child is not None and (child.poll() or 0) > 0  # it came to nothing: spark-submit says so
+            return False if refused and status is None else None
+        found = self.members(launch)
+        started = None if found is None else bool(found)
+        if started or status is None:
+            return started
+        # What was started may have handed the driver on to a cluster; its heartbeat tells where it is.
+        if status.process is not None:
+            reports = status.process.lives(self._kernel)
+        else:
+            reports = started if status.host == launch.host else None
+        return started if reports is False else reports
+
+    def members(self, launch: Launch) -> list[ProcessIdentity] | None:
+        """The processes of the session that the driver was started in; None when it cannot be told which they are."""
+        if launch.killed or launch.pid is None:
+            return []
+        if child := _children.get(launch.pid):
+            child.poll()
+        leader = launch.process
+        if leader is None:
+            return self._old_members(launch)
+        if not leader.exact or (leader.boot, leader.namespace) != self._here:
+            return None
+        try:
+            found = self._kernel.look(leader.pid)
+        except Unseen:
+            return None
+        if found is not None and not leader.is_seen_as(found):
+            return []  # its pid is another's by now, which it can be only once the whole session has ended
+        session = self.sessions().get(leader.pid, [])
+        if found is not None and not found.zombie and not session:
+            session = [found]  # it was started since this look
+        if found is None:  # the leader has ended: the session is another one's if its id was given again
+            session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
+        return [self._identity(seen) for seen in session]
+
+    def _old_members(self, launch: Launch) -> list[ProcessIdentity] | None:
+        """Of a launch that a version before this noted: those that write to that launch's log, which no one else does.
+        None when there are none, since the driver may be in another container."""
+        session = self.sessions().get(launch.pid or 0, [])
+        return [self._identity(seen) for seen in session if _writes(seen.pid, launch.log)] or None
+
+    def _identity(self, seen: Seen) -> ProcessIdentity:
+        boot, namespace = self._here
+        return ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
+
+    def sessions(self) -> dict[int, list[Seen]]:
+        """The living processes of this machine, by session."""
+        if self._sessions is None:
+            self._sessions = {}
+            for seen in self._processes():
+                self._sessions.setdefault(seen.session, []).append(seen)
+        return self._sessions
+
+    def _processes(self) -> Iterator[Seen]:
         for child in list(_children.values()):
             child.poll()
-        for process in psutil.process_iter(["status", "create_time"]):
-            with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
-                if process.info["status"] != psutil.STATUS_ZOMBIE:
-                    self._started.setdefault(os.getsid(process.pid), []).append(process.info["create_time"])
+        for pid in psutil.pids():
+            with contextlib.suppress(Unseen):
+                seen = self._kernel.look(pid)
+                if seen is not None and not seen.zombie:
+                    yield seen
 
 
-def end(launch: Launch, seconds: float = 10.0) -> None:
-    """SIGTERM to the group of the process that was started, SIGKILL to what is left after `seconds`. Nothing when it is
-    gone or on another machine."""
-    for number, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
-        group = _group(launch) if _here(launch) else []
-        for process in group:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(number)
-        _, left = psutil.wait_procs(group, timeout=wait)
-        if not left:
-            return
+def _marked(pid: int, mark: str) -> bool:
+    """Whether the environment it was started with says that it belongs to a launch."""
+    try:
+        return psutil.Process(pid).environ().get(MARK) == mark
+    except (psutil.Error, OSError):
+        return False  # gone, or another user's
 
 
-def _group(launch: Launch) -> list[psutil.Process]:
-    """The processes of the session the driver was started in. The leader's start time guards against a reused pid."""
-    if child := _children.get(launch.pid or 0):
-        child.poll()
-    found = []
-    for process in psutil.process_iter(["pid", "status", "create_time"]):
-        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
-            if process.info["status"] == psutil.STATUS_ZOMBIE or os.getsid(process.pid) != launch.pid:
-                continue
-            if launch.pid_started is not None and process.info["create_time"] < launch.pid_started - 1:
-                continue
-            found.append(process)
-    return found
+def _writes(pid: int, log: str) -> bool:
+    """Whether it has a log open."""
+    try:
+        return any(file.path == os.path.realpath(log) for file in psutil.Process(pid).open_files())
+    except (psutil.Error, OSError):
+        return False

@@ -32,12 +32,12 @@ class Requests:
     def apps(self) -> list[str]:
         return self.registry.apps()
 
-    def drivers(self, app: str) -> Drivers:
+    def drivers(self, app: str, watch: bool = True) -> Drivers:
         """The app's drivers, for what lies between these requests."""
-        return self._drivers(self.registry.existing(app))
+        return self._drivers(self.registry.existing(app), watch)
 
-    def _drivers(self, registry: AppRegistry) -> Drivers:
-        return Drivers(registry, self.launcher, self.root, self.storage_options)
+    def _drivers(self, registry: AppRegistry, watch: bool = True) -> Drivers:
+        return Drivers(registry, self.launcher, self.root, self.storage_options, watch=watch)
 
     def _current(self, registry: AppRegistry) -> tuple[str, int]:
         current = registry.current()

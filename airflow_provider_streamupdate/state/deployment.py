@@ -6,15 +6,18 @@ import attrs
 
 from .application import Application
 from .clock import age
+from .identity import ProcessIdentity
 
-# States the driver writes. "lost" is never written: it is what a reader makes of a silent driver.
+# States the driver writes. "lost" is never written: it is what a reader makes of a driver that is gone, or that it has
+# watched in vain for a sign of life; "silent", of one that it has not watched.
 STARTING, STANDBY, RESTORING, RUNNING = "starting", "standby", "restoring", "running"
 DRAINING, SUSPENDED = "draining", "suspended"
 CANCELLED, FINISHED, FAILED, LOST = "cancelled", "finished", "failed", "lost"
+SILENT = "silent"
 FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
 
 HEARTBEAT_SECONDS = 1.0
-SILENT_SECONDS = 30.0  # a driver without a heartbeat for so long is lost, if its process cannot be asked
+SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be looked at
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +61,9 @@ class Launch:
 
     yarn_tag: of the YARN application that the driver runs in, in deploy mode cluster; the process only submitted it
     killed: it was ended from outside, and can say nothing of it
+    process: the one that was started, which leads the session of all of the driver; None in what a version before
+        this noted, whose `pid_started` moved with the clock and is written for such versions only
+    mark: what the environment of every process of the driver holds (`control/process.py`)
     """
 
     epoch: int
@@ -68,6 +74,8 @@ class Launch:
     launched_at: str
     yarn_tag: str | None = None
     killed: bool = False
+    process: ProcessIdentity | None = None
+    mark: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +100,8 @@ class QueryStatus:
 
 @attrs.frozen(kw_only=True)
 class Status:
-    """The driver's heartbeat."""
+    """The driver's heartbeat. beat: grows with every one, so that no two are the same; process: the one that writes it
+    (None: a version before this)."""
 
     state: str
     epoch: int
@@ -106,12 +115,19 @@ class Status:
     spark_version: str | None = None
     host: str | None = None
     pid: int | None = None
+    beat: int = 0
+    process: ProcessIdentity | None = None
 
     @property
     def final(self) -> bool:
         return self.state in FINAL_STATES
 
     @property
-    def silent(self) -> bool:
-        """No heartbeat for SILENT_SECONDS."""
-        return age(self.heartbeat_at) > SILENT_SECONDS
+    def pulse(self) -> tuple[object, ...]:
+        """What differs from one heartbeat to the next."""
+        return self.epoch, self.host, self.pid, self.beat, self.heartbeat_at
+
+    @property
+    def recent(self) -> bool:
+        """Whether it looks young by this machine's clock. No proof, in either direction: clocks differ, and are set."""
+        return abs(age(self.heartbeat_at)) <= SILENT_SECONDS

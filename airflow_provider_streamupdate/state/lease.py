@@ -6,6 +6,8 @@ of the next number, so that two takers can never both win; only its holder repla
 The *owner* is what the app is locked for (the deployment that is brought in): it keeps the app from the update's first
 step to its last, whichever process works on it. The *holder* is the process that works on it now; it is None between
 two steps. Whether a holder lives cannot be told from here: `acquire` is given a function for it.
+
+When a lease's time is over is told without comparing two clocks (`elapsed.py`); `expires_at` is for people.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from datetime import datetime, timedelta, timezone
 import attrs
 
 from . import clock
+from .elapsed import Uptime, written_ago
 from .errors import LeaseHeldError
+from .identity import ProcessIdentity
 from .serde import from_json, to_json
 from .storage import Folder
 
@@ -25,30 +29,25 @@ DEFAULT_SECONDS = 1800.0  # an owner without a process keeps the app for so long
 
 
 @attrs.frozen(kw_only=True)
-class Holder:
-    """A process. `started`: its start time, seconds since the epoch; it tells a process from a later one of its pid."""
-
-    host: str
-    pid: int
-    started: float | None = None
-
-
-@attrs.frozen(kw_only=True)
 class Lease:
     """owner: what for (the id of the deployment being brought in, for an update); holder: who works on it now;
-    renewed_at: the holder's last sign of life"""
+    renewed_at, uptime: the holder's last sign of life, by its wall clock and since its machine's boot"""
 
     number: int
     owner: str
     token: str
     expires_at: str
-    holder: Holder | None = None
+    holder: ProcessIdentity | None = None
     renewed_at: str = ""
     released: bool = False
+    uptime: Uptime | None = None
 
     @property
-    def held(self) -> bool:
-        return not self.released and clock.age(self.expires_at) < 0
+    def seconds(self) -> float:
+        """For how long it is held after its holder's last sign of life: both times are of one clock."""
+        if not self.renewed_at:
+            return DEFAULT_SECONDS
+        return (clock.parse(self.expires_at) - clock.parse(self.renewed_at)).total_seconds()
 
 
 Judge = Callable[[Lease], bool]
@@ -70,29 +69,36 @@ def read(folder: Folder) -> Lease | None:
     return from_json(text, Lease, folder.path(path))
 
 
+def held(folder: Folder, lease: Lease | None) -> bool:
+    """Whether somebody has it; its time may be over while its holder lives (`acquire`)."""
+    return lease is not None and not lease.released and not _over(folder, lease)
+
+
 def acquire(
     folder: Folder,
     owner: str,
-    holder: Holder | None = None,
+    holder: ProcessIdentity | None = None,
     alive: Judge = _always,
     needed: Judge = _always,
     seconds: float = DEFAULT_SECONDS,
 ) -> Lease:
     """Take, take over or renew the lease; LeaseHeldError says who holds it and until when.
 
-    The same owner takes it over once the holder has left it or is gone. Another owner does when it was released or has
-    expired, or at once when the holder is gone and what it was doing needs no end.
+    The same owner takes it over once the holder has left it or is gone. Another owner does when it was released, or its
+    time is over and no holder lives, or at once when the holder is gone and what it was doing needs no end.
 
     alive: whether a lease's holder may still be at work; needed: whether a lease must be kept for its owner although
     its holder is gone (an update under way)
     """
     latest = read(folder)
-    if latest and latest.held and (latest.owner, latest.holder) == (owner, holder):
+    if latest and not latest.released and latest.owner == owner and _same(latest.holder, holder):
         if renewed := renew(folder, latest, seconds):
             return renewed
         latest = read(folder)
-    if latest and latest.held:
+    if latest and not latest.released:
         _check_deserted(folder, latest, owner, alive, needed)
+        if read(folder) != latest:  # whoever held it gave a sign of life, or another taker was faster
+            return acquire(folder, owner, holder, alive, needed, seconds)
     number = latest.number + 1 if latest else 1
     lease = Lease(
         number=number,
@@ -101,6 +107,7 @@ def acquire(
         expires_at=_in(seconds),
         holder=holder,
         renewed_at=clock.now(),
+        uptime=Uptime.now(),
     )
     if not folder.create(f"lease/{number}.json", to_json(lease)):
         return acquire(folder, owner, holder, alive, needed, seconds)  # somebody was faster: look again
@@ -115,13 +122,16 @@ def acquire(
 
 def renew(folder: Folder, lease: Lease, seconds: float = DEFAULT_SECONDS) -> Lease | None:
     """The holder's sign of life: the lease again, for `seconds` from now; None when somebody else has taken it over."""
-    renewed = attrs.evolve(lease, expires_at=_in(seconds), renewed_at=clock.now())
+    renewed = attrs.evolve(lease, expires_at=_in(seconds), renewed_at=clock.now(), uptime=Uptime.now())
     return renewed if _replace(folder, renewed) else None
 
 
 def leave(folder: Folder, lease: Lease) -> None:
     """Its holder has done its part: the owner keeps the lease, and any process may go on with it."""
-    _replace(folder, attrs.evolve(lease, holder=None, expires_at=_in(DEFAULT_SECONDS)))
+    left = attrs.evolve(
+        lease, holder=None, expires_at=_in(DEFAULT_SECONDS), renewed_at=clock.now(), uptime=Uptime.now()
+    )
+    _replace(folder, left)
 
 
 def release(folder: Folder, lease: Lease) -> None:
@@ -132,11 +142,11 @@ def release(folder: Folder, lease: Lease) -> None:
 def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, needed: Judge) -> None:
     """LeaseHeldError unless `owner` may take over a lease that is held."""
     app, holder = folder.base.rsplit("/", 1)[-1], latest.holder
-    if latest.owner == owner:
+    if latest.owner == owner or _over(folder, latest):
         if holder is not None and alive(latest):
             raise LeaseHeldError(
-                f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {owner} and holds "
-                "the lease; wait for it, or end that process and try again"
+                f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {latest.owner} and "
+                "holds the lease; wait for it, or end that process and try again"
             )
     elif holder is None or needed(latest) or alive(latest):
         raise LeaseHeldError(
@@ -144,6 +154,19 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
             + (f" (process {holder.pid} on {holder.host})" if holder else "")
             + "; wait for it, or run that update again to end it"
         )
+
+
+def _over(folder: Folder, lease: Lease) -> bool:
+    """Whether the time has passed for which it is held without a sign of life. Where the two do not share a machine's
+    boot, this machine's clock is not believed alone."""
+    ago = lease.uptime.ago() if lease.uptime else None
+    if ago is not None:
+        return ago >= lease.seconds
+    return clock.age(lease.expires_at) >= 0 and written_ago(folder, f"lease/{lease.number}.json") >= lease.seconds
+
+
+def _same(one: ProcessIdentity | None, other: ProcessIdentity | None) -> bool:
+    return one == other or (one is not None and one.same(other))
 
 
 def _replace(folder: Folder, lease: Lease) -> bool:

@@ -8,19 +8,23 @@ import socket
 import attrs
 
 from . import clock
+from .elapsed import written_ago
+from .identity import ProcessIdentity
 from .registry import AppRegistry
 from .serde import from_json, to_json
 from .storage import Folder
-from .successor import lives
 
 FORGOTTEN_SECONDS = 86400.0  # no rehearsal takes so long
 
 
 @attrs.frozen(kw_only=True)
 class _User:
+    """process: None in what a version before this wrote"""
+
     host: str
     pid: int
     at: str
+    process: ProcessIdentity | None = None
 
 
 def take(app: AppRegistry, name: str) -> Folder:
@@ -28,10 +32,12 @@ def take(app: AppRegistry, name: str) -> Folder:
     is removed on the way."""
     folder = _all(app)
     for other in folder.names():
-        text = folder.read(f"{other}/used-by.json")
-        if text is not None and _gone(from_json(text, _User, folder.path(f"{other}/used-by.json"))):
+        path = f"{other}/used-by.json"
+        text = folder.read(path)
+        if text is not None and _gone(from_json(text, _User, folder.path(path)), app, f"rehearsals/{path}"):
             folder.remove(other)
-    folder.write(f"{name}/used-by.json", to_json(_User(host=socket.gethostname(), pid=os.getpid(), at=clock.now())))
+    user = _User(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
+    folder.write(f"{name}/used-by.json", to_json(user))
     return folder.sub(name)
 
 
@@ -44,6 +50,10 @@ def _all(app: AppRegistry) -> Folder:
     return app.folder.sub("rehearsals")
 
 
-def _gone(user: _User) -> bool:
-    here = user.host == socket.gethostname()
-    return clock.age(user.at) > FORGOTTEN_SECONDS or (here and not lives(user.pid))
+def _gone(user: _User, app: AppRegistry, path: str) -> bool:
+    """Whether it has ended for certain, or, where that cannot be told, took the folder too long ago by the clock of the
+    storage as well."""
+    lives = user.process.lives() if user.process else None
+    if lives is not None:
+        return not lives
+    return clock.age(user.at) > FORGOTTEN_SECONDS and written_ago(app.folder, path) > FORGOTTEN_SECONDS

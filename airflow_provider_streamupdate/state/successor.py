@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
-from pathlib import Path
+import time
 
-from .deployment import RUNNING, Launch, Status
+from .deployment import RUNNING, SILENT_SECONDS, Launch, Status
 from .errors import FencedError, NotRunningError
+from .pulse import Pulse
 from .registry import AppRegistry
+
+POLL_SECONDS = 0.2  # how often one that seems silent is looked at
 
 
 class Successor:
@@ -19,13 +19,20 @@ class Successor:
         self.app = app
         self.deployment = deployment
         self.epoch = epoch
+        self._pulse = Pulse()
 
     def check_ready(self) -> None:
-        """NotRunningError when it does not stand by."""
-        status = self._status()
-        if status is None or (reason := _death(status, self._launch())):
-            why = reason if status else "it has not started"
-            raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
+        """NotRunningError when it does not stand by. One whose last heartbeat seems old, by a clock that may be wrong,
+        is watched until the next one, for SILENT_SECONDS at most."""
+        first = self._status()
+        while True:
+            status = self._status()
+            why = self._death(status) if status is not None else "it has not started"
+            if status is None or first is None or why is not None:
+                raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
+            if status.recent or status.pulse != first.pulse:
+                return
+            time.sleep(POLL_SECONDS)
 
     def committed(self) -> bool:
         """Whether every query of it has committed a batch of its own, or has found nothing to do.
@@ -47,7 +54,7 @@ class Successor:
     def death(self) -> str | None:
         """Why it will never commit; None while it may."""
         status = self._status()
-        return "it has not started" if status is None else _death(status, self._launch())
+        return "it has not started" if status is None else self._death(status)
 
     def _launch(self) -> Launch | None:
         launch = self.app.launch(self.deployment)
@@ -57,29 +64,21 @@ class Successor:
         status = self.app.status(self.deployment)
         return status if status is not None and status.epoch == self.epoch else None
 
-
-def _death(status: Status, launch: Launch | None) -> str | None:
-    """The process that was started is spark-submit's: the JVM may outlive the Python process for a moment, and commit a
-    batch in it. In a cluster it is another process, which cannot be looked at."""
-    if status.final:
-        return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
-    here = status.host == socket.gethostname() and status.pid is not None
-    if launch is not None and launch.yarn_tag is not None:
-        here = False
-    launched = launch.pid if launch is not None and launch.host == socket.gethostname() else None
-    if here and not any(lives(pid) for pid in (status.pid, launched) if pid is not None):
-        return f"its process {status.pid} ended without a word"
-    return "it gives no sign of life" if status.silent else None
+    def _death(self, status: Status) -> str | None:
+        """Whatever the clocks say: its processes are gone, or its heartbeat was watched in vain."""
+        if status.final:
+            return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
+        if _gone(status, self._launch()):
+            return f"its process {status.pid} ended without a word"
+        quiet = self._pulse.look(self.deployment, status.pulse).quiet
+        return f"it gave no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
 
 
-def lives(pid: int) -> bool:
-    """Whether a process of this machine lives."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+def _gone(status: Status, launch: Launch | None) -> bool:
+    """Whether its processes have ended for certain. The process that was started is spark-submit's: the JVM may outlive
+    the Python process for a moment, and commit a batch in it. In a cluster it is another process, which cannot be
+    looked at."""
+    if launch is None or launch.yarn_tag is not None:
         return False
-    except PermissionError:
-        return True  # it is there, but another user's
-    with contextlib.suppress(OSError):  # without /proc a zombie looks alive until it gives no sign of life
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    return True
+    both = (status.process, launch.process)
+    return all(process is not None and process.lives() is False for process in both)

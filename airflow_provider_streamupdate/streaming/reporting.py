@@ -15,6 +15,7 @@ from ..state import clock
 from ..state.deployment import HEARTBEAT_SECONDS, STARTING, Status
 from ..state.errors import StreamUpdateError
 from ..state.events import Events
+from ..state.identity import ProcessIdentity
 from ..state.serde import to_json
 from ..state.storage import Folder
 
@@ -33,6 +34,7 @@ class Reporter:
             started_at=clock.now(),
             host=socket.gethostname(),
             pid=os.getpid(),
+            process=ProcessIdentity.own(),
         )
 
     @property
@@ -44,7 +46,8 @@ class Reporter:
         not written is written with the next one."""
         with self._lock:
             before = self._status.state
-            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), **changes)
+            beat = self._status.beat + 1
+            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), beat=beat, **changes)
             if self._status.state != before:
                 self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status))

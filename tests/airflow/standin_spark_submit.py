@@ -40,6 +40,7 @@ from airflow_provider_streamupdate.state.deployment import Current, QueryStatus,
 from airflow_provider_streamupdate.state.errors import NotFoundError, RefusedError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.fork import compare_fork
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.in_flight import ChangeRequest, check_parameters
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.state.plan_file import PlanFile
@@ -208,6 +209,7 @@ class Driver:
             spark_ui="http://localhost:4040",
             host=socket.gethostname(),
             pid=os.getpid(),
+            process=ProcessIdentity.own(),
         )
 
     def restored(self) -> int:
@@ -308,7 +310,8 @@ class Driver:
             lag=0.0,
             state_rows={stage.name: 10 for stage in self.plan.queries[0].stages},
         )
-        self.state = attrs.evolve(self.state, state=state, heartbeat_at=clock.now(), queries={QUERY: query}, **fields)
+        fields |= {"state": state, "heartbeat_at": clock.now(), "beat": self.state.beat + 1}
+        self.state = attrs.evolve(self.state, queries={QUERY: query}, **fields)
         self.folder.write("status.json", to_json(self.state))
 
     def serve(self) -> None:

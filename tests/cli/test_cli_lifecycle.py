@@ -331,7 +331,7 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
     assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
     held = lease.read(running.client.registry.app("alarm").folder)
-    assert held is not None and not held.held
+    assert held is not None and not lease.held(running.client.registry.app("alarm").folder, held)
 
 
 def test_a_new_version_that_fails_is_rolled_back_and_the_command_fails(running: Site) -> None:

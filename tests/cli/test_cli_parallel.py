@@ -78,7 +78,7 @@ def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: S
     assert batch(running, "v1") > cut, "and the old one, too, until it was drained"
     assert client.deployment_state("alarm", "v1") == "cancelled"
     held = lease.read(registry.folder)
-    assert held is not None and not held.held
+    assert held is not None and not lease.held(registry.folder, held)
 
 
 @pytest.mark.slow

@@ -72,14 +72,16 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
     }
 
 
-def test_list_shows_a_silent_driver_as_lost_and_a_deployment_that_never_started_as_new(
+def test_list_shows_a_silent_driver_as_silent_and_a_deployment_that_never_started_as_new(
     run: Run, root: Path, app: AppRegistry
 ) -> None:
     silent = "2020-01-01T00:00:00+00:00"
     set_status(app, "v1", status(heartbeat_at=silent))
     deploy(Registry(str(root)).app("young"), state=None)
-    rows = {row[0]: row[1] for row in table(run("list"))[1:]}
-    assert rows == {"flights": "lost", "young": "new"}
+    listed = run("list")
+    assert {row[0]: row[1] for row in table(listed)[1:]} == {"flights": "silent", "young": "new"}
+    assert "silent for " in listed.stdout and " ago" not in listed.stdout
+    assert "silent for " in run("status", "flights").stdout
 
 
 @pytest.mark.parametrize("path", ["current.json", "deployments/v1/spec.json", "deployments/v1/status.json"])

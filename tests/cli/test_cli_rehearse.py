@@ -103,7 +103,7 @@ def test_an_update_rehearses_first(running: Site) -> None:
     assert record is not None and record.outcome == "refused"
     assert running.alive() == ["v1"] and registry.deployment_ids() == ["v1"]
     held = lease.read(registry.folder)
-    assert held is not None and not held.held
+    assert held is not None and not lease.held(registry.folder, held)
 
     result = running.run("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
     assert result.exit_code == 0, result.stderr

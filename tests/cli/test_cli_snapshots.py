@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.holding import this_process
 from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from tests.state.builders import app_with_snapshots, take
@@ -156,7 +156,7 @@ def test_delete_says_what_was_freed(run: Run, app: AppRegistry) -> None:
     assert result.exit_code == 0 and result.stdout.startswith("deleted snapshot s1 of flights: ")
     assert SnapshotStore(app).names() == ["s2"]
     held = lease.read(app.folder)
-    assert held is not None and not held.held, "the lease is given back"
+    assert held is not None and not lease.held(app.folder, held), "the lease is given back"
 
 
 def test_delete_as_json(run: Run, app: AppRegistry) -> None:
@@ -171,7 +171,7 @@ def test_the_last_one_cannot_be_deleted(run: Run, app: AppRegistry) -> None:
     assert result.exit_code == 1 and document(result)["error"]["type"] == "InUseError"
     assert SnapshotStore(app).verify("s2")
     held = lease.read(app.folder)
-    assert held is not None and not held.held, "the lease is given back after a refusal too"
+    assert held is not None and not lease.held(app.folder, held), "the lease is given back after a refusal too"
 
 
 def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> None:
@@ -182,7 +182,7 @@ def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> Non
 
 
 def test_a_killed_delete_keeps_nobody_waiting(run: Run, app: AppRegistry) -> None:
-    lease.acquire(app.folder, "delete-snapshot s1", attrs.evolve(this_process(), started=1.0))
+    lease.acquire(app.folder, "delete-snapshot s1", attrs.evolve(ProcessIdentity.own(), start=1))
     result = run("delete-snapshot", "flights", "s1")
     assert result.exit_code == 0, result.stderr
 

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-import psutil
 import pytest
 
 from airflow_provider_streamupdate.control import holding as module
-from airflow_provider_streamupdate.control.holding import holding, this_process
+from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.errors import LeaseHeldError
-from airflow_provider_streamupdate.state.lease import Holder, Lease
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
+from airflow_provider_streamupdate.state.kernel import this_kernel
+from airflow_provider_streamupdate.state.lease import Lease
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
@@ -28,10 +29,10 @@ def app(tmp_path: Path) -> AppRegistry:
 
 
 @pytest.fixture
-def other() -> Iterator[Holder]:
+def other() -> Iterator[ProcessIdentity]:
     """A living process on this machine."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        yield Holder(host=this_process().host, pid=process.pid, started=psutil.Process(process.pid).create_time())
+        yield ProcessIdentity.of(process.pid)
         process.kill()
 
 
@@ -47,26 +48,26 @@ def begin(app: AppRegistry, deployment: str, outcome: str | None = None) -> None
 
 def test_it_is_held_inside_the_block_and_given_back_after_it(app: AppRegistry) -> None:
     with holding(app, "v2"):
-        assert newest(app).held and newest(app).holder == this_process()
+        assert lease.held(app.folder, newest(app)) and newest(app).holder == ProcessIdentity.own()
         with pytest.raises(LeaseHeldError, match="v2 holds"), holding(app, "v3"):
             pass
-    assert not newest(app).held
+    assert not lease.held(app.folder, newest(app))
 
 
 def test_an_update_s_is_left_to_whoever_goes_on_with_it(app: AppRegistry) -> None:
     with holding(app, "v2"):
         begin(app, "v2")
-    assert newest(app).held and (newest(app).owner, newest(app).holder) == ("v2", None)
+    assert lease.held(app.folder, newest(app)) and (newest(app).owner, newest(app).holder) == ("v2", None)
     with holding(app, "v2"):
         begin(app, "v2", "promoted")
-    assert not newest(app).held
+    assert not lease.held(app.folder, newest(app))
 
 
 def test_it_is_given_back_when_the_block_fails(app: AppRegistry) -> None:
     for error in (ValueError, KeyboardInterrupt, SystemExit):
         with pytest.raises(error), holding(app, "v2"):
             raise error
-        assert not newest(app).held
+        assert not lease.held(app.folder, newest(app))
 
 
 def test_blocks_for_one_owner_may_be_nested(app: AppRegistry) -> None:
@@ -74,11 +75,11 @@ def test_blocks_for_one_owner_may_be_nested(app: AppRegistry) -> None:
         number = newest(app).number
         with holding(app, "v2"):
             pass
-        assert newest(app).holder == this_process() and newest(app).number == number
-    assert not newest(app).held
+        assert newest(app).holder == ProcessIdentity.own() and newest(app).number == number
+    assert not lease.held(app.folder, newest(app))
 
 
-def test_another_living_process_of_the_same_update_is_told(app: AppRegistry, other: Holder) -> None:
+def test_another_living_process_of_the_same_update_is_told(app: AppRegistry, other: ProcessIdentity) -> None:
     begin(app, "v2")
     lease.acquire(app.folder, "v2", other)
     with pytest.raises(LeaseHeldError, match=f"process {other.pid} on .* works on v2"), holding(app, "v2"):
@@ -86,31 +87,31 @@ def test_another_living_process_of_the_same_update_is_told(app: AppRegistry, oth
     assert newest(app).holder == other
 
 
-def dead(other: Holder) -> dict[str, Holder]:
-    """Holders that are gone, though a process may have their pid."""
-    assert other.started is not None
+def dead(other: ProcessIdentity) -> dict[str, ProcessIdentity]:
+    """ProcessIdentitys that are gone, though a process may have their pid."""
+    assert other.start is not None
     return {
-        "reused pid": attrs.evolve(other, started=other.started - 3600),
+        "reused pid": attrs.evolve(other, start=other.start - 1),
         "no such process": attrs.evolve(other, pid=2**22 + 1),
     }
 
 
 @pytest.mark.parametrize("kind", ["reused pid", "no such process"])
 def test_a_dead_process_s_update_is_continued_at_once_but_stays_its_owner_s(
-    app: AppRegistry, other: Holder, kind: str
+    app: AppRegistry, other: ProcessIdentity, kind: str
 ) -> None:
     begin(app, "v2")
     lease.acquire(app.folder, "v2", dead(other)[kind])
     with pytest.raises(LeaseHeldError, match="v2 holds"), holding(app, "v3"):
         pass
     with holding(app, "v2"):
-        assert newest(app).holder == this_process()
+        assert newest(app).holder == ProcessIdentity.own()
 
 
 @pytest.mark.parametrize("kind", ["reused pid", "no such process"])
 @pytest.mark.parametrize("outcome", [None, "promoted"])
 def test_what_a_dead_process_held_for_no_update_under_way_is_free(
-    app: AppRegistry, other: Holder, kind: str, outcome: str | None
+    app: AppRegistry, other: ProcessIdentity, kind: str, outcome: str | None
 ) -> None:
     """A killed submit or delete-snapshot, a rollback after the update's end."""
     if outcome:
@@ -122,15 +123,15 @@ def test_what_a_dead_process_held_for_no_update_under_way_is_free(
 
 def test_a_zombie_is_dead(app: AppRegistry) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+        while not (seen := this_kernel().look(process.pid)) or not seen.zombie:
             time.sleep(0.01)
-        assert not module.alive(app.folder, _held(Holder(host=this_process().host, pid=process.pid)))
+        assert not module.alive(app.folder, _held(ProcessIdentity.of(process.pid)))
 
 
 def test_a_process_elsewhere_lives_as_long_as_it_shows_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WATCH_SECONDS", 2.0)
     begin(app, "v2")
-    elsewhere = lease.acquire(app.folder, "v2", Holder(host="elsewhere", pid=1))
+    elsewhere = lease.acquire(app.folder, "v2", ProcessIdentity(host="elsewhere", pid=1))
     sign = threading.Timer(0.3, lease.renew, (app.folder, elsewhere))
     sign.start()
     with pytest.raises(LeaseHeldError, match="process 1 on elsewhere works on v2"), holding(app, "v2"):
@@ -138,7 +139,7 @@ def test_a_process_elsewhere_lives_as_long_as_it_shows_it(app: AppRegistry, monk
     sign.join()
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.3)
     with holding(app, "v2"):
-        assert newest(app).holder == this_process()
+        assert newest(app).holder == ProcessIdentity.own()
 
 
 def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +150,8 @@ def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.
         while newest(app).renewed_at == first and time.monotonic() < deadline:
             time.sleep(0.01)
         assert newest(app).renewed_at > first
-    assert not newest(app).held
+    assert not lease.held(app.folder, newest(app))
 
 
-def _held(holder: Holder) -> Lease:
+def _held(holder: ProcessIdentity) -> Lease:
     return Lease(number=1, owner="v2", token="t", expires_at=clock.now(), holder=holder)

@@ -9,7 +9,8 @@ import pytest
 
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.errors import LeaseHeldError
-from airflow_provider_streamupdate.state.lease import Holder, Judge, Lease
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
+from airflow_provider_streamupdate.state.lease import Judge, Lease
 from airflow_provider_streamupdate.state.storage import Folder
 
 
@@ -64,7 +65,7 @@ def test_a_released_one_can_be_taken(folder: Folder) -> None:
 
 def test_its_owner_can_take_it_again_after_giving_it_back(folder: Folder) -> None:
     lease.release(folder, lease.acquire(folder, "v2"))
-    assert lease.acquire(folder, "v2").held
+    assert lease.held(folder, lease.acquire(folder, "v2"))
 
 
 def test_an_expired_one_can_be_taken_and_is_lost_to_its_owner(folder: Folder) -> None:
@@ -75,16 +76,16 @@ def test_an_expired_one_can_be_taken_and_is_lost_to_its_owner(folder: Folder) ->
     assert lease.renew(folder, lost) is None
     lease.leave(folder, lost)
     lease.release(folder, lost)
-    assert lease.read(folder) == taken and taken.held
+    assert lease.read(folder) == taken and lease.held(folder, taken)
     assert folder.names("lease") == ["2.json"]
 
 
 # The process that works on it
 
-ME, OTHER = Holder(host="here", pid=1, started=1.0), Holder(host="here", pid=2, started=2.0)
+ME, OTHER = ProcessIdentity(host="here", pid=1), ProcessIdentity(host="here", pid=2)
 
 
-def living(*holders: Holder) -> Judge:
+def living(*holders: ProcessIdentity) -> Judge:
     return lambda held: held.holder in holders
 
 
@@ -130,10 +131,10 @@ def test_of_many_processes_that_go_on_with_one_update_one_wins(folder: Folder) -
     for _ in range(5):
         folder.remove("lease")
         lease.acquire(folder, "v2", ME)
-        everyone = [Holder(host="here", pid=pid) for pid in range(10, 18)]
+        everyone = [ProcessIdentity(host="here", pid=pid) for pid in range(10, 18)]
         barrier = threading.Barrier(len(everyone))
 
-        def take(holder: Holder, barrier: threading.Barrier = barrier) -> Lease | None:
+        def take(holder: ProcessIdentity, barrier: threading.Barrier = barrier) -> Lease | None:
             barrier.wait()
             try:
                 return lease.acquire(folder, "v2", holder, alive=lambda held: held.holder != ME)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.control import process
@@ -17,6 +18,7 @@ from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.errors import CorruptError
 from airflow_provider_streamupdate.state.events import Events
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.state.serde import to_json
@@ -124,17 +126,22 @@ def test_one_look_at_the_processes_tells_the_living_from_the_dead(tmp_path: Path
     )
     assert child.stdin and child.stdout and child.stdout.readline() == b"up\n"
     try:
-        launch = _launch(child.pid, launched_at="2020-01-01T00:00:00+00:00")
+        launch = _launch(ProcessIdentity.of(child.pid))
+        assert launch.process is not None and launch.process.start is not None
         living = process.Living()
         assert living(launch) is True is process.alive(launch)
-        assert living(_launch(child.pid, host="elsewhere")) is None
-        later = _launch(child.pid, pid_started=4e9)  # its pid was another's
+        assert living(_launch(attrs.evolve(launch.process, boot="another's"))) is None
+        later = _launch(attrs.evolve(launch.process, start=launch.process.start - 1))  # its pid was another's
         assert living(later) is False is process.alive(later)
+        noted_before = attrs.evolve(launch, process=None)
+        assert living(noted_before) is None is process.alive(noted_before)
+        second = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        assert living(_launch(ProcessIdentity.of(second.pid))) is True, "also what was launched after the look"
+        second.kill()
+        second.wait()
         child.stdin.close()
         child.wait()
-        assert living(launch) is True, "it looks once"
         assert process.Living()(launch) is False
-        assert living(_launch(child.pid)) is False, "what was launched after the look is looked at by itself"
     finally:
         child.kill()
         child.wait()
@@ -148,14 +155,13 @@ def test_an_app_whose_driver_never_started_is_new(tmp_path: Path) -> None:
     assert (found["state"], found["status"], found["snapshots"]) == ("new", None, [])
 
 
-def _launch(
-    pid: int, host: str | None = None, pid_started: float | None = None, launched_at: str | None = None
-) -> Launch:
+def _launch(identity: ProcessIdentity) -> Launch:
     return Launch(
         epoch=1,
-        host=host or os.uname().nodename,
-        pid=pid,
-        pid_started=pid_started,
+        host=identity.host,
+        pid=identity.pid,
+        pid_started=None,
         log="/nowhere.log",
-        launched_at=launched_at or clock.now(),
+        launched_at=clock.now(),
+        process=identity,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.state import clock, scratch
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.rehearsal import (
@@ -21,7 +22,7 @@ from airflow_provider_streamupdate.state.rehearsal import (
     check_harmless,
 )
 from airflow_provider_streamupdate.state.report import REFUSED, CompatibilityReport, ReportItem
-from airflow_provider_streamupdate.state.serde import from_json, to_json
+from airflow_provider_streamupdate.state.serde import from_json, to_dict, to_json
 
 
 def query(*batches: tuple[int, int, int], error: str | None = None) -> RehearsedQuery:
@@ -99,15 +100,24 @@ def test_scratch_folders_of_processes_that_are_gone_are_removed(tmp_path) -> Non
     app = Registry(str(tmp_path)).app("a")
     ended = subprocess.Popen(["true"])
     ended.wait()
-    here = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
-    old = clock.from_epoch_ms(0)
-    for name, user, kept in (
-        ("living", here, True),
-        ("dead", {**here, "pid": ended.pid}, False),
-        ("elsewhere", {**here, "host": "other", "pid": ended.pid}, True),
-        ("forgotten", {**here, "host": "other", "at": old}, False),
+    own, old = ProcessIdentity.own(), clock.from_epoch_ms(0)
+    of_before = {"host": own.host, "pid": own.pid, "at": clock.now()}
+    here = {**of_before, "process": to_dict(own)}
+    reused = {**here, "process": to_dict(attrs.evolve(own, start=1))}
+    dead = {**here, "pid": ended.pid, "process": to_dict(attrs.evolve(own, pid=ended.pid))}
+    unknown = {**here, "process": to_dict(attrs.evolve(own, boot="another"))}
+    for name, user, written, kept in (
+        ("living", here, 0, True),
+        ("dead", dead, None, False),
+        ("reused", reused, None, False),
+        ("noted before, and dead perhaps", {**of_before, "pid": ended.pid}, None, True),
+        ("elsewhere", unknown, None, True),
+        ("forgotten", {**unknown, "at": old}, 0, False),
+        ("forgotten by this machine's clock only", {**unknown, "at": old}, None, True),
     ):
         app.folder.write(f"rehearsals/{name}/used-by.json", to_json(user))
+        if written is not None:
+            os.utime(app.folder.path(f"rehearsals/{name}/used-by.json"), (written, written))
         app.folder.write(f"rehearsals/{name}/q/commits/1", b"")
         folder = scratch.take(app, "mine")
         assert folder.exists("used-by.json")

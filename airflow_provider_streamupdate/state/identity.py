@@ -1,0 +1,103 @@
+"""Which process: a pid says little, since it is given again to another process, and each container counts its own.
+
+A process is told by the boot it belongs to, its pid namespace, its pid and its exact start. Two of that are the same
+process, whatever the clocks say; one that is not where it should be has ended. Of a process of another boot, of another
+namespace, or of which the exact start is not known, nothing can be told here: its heartbeat is what tells (`pulse.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+import attrs
+
+from .kernel import Kernel, Seen, Unseen, this_kernel
+
+
+@attrs.frozen(kw_only=True)
+class ProcessIdentity:
+    """host: for people. boot, namespace, start: as the kernel tells them (`kernel.py`); None: not known, as in what a
+    version before this noted"""
+
+    host: str
+    pid: int
+    boot: str | None = None
+    namespace: str | None = None
+    start: int | None = None
+
+    @classmethod
+    def of(cls, pid: int, kernel: Kernel | None = None) -> ProcessIdentity:
+        """Of a process of this machine, as exact as it can be told; one that has ended has no start."""
+        kernel = kernel or this_kernel()
+        namespace, start = kernel.namespace(), None
+        if namespace is not None:
+            try:
+                found = kernel.look(pid)
+                start = found.start if found else None
+            except Unseen:
+                pass
+        return cls(host=socket.gethostname(), pid=pid, boot=kernel.boot(), namespace=namespace, start=start)
+
+    @classmethod
+    def own(cls, kernel: Kernel | None = None) -> ProcessIdentity:
+        """Of the process that asks."""
+        return cls.of(os.getpid(), kernel)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it tells the process from every other one."""
+        return None not in (self.boot, self.namespace, self.start)
+
+    def same(self, other: ProcessIdentity | None) -> bool:
+        """Whether both are one process, for certain."""
+        return other is not None and self.exact and attrs.evolve(other, host=self.host) == self
+
+    def here(self, kernel: Kernel | None = None) -> bool:
+        """Whether the process table that is seen from here is the one it is or was in."""
+        kernel = kernel or this_kernel()
+        return self.exact and (self.boot, self.namespace) == (kernel.boot(), kernel.namespace())
+
+    def lives(self, kernel: Kernel | None = None) -> bool | None:
+        """Whether it lives; None: that cannot be told from here."""
+        kernel = kernel or this_kernel()
+        if not self.here(kernel):
+            return None
+        try:
+            found = kernel.look(self.pid)
+        except Unseen:
+            return None
+        return found is not None and self.is_seen_as(found) and not found.zombie
+
+    def is_seen_as(self, found: Seen) -> bool:
+        """Whether a process seen here is this one, living or a zombie."""
+        return (found.pid, found.start) == (self.pid, self.start)
+
+    def signal(self, number: int, kernel: Kernel | None = None) -> bool:
+        """Send a signal to this very process; False when it was not sent, because the process is gone, another user's,
+        or cannot be told from another. What is looked at and what is signalled are one process where the system has
+        descriptors of processes (Linux: pidfd_open(2)), also when the pid is given to another one in between."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        except (AttributeError, OSError):  # not this system, an older kernel, or forbidden by a sandbox
+            return bool(self.lives(kernel)) and _kill(self.pid, number)
+        try:
+            if not self.lives(kernel):  # it was there already when the descriptor was opened, if it is there now
+                return False
+            signal.pidfd_send_signal(descriptor, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def _kill(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

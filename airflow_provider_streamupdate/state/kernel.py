@@ -1,0 +1,168 @@
+"""What the kernel of this machine tells of processes. Standard library only, since it runs in the driver.
+
+Nothing here depends on the wall clock: Linux counts a process's start in clock ticks since boot (field 22 of
+``/proc/<pid>/stat``, proc_pid_stat(5)), macOS keeps the time it noted at the fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+
+@attrs.frozen
+class Seen:
+    """A process that is there. start: when it began, in the kernel's own unit; session: the id of its session;
+    zombie: it has ended, and nobody has waited for it"""
+
+    pid: int
+    start: int
+    session: int
+    zombie: bool
+
+
+class Unseen(Exception):
+    """There may be such a process, but it cannot be looked at from here."""
+
+
+class Kernel(Protocol):
+    """The port; tests put another one in its place."""
+
+    def boot(self) -> str | None:
+        """An id that the machine drew when it was booted; None: it has none."""
+
+    def namespace(self) -> str | None:
+        """Which processes a pid is one of (containers share boot and host name, yet not this); None: it cannot be told,
+        so that no pid means anything."""
+
+    def uptime(self) -> float | None:
+        """Seconds since boot; nobody can set that clock. None: it cannot be told."""
+
+    def look(self, pid: int) -> Seen | None:
+        """A process; None when there is none of that pid. Unseen when that cannot be told."""
+
+
+class Linux:
+    """By /proc, as far as that is of this process's own pid namespace."""
+
+    def boot(self) -> str | None:
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text().strip() or None
+        except OSError:
+            return None
+
+    def namespace(self) -> str | None:
+        try:
+            if os.readlink("/proc/self") != str(os.getpid()):
+                return None  # a /proc of another namespace: what it calls a pid is another process
+            found = os.readlink("/proc/self/ns/pid")
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):  # kernels before 5.6 have none; starts are told by it
+            found += " " + os.readlink("/proc/self/ns/time")
+        return found
+
+    def uptime(self) -> float | None:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else None
+
+    def look(self, pid: int) -> Seen | None:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            if exists(pid):  # hidden (hidepid of proc(5)), or new since
+                raise Unseen(f"process {pid} is hidden") from None
+            return None
+        except OSError as error:
+            raise Unseen(f"process {pid}: {error}") from error
+        fields = text.rpartition(b")")[2].split()  # a name may hold anything; what follows starts with field 3
+        return Seen(pid, int(fields[19]), int(fields[3]), fields[0] in (b"Z", b"X"))
+
+
+class MacOS:
+    """By sysctl(3); what psutil rests on, too."""
+
+    # sys/sysctl.h and sys/proc.h: kinfo_proc begins with extern_proc, that with the time of the fork as a timeval;
+    # p_stat follows three pointers' worth and an int.
+    _KERN_PROC_PID = (1, 14, 1)
+    _STATUS, _ZOMBIE = 36, 5
+
+    def boot(self) -> str | None:
+        found = self._by_name("kern.bootsessionuuid")
+        return found.rstrip(b"\0").decode() or None if found else None
+
+    def namespace(self) -> str | None:
+        return "macos"  # one for the machine
+
+    def uptime(self) -> float | None:
+        return time.monotonic()  # stands still while the machine sleeps
+
+    def look(self, pid: int) -> Seen | None:
+        words = (ctypes.c_int * 4)(*self._KERN_PROC_PID, pid)
+        buffer, size = ctypes.create_string_buffer(4096), ctypes.c_size_t(4096)
+        if _libc().sysctl(words, 4, buffer, ctypes.byref(size), None, 0) != 0:
+            raise Unseen(f"process {pid}: {os.strerror(ctypes.get_errno())}")
+        if size.value <= self._STATUS:
+            if exists(pid):
+                raise Unseen(f"process {pid} is hidden")
+            return None
+        seconds, micros = struct.unpack_from("=qi", buffer.raw)
+        zombie = buffer.raw[self._STATUS] == self._ZOMBIE
+        try:
+            session = os.getsid(pid)
+        except ProcessLookupError:
+            session, zombie = 0, True
+        except PermissionError:
+            session = 0
+        return Seen(pid, seconds * 1_000_000 + micros, session, zombie)
+
+    def _by_name(self, name: str) -> bytes | None:
+        buffer, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)
+        failed = _libc().sysctlbyname(name.encode(), buffer, ctypes.byref(size), None, 0)
+        return None if failed else buffer.raw[: size.value]
+
+
+class Unknown:
+    """A system of which none of this is known: no process is told apart from another."""
+
+    def boot(self) -> str | None:
+        return None
+
+    def namespace(self) -> str | None:
+        return None
+
+    def uptime(self) -> float | None:
+        return None
+
+    def look(self, pid: int) -> Seen | None:
+        raise Unseen(f"process {pid}: it is not known how to look at processes on {sys.platform}")
+
+
+def exists(pid: int) -> bool:
+    """Whether there is a process of that number, of whomever."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def this_kernel() -> Kernel:
+    """Of the machine that this runs on."""
+    kinds: dict[str, type[Linux] | type[MacOS]] = {"linux": Linux, "darwin": MacOS}
+    return kinds.get(sys.platform, Unknown)()
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,49 @@
+"""Signs of life as one reader sees them. Whether another process's heartbeat is fresh is told by its *change*, on the
+reader's own monotonic clock: no two clocks are compared, and none that somebody can set is read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import attrs
+
+KNOWN = 10_000  # heartbeats that are kept in mind
+
+
+@attrs.frozen
+class Beat:
+    """quiet: seconds for which this very heartbeat has been seen; changed: another one was seen before it, so that who
+    writes it lived within this reader's own time"""
+
+    quiet: float
+    changed: bool
+
+
+@attrs.define
+class _Last:
+    value: object
+    seen_at: float
+    changed: bool
+
+
+class Pulse:
+    """What was seen of many heartbeats. clock: monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: OrderedDict[str, _Last] = OrderedDict()
+
+    def look(self, whose: str, value: object) -> Beat:
+        """Take note of a heartbeat; every one of somebody who lives differs from the one before."""
+        with self._lock:
+            now, last = self._clock(), self._last.get(whose)
+            if last is None or last.value != value:
+                last = self._last[whose] = _Last(value, now, last is not None)
+                while len(self._last) > KNOWN:
+                    self._last.popitem(last=False)
+            self._last.move_to_end(whose)
+            return Beat(now - last.seen_at, last.changed)
