@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -54,6 +54,9 @@ test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster
 
 crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
+
+faults: setup  ## faults made for real: reused pids, clocks that are set, two containers of one host name (ARGS="-k pid")
+	@scripts/faults.sh $(ARGS)
 
 matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)
 	@$(ENV) .venv/bin/uv tool run nox==$(NOX) $(ARGS)

@@ -63,7 +63,8 @@ class Plain:
         return seconds
 
     def end(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.poll() is None:  # else its group's id may be another's by now
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.log.close()
 

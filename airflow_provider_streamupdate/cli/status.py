@@ -30,9 +30,9 @@ def list_apps(ctx: click.Context) -> None:
     """List all apps under the root, one a line.
 
     BATCH is the last committed batch, ROWS/S what its queries process, STATE ROWS what their stages hold, HEARTBEAT
-    how long ago the driver was heard of by this machine's clock. One that is silent cannot be looked at from here; a
-    command that would touch it watches it first. A second line of an app is the new version that runs beside its current one
-    (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
+    how long ago the driver was heard of, by this machine's clock. One that is silent cannot be looked at from here; a
+    command that rests on it watches it first. A second line of an app is the new version that runs beside its current
+    one (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
 
     \b
     Example:

@@ -134,16 +134,16 @@ class Living:
         return self._look.alive(launch, status)
 
 
-def end(launch: Launch, seconds: float = 10.0) -> bool:
-    """SIGTERM to the processes of the driver, SIGKILL to what is left after `seconds`. False when it cannot be told
-    which they are: nothing is signalled then."""
-    for number, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
+    """SIGTERM to the processes of the driver, SIGKILL to what is left after `seconds`, or `at_once`. False when it
+    cannot be told which they are: nothing is signalled then."""
+    for number in (signal.SIGKILL,) if at_once else (signal.SIGTERM, signal.SIGKILL):
         group = _Look(this_kernel()).members(launch)
         if group is None:
             return False
         for process in group:
             process.signal(number)
-        deadline = time.monotonic() + wait
+        deadline = time.monotonic() + seconds
         while (group := _Look(this_kernel()).members(launch)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         if not group:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from airflow_provider_streamupdate.control import process
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, VARIABLE, WAIT
 from airflow_provider_streamupdate.state.deployment import RUNNING
@@ -71,8 +71,8 @@ class Ground:
         if self._feeding.is_alive():
             self._feeding.join()
         for spec in self.registry.deployments():
-            if (launch := self.registry.launch(spec.deployment)) and launch.pid:
-                self.kill_session(launch.pid)
+            if launch := self.registry.launch(spec.deployment):
+                process.end(launch, at_once=True)
 
     # ---- the update
 
@@ -116,26 +116,19 @@ class Ground:
     def drivers(self) -> list[psutil.Process]:
         """The processes of drivers under this root that run a deployment."""
         found = []
-        for process in psutil.process_iter():  # its `info` is shared with the other jobs' threads
+        for seen in psutil.process_iter():  # its `info` is shared with the other jobs' threads
             with contextlib.suppress(psutil.Error):
-                line = process.cmdline()
+                line = seen.cmdline()
                 ours = str(self.folder / "root") in line and "run" in line
-                if ours and "python" in process.name() and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                if ours and "python" in seen.name() and seen.status() != psutil.STATUS_ZOMBIE:
+                    found.append(seen)
         return found
 
     def kill(self, deployment: str) -> None:
         """SIGKILL for every process of the deployment's driver."""
         launch = self.registry.launch(deployment)
-        if launch is None or launch.pid is None:
+        if launch is None or not process.end(launch, at_once=True):
             raise Stuck(f"{deployment} has no driver to kill")
-        self.kill_session(launch.pid)
-
-    def kill_session(self, session: int) -> None:
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, ProcessLookupError):
-                if os.getsid(process.pid) == session:
-                    process.send_signal(signal.SIGKILL)
 
     # ---- waiting
 

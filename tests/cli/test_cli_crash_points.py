@@ -10,6 +10,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control import drivers as module
 from airflow_provider_streamupdate.control import handover, recording, updating
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
@@ -90,9 +91,9 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
 
 
-@pytest.mark.parametrize("host", ["elsewhere", None])
+@pytest.mark.parametrize("boot", ["another machine's", None])
 def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_starts(
-    running: Site, host: str | None, monkeypatch: pytest.MonkeyPatch
+    running: Site, boot: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine nobody can look at it may still run; on this one its process is seen to be gone."""
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
@@ -102,7 +103,12 @@ def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_sta
     assert launch is not None and status is not None
     silent = attrs.evolve(status, state="running", heartbeat_at=clock.from_epoch_ms((time.time() - 86400) * 1000))
     registry.folder.write("deployments/v1/status.json", to_json(silent))
-    registry.set_launch("v1", attrs.evolve(launch, host=host or launch.host))
+    monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
+    if boot:
+        assert launch.process is not None and status.process is not None
+        silent = attrs.evolve(silent, process=attrs.evolve(status.process, boot=boot))
+        registry.folder.write("deployments/v1/status.json", to_json(silent))
+        registry.set_launch("v1", attrs.evolve(launch, process=attrs.evolve(launch.process, boot=boot)))
     assert drivers.state("v1") == "lost"
     submit = ("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1")
 
@@ -112,12 +118,12 @@ def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_sta
     with monkeypatch.context() as dying:  # just before the epoch is claimed; a new one is named on the next try
         dying.setattr(AppRegistry, "claim", die)
         assert running.run(*submit).exit_code == 143
-    assert (Checkpoint(registry.checkpoint("v1", "events")).fenced() is not None) is bool(host)
+    assert (Checkpoint(registry.checkpoint("v1", "events")).fenced() is not None) is bool(boot)
     again = running.run(*submit[:3], "v3", *submit[4:])
     assert again.exit_code == 0, again.stderr
     checkpoint = Checkpoint(registry.checkpoint("v1", "events"))
     logged = checkpoint.logged_batch()
-    assert logged is not None and checkpoint.fenced() == (logged + 1 if host else None)
+    assert logged is not None and checkpoint.fenced() == (logged + 1 if boot else None)
 
 
 def launching(site: Site) -> StreamUpdateClient:

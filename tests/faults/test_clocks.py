@@ -1,0 +1,198 @@
+"""Clocks that are set, and machines whose clocks differ: who lives is not called lost, and keeps its lease."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import drivers as drivers_module
+from airflow_provider_streamupdate.control import holding as holding_module
+from airflow_provider_streamupdate.control import process
+from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.control.holding import holding
+from airflow_provider_streamupdate.state import clock, lease
+from airflow_provider_streamupdate.state.deployment import SILENT_SECONDS, Status
+from airflow_provider_streamupdate.state.errors import LeaseHeldError
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.update import UpdateRecord
+from tests.state.builders import deploy, set_status, status
+
+from .conftest import MINUTES_AHEAD, Stranger
+
+SetClock = Callable[[float], None]
+AHEAD = MINUTES_AHEAD * 60.0
+STEPS = pytest.mark.parametrize("step", [-2.0, AHEAD, -AHEAD])
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    app = Registry(str(tmp_path)).app("flights")
+    deploy(app)
+    return app
+
+
+@pytest.fixture
+def drivers(app: AppRegistry, tmp_path: Path) -> Drivers:
+    return Drivers(app, None, str(tmp_path), {})
+
+
+@STEPS
+def test_a_driver_s_process_is_known_after_the_clock_was_set(
+    app: AppRegistry, drivers: Drivers, tmp_path: Path, set_clock: SetClock, step: float
+) -> None:
+    launch = process.start(["sleep", "600"], os.environ, tmp_path / "log", 1, lambda made: app.set_launch("v1", made))
+    try:
+        assert launch.process is not None
+        set_status(app, "v1", status(host=launch.host, pid=launch.pid, process=launch.process))
+        set_clock(step)
+        assert process.alive(launch) is True is process.Living()(launch)
+        assert drivers.state("v1") == "running" and not drivers.gone("v1")
+    finally:
+        drivers.kill("v1")
+    assert drivers.state("v1") == "lost" and drivers.gone("v1")
+
+
+@STEPS
+def test_a_living_holder_keeps_its_lease_after_the_clock_was_set(
+    app: AppRegistry, stranger: Stranger, set_clock: SetClock, step: float
+) -> None:
+    other = stranger()
+    lease.acquire(app.folder, "v2", ProcessIdentity.of(other.pid))
+    set_clock(step)
+    for owner in ("v2", "v3"):
+        with pytest.raises(LeaseHeldError, match="v2"), holding(app, owner):
+            pass
+    other.kill()
+    other.wait()
+    with holding(app, "v3"):  # at once: its process is seen to be gone
+        pass
+
+
+class Beating:
+    """A driver on another machine, as it is seen from here: nothing but its heartbeat, by a clock of its own."""
+
+    def __init__(self, app: AppRegistry, seconds_behind: float) -> None:
+        self.app, self.behind = app, seconds_behind
+        self.beats = 0
+        self.beat()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def beat(self) -> None:
+        self.beats += 1
+        at = clock.from_epoch_ms((time.time() - self.behind) * 1000)
+        found: Status = status(heartbeat_at=at, process=ProcessIdentity(host="elsewhere", pid=1, boot="b", start=1))
+        set_status(self.app, "v1", attrs.evolve(found, beat=self.beats))
+
+    def _run(self) -> None:
+        while not self._over.wait(0.2):
+            self.beat()
+
+    def __enter__(self) -> Beating:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Heartbeats come five times as often, and are waited for a tenth of the time."""
+    monkeypatch.setattr(drivers_module, "SILENT_SECONDS", SILENT_SECONDS / 10)
+    monkeypatch.setattr(holding_module, "WATCH_SECONDS", 2.0)
+    return
+
+
+@pytest.mark.parametrize("behind", [AHEAD, -AHEAD, 86400.0])
+@pytest.mark.usefixtures("impatient")
+def test_a_driver_that_beats_is_alive_whatever_the_clocks_say(
+    app: AppRegistry, drivers: Drivers, behind: float
+) -> None:
+    shown = Drivers(app, None, "", {}, watch=False)
+    with Beating(app, behind):
+        assert shown.state("v1") in ("silent", "running"), "a list does not wait, and calls nothing lost"
+        for _ in range(20):
+            assert drivers.state("v1") == "running" and not drivers.gone("v1")
+            time.sleep(0.2)
+        assert shown.state("v1") == "running"
+    assert drivers.state("v1") == "running", "its last heartbeat is young, as seen from here"
+    time.sleep(drivers_module.SILENT_SECONDS)
+    assert drivers.state("v1") == "lost" == shown.state("v1") and drivers.gone("v1")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_driver_that_is_silent_is_lost_once_it_was_watched_in_vain(app: AppRegistry, drivers: Drivers) -> None:
+    Beating(app, AHEAD)
+    began = time.monotonic()
+    assert Drivers(app, None, "", {}, watch=False).state("v1") == "silent"
+    assert drivers.state("v1") == "lost"
+    assert time.monotonic() - began >= drivers_module.SILENT_SECONDS - 0.5
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_holder_elsewhere_keeps_its_lease_while_it_renews_it(
+    app: AppRegistry, stranger: Stranger, monkeypatch: pytest.MonkeyPatch, set_clock: SetClock, elsewhere: SetClock
+) -> None:
+    """This machine's clock is ahead by more than the lease is held for."""
+    held = lease.acquire(app.folder, "v2", ProcessIdentity.of(stranger().pid))
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(0.3):
+            lease.renew(app.folder, attrs.evolve(held))
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    try:
+        set_clock(AHEAD)
+        elsewhere()  # type: ignore[call-arg]
+        for owner in ("v2", "v3"):
+            with pytest.raises(LeaseHeldError, match="v2"), holding(app, owner):
+                pass
+    finally:
+        over.set()
+        renewing.join()
+    with holding(app, "v3"):  # nobody renews it any more, and it is not needed
+        pass
+
+
+@pytest.mark.parametrize("machine", ["this one", "another one"])
+@pytest.mark.usefixtures("impatient")
+def test_an_update_between_two_steps_keeps_its_lease(
+    app: AppRegistry, set_clock: SetClock, elsewhere: SetClock, machine: str
+) -> None:
+    """No process renews it then: its age is told by the time since boot, or by the storage's clock."""
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now()))
+    with holding(app, "v2"):
+        pass
+    set_clock(AHEAD)
+    if machine == "another one":
+        elsewhere()  # type: ignore[call-arg]
+    with pytest.raises(LeaseHeldError, match="v2 holds the lease until"), holding(app, "v3"):
+        pass
+    assert lease.held(app.folder, lease.read(app.folder))
+
+
+def test_an_update_that_nobody_went_on_with_gives_the_app_back_by_the_storage_s_clock(
+    app: AppRegistry, set_clock: SetClock, elsewhere: SetClock
+) -> None:
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now()))
+    with holding(app, "v2"):
+        pass
+    elsewhere()  # type: ignore[call-arg]
+    set_clock(AHEAD)
+    found = lease.read(app.folder)
+    assert found is not None
+    path, old = app.folder.path(f"lease/{found.number}.json"), time.time() - AHEAD
+    os.utime(path, (old, old))
+    with holding(app, "v3"):
+        pass

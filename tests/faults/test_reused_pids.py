@@ -1,0 +1,217 @@
+"""A pid, and the id of a session or a group with it, is given again: no stranger is signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import process
+from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state.deployment import Launch
+from airflow_provider_streamupdate.state.errors import DriverError
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
+from airflow_provider_streamupdate.state.kernel import Linux, Seen, this_kernel
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from tests.state.builders import deploy
+
+from .conftest import NextPid, Stranger
+
+ATTEMPTS = 20
+SIGNALS = (signal.SIGTERM, signal.SIGKILL)
+
+
+def eventually(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def driver(folder: Path, command: str = "exec sleep 600") -> Launch:
+    """A process that is started as drivers are."""
+    return process.start(["/bin/sh", "-c", command], os.environ, folder / "driver.log", 1, lambda _: None)
+
+
+def later(launch: Launch, pid: int) -> Launch:
+    """A launch of which the pid is another process's by now. What was launched began a tick earlier, no more."""
+    found = ProcessIdentity.of(pid)
+    assert found.start is not None
+    started = process.psutil.Process(pid).create_time() - 0.01
+    return attrs.evolve(
+        launch, pid=pid, pid_started=started, process=attrs.evolve(found, start=found.start - 1), mark="m"
+    )
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    log = str(tmp_path / "driver.log")
+    return Launch(epoch=1, host=os.uname().nodename, pid=None, pid_started=None, log=log, launched_at=clock.now())
+
+
+def test_a_stranger_who_has_a_driver_s_pid_is_not_signalled(launch: Launch, stranger: Stranger) -> None:
+    other = stranger()
+    reused = later(launch, other.pid)
+    assert process.alive(reused) is False is process.Living()(reused)
+    assert process.end(reused, 0.2)
+    assert other.poll() is None
+
+
+def test_a_pid_that_the_kernel_gives_again_is_not_signalled(
+    tmp_path: Path, next_pid: NextPid, stranger: Stranger
+) -> None:
+    """For real: a driver starts and ends, and a stranger gets its pid."""
+    met = 0
+    for attempt in range(ATTEMPTS):
+        launch = driver(tmp_path / str(attempt))
+        assert launch.pid is not None and process.alive(launch) is True
+        assert process.end(launch, 30)
+        process._children.pop(launch.pid).wait()
+        next_pid(launch.pid)
+        other = stranger()
+        met += other.pid == launch.pid
+        assert process.alive(launch) is False
+        assert process.end(launch, 0.2)
+        assert other.poll() is None
+    assert met, "the machine is too busy: other processes got the pids"
+    print(f"{met} pids were given again, 0 strangers signalled")
+
+
+def test_a_pid_that_is_given_again_between_the_look_and_the_signal_is_not_signalled(
+    next_pid: NextPid, stranger: Stranger
+) -> None:
+    """The smallest window there is: the process that was looked at was the right one, and ends before the signal."""
+    met = 0
+    for _ in range(ATTEMPTS):
+        ours, others = stranger(), []
+        identity = ProcessIdentity.of(ours.pid)
+
+        class Swapping(Linux):
+            def look(self, pid: int, ours: subprocess.Popen[bytes] = ours, others: list = others) -> Seen | None:
+                seen = super().look(pid)
+                ours.kill()
+                ours.wait()
+                next_pid(pid)
+                others.append(stranger())
+                return seen
+
+        identity.signal(signal.SIGKILL, Swapping())
+        [other] = others
+        met += other.pid == ours.pid
+        time.sleep(0.05)
+        assert other.poll() is None
+    assert met, "the machine is too busy: other processes got the pids"
+    print(f"{met} pids were given again in between, 0 strangers signalled")
+
+
+def test_the_processes_of_a_session_whose_id_was_given_again_are_not_signalled(
+    launch: Launch, stranger: Stranger
+) -> None:
+    """Its leader, who had the driver's pid, has ended too; what is left of it began later than the driver."""
+    leader = stranger("/bin/sh", "-c", "sleep 600 >/dev/null & echo $!")
+    reused = later(launch, leader.pid)
+    assert leader.stdout is not None
+    left = int(leader.stdout.readline())
+    leader.wait()
+    try:
+        assert os.getsid(left) == leader.pid
+        assert process.alive(reused) is False is process.Living()(reused)
+        assert process.end(reused, 0.2)
+        seen = this_kernel().look(left)
+        assert seen is not None and not seen.zombie
+    finally:
+        os.kill(left, signal.SIGKILL)
+
+
+def test_what_a_driver_left_behind_is_ended_though_its_leader_has_ended(tmp_path: Path) -> None:
+    """As a JVM that died leaves its Python processes."""
+    launch = driver(tmp_path, "sleep 600 & echo $!")
+    log = tmp_path / "driver.log"
+    eventually(lambda: log.read_text().endswith("\n"), "the driver's last word")
+    assert launch.process is not None
+    eventually(lambda: launch.process and launch.process.lives() is False, "the leader's end")
+    left = ProcessIdentity.of(int(log.read_text()))
+    assert left.lives() and process.alive(launch) is True is process.Living()(launch)
+    assert process.end(launch, 30)
+    assert left.lives() is False and process.alive(launch) is False
+
+
+def test_a_group_is_killed_before_its_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Until then no other group can get its id."""
+    killed, real = [], os.killpg
+
+    def killpg(group: int, number: int) -> None:
+        killed.append(this_kernel().look(group))
+        real(group, number)
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    with open(tmp_path / "log", "wb") as log:
+        code = process.run(["/bin/sh", "-c", "exit 7"], os.environ, tmp_path, log, 60)
+        assert code == 7 and [seen and seen.zombie for seen in killed] == [True]
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.run(["sleep", "600"], os.environ, tmp_path, log, 0.5)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    app = Registry(str(tmp_path)).app("flights")
+    deploy(app)
+    return app
+
+
+def test_what_a_version_before_noted_is_not_signalled_and_said_so(
+    app: AppRegistry, launch: Launch, stranger: Stranger, tmp_path: Path
+) -> None:
+    """It noted a pid and a start by the wall clock, a lower bound: this stranger began after it."""
+    other = stranger()
+    app.set_launch("v1", attrs.evolve(launch, pid=other.pid, pid_started=1.0))
+    with pytest.raises(DriverError, match=r"was not ended: a version before .* End it there \(process 4711 on elsewh"):
+        Drivers(app, None, str(tmp_path), {}).kill("v1")
+    assert other.poll() is None
+
+
+def test_what_a_version_before_noted_is_ended_where_it_is_proved_by_its_log(launch: Launch, tmp_path: Path) -> None:
+    """No one but the driver of a launch writes to its log."""
+    with open(launch.log, "ab") as log:
+        ours = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=log, stderr=log)
+    noted = attrs.evolve(launch, pid=ours.pid, pid_started=1.0)
+    assert process.alive(noted) is True
+    process._children[ours.pid] = ours  # so that it is waited for
+    assert process.end(noted, 30)
+    assert ours.wait(60) == -signal.SIGTERM
+    assert process.alive(noted) is None, "it may be in another container, for all that is known"
+
+
+def test_where_no_process_can_be_told_from_another_none_is_signalled(
+    monkeypatch: pytest.MonkeyPatch, stranger: Stranger, launch: Launch
+) -> None:
+    """As in a container that sees another one's /proc."""
+    monkeypatch.setattr(Linux, "namespace", lambda self: None)
+    other = stranger()
+    unknown = attrs.evolve(launch, pid=other.pid, process=ProcessIdentity.of(other.pid))
+    assert process.alive(unknown) is None and not process.end(unknown, 0.2)
+    assert unknown.process is not None and not any(unknown.process.signal(number) for number in SIGNALS)
+    assert other.poll() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
+def test_without_descriptors_of_processes_it_is_looked_at_first(
+    monkeypatch: pytest.MonkeyPatch, stranger: Stranger
+) -> None:
+    def forbidden(_pid: int, _flags: int = 0) -> int:
+        raise PermissionError("seccomp")
+
+    monkeypatch.setattr(os, "pidfd_open", forbidden)
+    other = stranger()
+    found = ProcessIdentity.of(other.pid)
+    assert found.start is not None
+    assert not attrs.evolve(found, start=found.start - 1).signal(signal.SIGKILL) and other.poll() is None
+    assert found.signal(signal.SIGKILL) and other.wait(60) == -signal.SIGKILL
