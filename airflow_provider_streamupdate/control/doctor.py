@@ -19,7 +19,7 @@ from .launcher import check_java, check_spark_submit, spark_environment
 from .requests import Requests
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
-# Leases and heartbeats are compared across machines; from here on a lease could seem over that is not (state/lease.py).
+# Times are shown, and retention goes, by clocks of several machines (docs/design.md); from here on they mislead.
 SKEW_SECONDS = 5.0
 _JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
 
@@ -125,7 +125,7 @@ def _clock(folder: Folder) -> Finding:
     return Finding(
         thing="clock",
         outcome=WARNING,
-        found=f"this machine's and the root's are {skew:.0f} s apart: a lease may seem over that is not; use NTP",
+        found=f"this machine's and the root's are {skew:.0f} s apart: times that are shown mislead; use NTP",
     )
 
 
