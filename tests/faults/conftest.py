@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider_streamupdate.control import process
 from airflow_provider_streamupdate.state import clock, elapsed, identity, kernel, lease
-from airflow_provider_streamupdate.state.kernel import Linux
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 MINUTES_AHEAD = 31
@@ -63,16 +62,13 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return move
 
 
-class Elsewhere(Linux):
-    """Another machine, which happens to have this one's host name."""
-
-    def boot(self) -> str | None:
-        return "another boot"
-
-
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From here on this process is on another machine."""
+    """From here on this process is on another machine, which happens to have this one's host name."""
+
+    class Elsewhere(type(kernel.this_kernel())):  # type: ignore[misc]
+        def boot(self) -> str | None:
+            return "another boot"
 
     def move() -> None:
         for module in (identity, elapsed, process, kernel):

@@ -194,7 +194,7 @@ def test_where_no_process_can_be_told_from_another_none_is_signalled(
     monkeypatch: pytest.MonkeyPatch, stranger: Stranger, launch: Launch
 ) -> None:
     """As in a container that sees another one's /proc."""
-    monkeypatch.setattr(Linux, "namespace", lambda self: None)
+    monkeypatch.setattr(type(this_kernel()), "namespace", lambda self: None)
     other = stranger()
     unknown = attrs.evolve(launch, pid=other.pid, process=ProcessIdentity.of(other.pid))
     assert process.alive(unknown) is None and not process.end(unknown, 0.2)
