@@ -15,7 +15,7 @@ import attrs
 
 from .clock import duration
 from .join_state import SIDES, by_time, side_rows, sides_known
-from .plan import PYTHON, UNKNOWN, StagePlan, StateSchema, WindowKey
+from .plan import StagePlan, StateSchema, WindowKey, unknown, untold
 from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
@@ -445,7 +445,7 @@ def _layout_known(stage: StagePlan) -> bool:
 def _compared(stage: StagePlan) -> bool:
     """Whether equal texts mean equal things: not where they leave out a function's code or a column's origin."""
     texts = [text for part in _PARTS for text in stage.definition[part]]
-    return not any(PYTHON in text or UNKNOWN in text for text in texts)
+    return not any(untold(text) or unknown(text) for text in texts)
 
 
 def _same_state(old: StagePlan, new: StagePlan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -21,6 +22,20 @@ RESTORABLE_KINDS = (
 # Marks in the texts of a definition for what the planner could not compare.
 UNKNOWN = "?"  # a column that could not be traced to its source
 PYTHON = "python:"  # a Python function: its name is known, its code is not
+
+# A text of the author's own within such a text, as Python's repr() has it.
+QUOTED = re.compile(r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")
+
+
+def unknown(text: str) -> bool:
+    """Whether a text of a definition has a part that could not be traced or read, anywhere in it: ``max(?x)``."""
+    return re.search(rf"(^|[ (,]){re.escape(UNKNOWN)}", QUOTED.sub("''", text)) is not None
+
+
+def untold(text: str) -> bool:
+    """Whether a text has a function in it whose code is not known."""
+    return PYTHON in QUOTED.sub("''", text)
+
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"

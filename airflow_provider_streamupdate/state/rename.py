@@ -13,9 +13,7 @@ from typing import Any
 import attrs
 
 from .errors import InvalidInputError
-from .plan import AppPlan, QueryPlan
-
-_QUOTED = re.compile(r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")  # a text literal, as lineage writes it: repr()
+from .plan import QUOTED, AppPlan, QueryPlan
 
 
 def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
@@ -99,5 +97,5 @@ def _text(text: str, names: Mapping[str, str]) -> str:
     """All names at once, so that two may swap; never inside a text literal. A name may follow a stage's, whose output
     it is part of: ``daily.source-1.origin``."""
     pattern = re.compile(rf"(?<![\w\-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?=\.)")
-    parts = _QUOTED.split(text)
+    parts = QUOTED.split(text)
     return "".join(p if i % 2 else pattern.sub(lambda m: names[m[1]], p) for i, p in enumerate(parts))

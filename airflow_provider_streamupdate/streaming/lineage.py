@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 
 from ..state.branches import union
-from ..state.plan import UNKNOWN, WindowKey
+from ..state.plan import UNKNOWN, WindowKey, unknown
 from . import marks
 from .digest import digest
 from .expression import Columns, details, expression_id, shown_value, text
@@ -30,6 +29,9 @@ _PASSES = frozenset(
      "RebalancePartitions", "ResolvedHint", "UnresolvedHint", "ReturnAnswer", "Join", "DeduplicateRelations",
      "UpdateEventTimeWatermarkColumn", "Inputs"}
 )  # fmt: skip
+
+# The fields of a plan's node that are the nodes below it.
+_BELOW = ("child", "left", "right", "children", "plan")
 
 
 class Lineage:
@@ -95,23 +97,30 @@ class Lineage:
                 conditions = self.texts(node, "condition") or ["true"]
                 for side in node.children:
                     if not side.streaming:
-                        how = f"{conditions[0]}, #{digest(list(self._described(side)))}"
+                        how = f"{conditions[0]}, {self._rows(side)}"
                         found.update(dict.fromkeys(self._leaf_ids(side), how))
         return found
 
-    def _described(self, node: Node) -> Iterator[Any]:
-        """Everything that decides the rows of a side without streams, from the top down. What a projection makes is in
-        the texts of the columns that are used."""
+    def _rows(self, side: Node) -> str:
+        """A digest of what decides a table's rows; unknown when some of it is."""
+        described = list(self._described(side))
+        found = next((name for name, told in described if any(map(unknown, told))), None)
+        return f"{UNKNOWN}{found} of a table" if found else f"#{digest(described)}"
+
+    def _described(self, node: Node) -> Iterator[tuple[str, list[str]]]:
+        """Everything that decides the rows of a side without streams, from the top down, a node each. What a projection
+        makes is in the texts of the columns that are used."""
         for inner in node.walk():
             if inner.name == "Project" or inner.name == "SubqueryAlias":
                 continue
             if not inner.children:
-                yield inner.name, shown_value(inner.fields.get("identity") or f"{UNKNOWN}{inner.name}")
+                yield inner.name, [inner.fields.get("identity") or f"{UNKNOWN}{inner.name}"]
                 continue
             env = self.inputs(inner)
-            expressions = {f: [text(e, env) for e in inner.expressions(f)] for f in inner.fields if inner.holds(f)}
-            rest = {f: v for f, v in inner.fields.items() if f not in expressions and type(v) is not int}
-            yield inner.name, join_type(inner), expressions, details(inner.name, rest)
+            made = [f for f in sorted(inner.fields) if inner.holds(f)]
+            rest = {f: v for f, v in inner.fields.items() if f not in made and f not in _BELOW}
+            texts = [t for f in made for t in (f, *(text(e, env) for e in inner.expressions(f)))]
+            yield inner.name, texts + details(inner.name, rest)
 
     def _join(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """What the other side gives depends on how it is found: by the stage's name for a stream-stream join, whose
@@ -135,7 +144,7 @@ class Lineage:
         if len(known) == 1:
             return known.pop()
         conditions = self.texts(join, "condition") or ["true"]
-        return f"{conditions[0]}, #{digest(list(self._described(side)))}"
+        return f"{conditions[0]}, {self._rows(side)}"
 
     def _leaf_ids(self, node: Node) -> list[int]:
         return [k for leaf in node.walk() if not leaf.children for k, _ in self.columns(leaf)]

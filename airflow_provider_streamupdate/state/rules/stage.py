@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..plan import PYTHON, RESTORABLE_KINDS, UNKNOWN
+from ..plan import RESTORABLE_KINDS, unknown, untold
 from ..report import CARRIED, LOSS, REFUSED
 from .change import CHANGED, RESTART, StageChange, changed, of
 from .column_type import COLUMN_TYPE_RULES
@@ -78,19 +77,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _untraced(c: StageChange) -> Facts | None:
     for part, value in sorted(c.new.definition.items()):
-        if found := [t for t in _texts(value) if part != "input" and _unknown(t)]:
+        if found := [t for t in _texts(value) if part != "input" and unknown(t)]:
             return {"part": part, "text": found[0]}
     return None
 
 
-def _unknown(text: str) -> bool:
-    """An unknown column anywhere in a text, not only at its beginning: ``max(?x)``."""
-    return re.search(rf"(^|[ (,]){re.escape(UNKNOWN)}", text) is not None
-
-
 def _python(c: StageChange) -> Facts | None:
     for part, value in sorted(c.new.definition.items()):
-        if part not in ("code", "input") and (found := [t for t in _texts(value) if PYTHON in t]):
+        if part not in ("code", "input") and (found := [t for t in _texts(value) if untold(t)]):
             return {"part": part, "text": found[0]}
     return None
 
