@@ -33,7 +33,7 @@ def rows(spark, tmp_path):
 
 def fields(frame, name: str) -> list:
     """A field's values in the expressions of a plan."""
-    plan, _ = planned(frame)
+    plan = parse(spark_internals.analyzed_plan(frame))
     return [e.fields[name] for node in plan.walk() for e in node.all_expressions() if name in e.fields]
 
 
