@@ -18,7 +18,30 @@ from tests.sweep.table import COLUMNS, OF_TYPE
 _IDENTIFIER = "org.apache.spark.sql.catalyst.FunctionIdentifier"
 # Sizes come from their arguments: none that ends the driver.
 GREEDY = frozenset(
-    ["repeat", "space", "sequence", "array_repeat", "lpad", "rpad", "randstr", "stack", "array_insert", "bin", "conv", "format_string", "printf", "shiftleft", "overlay", "pow", "power", "factorial", "hll_sketch_agg", "approx_percentile", "percentile_approx", "approx_top_k"]
+    [
+        "repeat",
+        "space",
+        "sequence",
+        "array_repeat",
+        "lpad",
+        "rpad",
+        "randstr",
+        "stack",
+        "array_insert",
+        "bin",
+        "conv",
+        "format_string",
+        "printf",
+        "shiftleft",
+        "overlay",
+        "pow",
+        "power",
+        "factorial",
+        "hll_sketch_agg",
+        "approx_percentile",
+        "percentile_approx",
+        "approx_top_k",
+    ]
 )
 # What cannot be judged, with the reason.
 WITHOUT = {
@@ -216,11 +239,8 @@ def _calls_of(spark: SparkSession, example: str) -> Iterator[str]:
 
 
 def _called(parts: list[Token], position: int) -> bool:
-    return (
-        (position + 1 < len(parts)
-        and parts[position + 1].text == "(")
-        or (position > 0
-        and parts[position - 1].text == ".")
+    return (position + 1 < len(parts) and parts[position + 1].text == "(") or (
+        position > 0 and parts[position - 1].text == "."
     )
 
 

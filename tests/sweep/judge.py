@@ -6,6 +6,7 @@ An expression's *result* is what one batch query makes of every row of the table
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import defaultdict
@@ -13,18 +14,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import py4j.java_gateway
+import py4j.protocol
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_streamupdate.streaming.lineage import Lineage
-from airflow_provider_streamupdate.streaming.spark_internals import analyzed_plan  # noqa: F401
 from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_json
 from airflow_provider_streamupdate.streaming.tree import parse_plan
 from tests.sweep.corpus import Expression
 
 AT_ONCE = 100
+_ROWS, _STREAM = "batch_table", "stream_table"
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
-_OPAQUE = ("variant", "interval", "geometry", "geography")
+_OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
 SETTINGS = {
     "spark.sql.session.timeZone": "America/Los_Angeles",
     "spark.sql.shuffle.partitions": "1",
@@ -96,13 +99,37 @@ class Judged:
     left_out: str = ""
 
 
+class _Tried:
+    """The function ``tried``: null where its argument raises (Catalyst's TryEval around any expression)."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+
+    def apply(self, arguments: Any) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(arguments.apply(0))
+
+    class Java:
+        implements = ["scala.Function1"]
+
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors as Py4J has them: PySpark asks the JVM a dozen questions of each, and thousands are raised here."""
+    ours, protocols = py4j.java_gateway.get_return_value, py4j.protocol.get_return_value
+    py4j.java_gateway.get_return_value = protocols
+    try:
+        yield
+    finally:
+        py4j.java_gateway.get_return_value = ours
+
+
 class Judge:
-    """rows, stream: functions that make the table and the stream of a session."""
+    """rows: the table's plan; stream: a function that makes the stream of a session."""
 
     def __init__(
         self,
         spark: SparkSession,
-        rows: Callable[[SparkSession], DataFrame],
+        rows: Any,
         stream: Callable[[SparkSession], DataFrame],
         aggregates: frozenset[str],
         alone: frozenset[str],
@@ -110,34 +137,34 @@ class Judge:
     ) -> None:
         self.aggregates, self.alone = aggregates, alone
         self._sessions = [session(spark, **(settings or {})) for _ in range(2)]
-        self._rows, self._streams = [], []
-        for i, own in enumerate(self._sessions):
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        jvm: Any = spark._jvm
+        for own in self._sessions:
             activate(own)
-            self._rows.append(rows(own))
-            self._streams.append(stream(own))
-            self._rows[i].createOrReplaceTempView("batch_table")
-            self._streams[i].createOrReplaceTempView("stream_table")
+            jvm.org.apache.spark.sql.classic.Dataset.ofRows(own._jsparkSession, rows).createOrReplaceTempView(_ROWS)
+            stream(own).createOrReplaceTempView(_STREAM)
+            functions = own._jsparkSession.sessionState().functionRegistry()
+            functions.createOrReplaceTempFunction("tried", _Tried(jvm), "built-in")
 
     def judge(self, expressions: Iterable[Expression]) -> list[Judged]:
         found = [Judged(e, kind_of(e.sql, self.aggregates, self.alone)) for e in expressions]
-        for judged in found:
-            self._analyze(judged)
-        for kind in ("scalar", "aggregate"):
-            valid = [j for j in found if j.kind == kind and not j.left_out]
-            for chunk in _chunks(valid):
-                self._compute(chunk, kind, 0)
-                self._plan(chunk, kind, 0, "meaning")
-            # again in another session and in another company, so that numbers and places are others
-            for chunk in _chunks([j for j in valid[::-1] if not j.left_out], AT_ONCE - 3):
-                self._plan(chunk, kind, 1, "planned_again")
-        for judged in found:
-            if judged.kind == "alone" and not judged.left_out:
-                self._compute([judged], "alone", 0)
-                self._plan([judged], "alone", 0, "meaning")
-                self._plan([judged], "alone", 1, "planned_again")
-        for group in _by_meaning(found):
-            if len({j.result for j in group}) > 1:
-                self._again(group)
+        with _plain_errors():
+            for judged in found:
+                self._analyze(judged)
+            for kind in ("scalar", "aggregate", "alone"):
+                size = 1 if kind == "alone" else AT_ONCE
+                valid = [j for j in found if j.kind == kind and not j.left_out]
+                for chunk in _chunks(valid, size):
+                    self._plan(chunk, kind, 0, "meaning")
+                # again in another session and in other company, so that numbers and places are others
+                valid = [j for j in valid[::-1] if not j.left_out]
+                for chunk in _chunks(valid, max(size - 3, 1)):
+                    self._plan(chunk, kind, 1, "planned_again")
+                for chunk in _chunks([j for j in valid[::-1] if not j.left_out], size):
+                    self._compute(chunk, kind, 0)
+            for group in _by_meaning(found):
+                if len({j.result for j in group}) > 1:
+                    self._again(group)
         return found
 
     def _again(self, group: list[Judged]) -> None:
@@ -148,78 +175,69 @@ class Judge:
             judged.steady = judged.steady and judged.result == before
             judged.result = before
 
+    def _sql(self, which: int, text: str) -> Any:
+        activate(self._sessions[which])
+        return self._sessions[which]._jsparkSession.sql(text)
+
     def _analyze(self, judged: Judged) -> None:
         try:
-            frame = self._frame(self._rows[0], [judged], judged.kind, 0, "batch_table", bare=True)
-            fields = frame.schema.fields
-            types = [f.dataType.simpleString() for f in fields]
-            judged.type = ", ".join(types) if judged.kind == "alone" else types[-1]
-            judged.steady = bool(frame._jdf.queryExecution().analyzed().deterministic())
+            frame = self._sql(0, _text([judged], judged.kind, _ROWS))
+            kinds = frame.schema().sql().removeprefix("STRUCT<").removesuffix(">")
+            judged.type = re.sub(r"^.*?\bx0: ", "", kinds) if judged.kind != "alone" else kinds
+            judged.steady = bool(frame.queryExecution().analyzed().deterministic())
         except Exception as error:
             judged.left_out = f"refused: {said(error)}"
 
-    def _frame(
-        self, table: DataFrame, chunk: list[Judged], kind: str, which: int, view: str, bare: bool = False
-    ) -> DataFrame:
-        spark = self._sessions[which]
-        activate(spark)
-        if kind == "alone":
-            text = chunk[0].expression.sql
-            return spark.sql(text[1:].format(t=view) if text.startswith("@") else f"SELECT id, {text} FROM {view}")
-        columns = [F.expr(j.expression.sql).alias(f"x{i}") for i, j in enumerate(chunk)]
-        if not bare:
-            columns = [_tried(spark, _shown(j), kind).alias(f"x{i}") for i, j in enumerate(chunk)]
-        return table.groupBy("g").agg(*columns) if kind == "aggregate" else table.select(*columns)
-
     def _compute(self, chunk: list[Judged], kind: str, which: int) -> None:
         """The results of a chunk; of its halves where it raises."""
-        chunk = [j for j in chunk if not j.left_out]
         if not chunk:
             return
         try:
-            frame = self._frame(self._rows[which], chunk, kind, which, "batch_table")
+            frame = DataFrame(self._sql(which, _text(chunk, kind, _ROWS, tried=True)), self._sessions[which])
             if kind == "alone":
-                rows = frame.select(
-                    *[
-                        F.col(f"`{f.name}`").cast("string")
-                        if _opaque(f.dataType.simpleString())
-                        else F.col(f"`{f.name}`")
-                        for f in frame.schema.fields
-                    ]
-                )
-                chunk[0].result = _digest(rows.toArrow().to_pylist())
+                if _opaque(chunk[0].type):
+                    names = [f"x{i}" for i in range(len(frame.columns))]
+                    frame = frame.toDF(*names).selectExpr(*[f"CAST({n} AS STRING)" for n in names])
+                chunk[0].result = _digest([_values(c) for c in frame.toArrow().columns])
                 return
-            made = frame.orderBy("g").drop("g").toArrow() if kind == "aggregate" else frame.toArrow()
-            for judged, column in zip(chunk, made.columns, strict=True):
+            for judged, column in zip(chunk, frame.toArrow().columns[-len(chunk) :], strict=True):
                 judged.result = _digest(_values(column))
         except Exception as error:
             if len(chunk) == 1:
                 chunk[0].result = f"raises {said(error)}"
                 return
-            half = len(chunk) // 2
-            self._compute(chunk[:half], kind, which)
-            self._compute(chunk[half:], kind, which)
+            for part in _chunks(chunk, max(len(chunk) // 4, 1)):
+                self._compute(part, kind, which)
 
     def _plan(self, chunk: list[Judged], kind: str, which: int, to: str) -> None:
-        chunk = [j for j in chunk if not j.left_out]
-        if not chunk:
-            return
+        """What the product says of a chunk; of its parts where a stream cannot do it."""
         try:
-            frame = self._frame(self._streams[which], chunk, kind, which, "stream_table", bare=True)
+            frame = DataFrame(self._sql(which, _text(chunk, kind, _STREAM)), self._sessions[which])
             supported(frame)
             texts = meanings(frame)
-            if kind == "alone":
-                setattr(chunk[0], to, " | ".join(texts))
-                return
-            for judged, text in zip(chunk, texts[-len(chunk) :], strict=True):
-                setattr(judged, to, text)
         except Exception as error:
             if len(chunk) == 1:
                 chunk[0].left_out = f"not on a stream: {said(error)}"
                 return
-            half = len(chunk) // 2
-            self._plan(chunk[:half], kind, which, to)
-            self._plan(chunk[half:], kind, which, to)
+            for part in _chunks(chunk, max(len(chunk) // 4, 1)):
+                self._plan(part, kind, which, to)
+            return
+        for judged, text in zip(chunk, [" | ".join(texts)] if kind == "alone" else texts[-len(chunk) :], strict=True):
+            setattr(judged, to, text)
+
+
+def _text(chunk: list[Judged], kind: str, view: str, tried: bool = False) -> str:
+    """The query that asks for all of a chunk."""
+    if kind == "alone":
+        text = chunk[0].expression.sql
+        return text[1:].format(t=view) if text.startswith("@") else f"SELECT id, {text} FROM {view}"
+    texts = [_shown(j) if tried else j.expression.sql for j in chunk]
+    if tried and kind == "scalar":
+        texts = [f"tried(named_struct('v', {text}))" for text in texts]
+    columns = ", ".join(f"{text} AS x{i}" for i, text in enumerate(texts))
+    if kind == "scalar":
+        return f"SELECT {columns} FROM {view}"
+    return f"SELECT g, {columns} FROM {view} GROUP BY g" + (" ORDER BY g" if tried else "")
 
 
 def supported(frame: DataFrame) -> None:
@@ -237,18 +255,6 @@ def _shown(judged: Judged) -> str:
 
 def _opaque(kind: str) -> bool:
     return any(word in kind for word in _OPAQUE)
-
-
-def _tried(spark: SparkSession, text: str, kind: str) -> Column:
-    """A value in a struct, or no struct where the expression raises."""
-    if kind == "aggregate":
-        return F.expr(text)
-    from pyspark.sql.classic.column import Column as Classic
-
-    jvm: Any = spark._jvm
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    inner = utils.expression(F.expr(f"named_struct('v', {text})")._jc)
-    return Classic(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
 
 
 def _values(column: Any) -> Any:
@@ -271,7 +277,7 @@ def said(error: Exception) -> str:
     )
 
 
-def _chunks(items: list[Judged], size: int = AT_ONCE) -> Iterator[list[Judged]]:
+def _chunks(items: list[Judged], size: int) -> Iterator[list[Judged]]:
     for begin in range(0, len(items), size):
         yield items[begin : begin + size]
 

@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tests.sweep.corpus import WITHOUT, Expression, registry, seeds
-from tests.sweep.judge import Judge, Judged, Verdict, verdict
+from tests.sweep.judge import Judge, Judged, Verdict, session, verdict
 from tests.sweep.mutations import mutants
 from tests.sweep.table import stream, table
 
@@ -68,7 +68,7 @@ def sweep(
     alone = frozenset({f.name for f in every if f.group in _ALONE} | _ALONE_NAMES)
     judge = Judge(
         spark,
-        lambda s: table(s, seed),
+        table(session(spark), seed),
         lambda s: stream(s, folder),
         aggregates,
         alone,

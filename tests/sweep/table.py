@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -126,23 +127,15 @@ def rows(seed: int) -> str:
     for row in range(ROWS):
         cells = [f"{row}L", f"{row % 5}L"]
         for position, (kind, values) in enumerate(COLUMNS.values()):
-            edge = row < ROWS // 2
-            value = (
-                values[(row + (row // len(values)) * (position % 7)) % len(values)]
-                if edge
-                else _random(kind, values, of)
-            )
-            cells.append(f"CAST({value} AS {kind})")
+            edge = values[(row + (row // len(values)) * (position % 7)) % len(values)]
+            cells.append(f"CAST({edge if row < ROWS // 2 else _random(kind, values, of)} AS {kind})")
         lines.append(f"({', '.join(cells)})")
-    names = ", ".join(["id", "g", *COLUMNS])
-    return f"SELECT * FROM VALUES {', '.join(lines)} AS t({names})"
+    return f"SELECT * FROM VALUES {', '.join(lines)} AS t({', '.join(['id', 'g', *COLUMNS])})"
 
 
-def table(spark: SparkSession, seed: int) -> DataFrame:
-    """The rows as one local relation."""
-    plan = spark.sql(rows(seed))._jdf.queryExecution().optimizedPlan()
-    ofrows = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows
-    return DataFrame(ofrows(spark._jsparkSession, plan), spark)
+def table(spark: SparkSession, seed: int) -> Any:
+    """The rows as a plan: one local relation, which any session can read."""
+    return spark.sql(rows(seed))._jdf.queryExecution().optimizedPlan()
 
 
 def stream(spark: SparkSession, folder: str) -> DataFrame:
