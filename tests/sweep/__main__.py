@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.sweep.judge import SESSION
-from tests.sweep.sweep import report, sweep
+from tests.sweep.judge import SESSION, Judged, verdict
+from tests.sweep.sweep import listed, report, sweep
 
 
 def main() -> int:
@@ -32,10 +32,16 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
             only = [f for f in given.functions.split(",") if f]
-            done = sweep(spark, folder, given.seed, given.most, given.seeds, given.ansi, only)
+
+            def progress(judged: list[Judged]) -> None:
+                print(f"{time.strftime('%X')} {len(judged)} expressions", file=sys.stderr)
+                if given.out:
+                    given.out.write_text(json.dumps(listed(verdict(judged)), indent=1))
+
+            done = sweep(spark, folder, given.seed, given.most, given.seeds, given.ansi, only, progress)
         print(report(done))
         if given.out:
-            given.out.write_text(json.dumps(done.listed(), indent=1))
+            given.out.write_text(json.dumps(listed(done.verdict), indent=1))
         return 1 if done.verdict.wrong or done.verdict.unequal else 0
     finally:
         spark.stop()

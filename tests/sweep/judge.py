@@ -24,7 +24,7 @@ from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_j
 from airflow_provider_streamupdate.streaming.tree import parse_plan
 from tests.sweep.corpus import Expression
 
-AT_ONCE = 100
+AT_ONCE, BATCH = 100, 1000
 _ROWS, _STREAM = "batch_table", "stream_table"
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
 _OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
@@ -43,6 +43,8 @@ SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
+    # most of what runs here runs a few times: the second compiler costs more than it saves
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -136,36 +138,46 @@ class Judge:
         settings: dict[str, str] | None = None,
     ) -> None:
         self.aggregates, self.alone = aggregates, alone
-        self._sessions = [session(spark, **(settings or {})) for _ in range(2)]
+        self.sessions = [session(spark, **(settings or {})) for _ in range(2)]
         ensure_callback_server_started(spark.sparkContext._gateway)
         jvm: Any = spark._jvm
-        for own in self._sessions:
+        for own in self.sessions:
             activate(own)
             jvm.org.apache.spark.sql.classic.Dataset.ofRows(own._jsparkSession, rows).createOrReplaceTempView(_ROWS)
             stream(own).createOrReplaceTempView(_STREAM)
             functions = own._jsparkSession.sessionState().functionRegistry()
             functions.createOrReplaceTempFunction("tried", _Tried(jvm), "built-in")
 
-    def judge(self, expressions: Iterable[Expression]) -> list[Judged]:
+    def judge(
+        self, expressions: Iterable[Expression], progress: Callable[[list[Judged]], None] = lambda judged: None
+    ) -> list[Judged]:
+        """All expressions judged, a batch after the other; `progress` is told what there is after each."""
         found = [Judged(e, kind_of(e.sql, self.aggregates, self.alone)) for e in expressions]
+        done: list[Judged] = []
         with _plain_errors():
-            for judged in found:
-                self._analyze(judged)
-            for kind in ("scalar", "aggregate", "alone"):
-                size = 1 if kind == "alone" else AT_ONCE
-                valid = [j for j in found if j.kind == kind and not j.left_out]
-                for chunk in _chunks(valid, size):
-                    self._plan(chunk, kind, 0, "meaning")
-                # again in another session and in other company, so that numbers and places are others
-                valid = [j for j in valid[::-1] if not j.left_out]
-                for chunk in _chunks(valid, max(size - 3, 1)):
-                    self._plan(chunk, kind, 1, "planned_again")
-                for chunk in _chunks([j for j in valid[::-1] if not j.left_out], size):
-                    self._compute(chunk, kind, 0)
-            for group in _by_meaning(found):
+            for batch in _chunks(found, BATCH):
+                self._judge(batch)
+                done += batch
+                progress(done)
+            for group in by_meaning(found):
                 if len({j.result for j in group}) > 1:
                     self._again(group)
         return found
+
+    def _judge(self, found: list[Judged]) -> None:
+        for judged in found:
+            self._analyze(judged)
+        for kind in ("scalar", "aggregate", "alone"):
+            size = 1 if kind == "alone" else AT_ONCE
+            valid = [j for j in found if j.kind == kind and not j.left_out]
+            for chunk in _chunks(valid, size):
+                self._plan(chunk, kind, 0, "meaning")
+            # again in another session and in other company, so that numbers and places are others
+            valid = [j for j in valid[::-1] if not j.left_out]
+            for chunk in _chunks(valid, max(size - 3, 1)):
+                self._plan(chunk, kind, 1, "planned_again")
+            for chunk in _chunks([j for j in valid[::-1] if not j.left_out], size):
+                self._compute(chunk, kind, 0)
 
     def _again(self, group: list[Judged]) -> None:
         """Mark those whose result is another when it is computed again: the time, for example."""
@@ -176,13 +188,13 @@ class Judge:
             judged.result = before
 
     def _sql(self, which: int, text: str) -> Any:
-        activate(self._sessions[which])
-        return self._sessions[which]._jsparkSession.sql(text)
+        activate(self.sessions[which])
+        return self.sessions[which]._jsparkSession.sql(text)
 
     def _analyze(self, judged: Judged) -> None:
         try:
             frame = self._sql(0, _text([judged], judged.kind, _ROWS))
-            kinds = frame.schema().sql().removeprefix("STRUCT<").removesuffix(">")
+            kinds = frame.schema().sql().removeprefix("STRUCT<").removesuffix(">").replace(" NOT NULL", "")
             judged.type = re.sub(r"^.*?\bx0: ", "", kinds) if judged.kind != "alone" else kinds
             judged.steady = bool(frame.queryExecution().analyzed().deterministic())
         except Exception as error:
@@ -193,7 +205,7 @@ class Judge:
         if not chunk:
             return
         try:
-            frame = DataFrame(self._sql(which, _text(chunk, kind, _ROWS, tried=True)), self._sessions[which])
+            frame = DataFrame(self._sql(which, _text(chunk, kind, _ROWS, tried=True)), self.sessions[which])
             if kind == "alone":
                 if _opaque(chunk[0].type):
                     names = [f"x{i}" for i in range(len(frame.columns))]
@@ -212,7 +224,7 @@ class Judge:
     def _plan(self, chunk: list[Judged], kind: str, which: int, to: str) -> None:
         """What the product says of a chunk; of its parts where a stream cannot do it."""
         try:
-            frame = DataFrame(self._sql(which, _text(chunk, kind, _STREAM)), self._sessions[which])
+            frame = DataFrame(self._sql(which, _text(chunk, kind, _STREAM)), self.sessions[which])
             supported(frame)
             texts = meanings(frame)
         except Exception as error:
@@ -313,14 +325,14 @@ def verdict(judged: list[Judged]) -> Verdict:
                 found.different += not same
                 if same and a.meaning != b.meaning:
                     found.needless[b.expression.change] += 1
-    for group in _by_meaning(counted):
+    for group in by_meaning(counted):
         each = {(j.type, j.result): j for j in reversed(group)}
         if len(each) > 1:
             found.wrong.append(list(each.values()))
     return found
 
 
-def _by_meaning(judged: Iterable[Judged]) -> list[list[Judged]]:
+def by_meaning(judged: Iterable[Judged]) -> list[list[Judged]]:
     """Those of one kind with one meaning, where the result is the same each time."""
     groups: dict[tuple[str, str], list[Judged]] = defaultdict(list)
     for j in judged:

@@ -3,6 +3,7 @@ is measured (`judge`)."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -42,13 +43,41 @@ _ZONES = ("UTC", "Asia/Seoul", "America/New_York", "+05:30", "Europe/Berlin")
 _UNIT_TEXTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOY", "MILLISECOND")
 _FLAGS = {"true": "false", "false": "true", "PERMISSIVE": "FAILFAST", "FAILFAST": "PERMISSIVE"}
 _FUNCTION_TWINS = (
-    ("CAST", "TRY_CAST"), ("explode", "explode_outer"), ("posexplode", "posexplode_outer"), ("inline", "inline_outer"), ("max_by", "min_by"), ("max", "min"),
-    ("first", "last"), ("first", "any_value"), ("percentile_cont", "percentile_disc"), ("collect_list", "collect_set"), ("var_pop", "var_samp"), ("stddev_pop", "stddev_samp"),
-    ("covar_pop", "covar_samp"), ("exists", "forall"), ("leading", "trailing"), ("hash", "xxhash64"), ("ceil", "floor"), ("round", "bround"), ("left", "right"),
-    ("ltrim", "rtrim"), ("lpad", "rpad"), ("add_months", "date_add"), ("to_utc_timestamp", "from_utc_timestamp"), ("next_day", "trunc"), ("sum", "avg"), ("count", "sum"),
-    ("transform_keys", "transform_values"), ("array_union", "array_intersect"), ("array_except", "array_union"), ("regr_slope", "regr_intercept"), ("bit_and", "bit_or"),
-    ("bit_or", "bit_xor"), ("bool_and", "bool_or"), ("window", "session_window"),
-)  # fmt: skip
+    ("CAST", "TRY_CAST"),
+    ("explode", "explode_outer"),
+    ("posexplode", "posexplode_outer"),
+    ("inline", "inline_outer"),
+    ("max_by", "min_by"),
+    ("max", "min"),
+    ("first", "last"),
+    ("first", "any_value"),
+    ("percentile_cont", "percentile_disc"),
+    ("collect_list", "collect_set"),
+    ("var_pop", "var_samp"),
+    ("stddev_pop", "stddev_samp"),
+    ("covar_pop", "covar_samp"),
+    ("exists", "forall"),
+    ("leading", "trailing"),
+    ("hash", "xxhash64"),
+    ("ceil", "floor"),
+    ("round", "bround"),
+    ("left", "right"),
+    ("ltrim", "rtrim"),
+    ("lpad", "rpad"),
+    ("add_months", "date_add"),
+    ("to_utc_timestamp", "from_utc_timestamp"),
+    ("next_day", "trunc"),
+    ("sum", "avg"),
+    ("count", "sum"),
+    ("transform_keys", "transform_values"),
+    ("array_union", "array_intersect"),
+    ("array_except", "array_union"),
+    ("regr_slope", "regr_intercept"),
+    ("bit_and", "bit_or"),
+    ("bit_or", "bit_xor"),
+    ("bool_and", "bool_or"),
+    ("window", "session_window"),
+)
 
 
 def mutants(seed: Expression, functions: Iterable[Function], of: random.Random, most: int) -> list[Expression]:
@@ -332,7 +361,7 @@ def _calls(parts: tuple[Token, ...], variables: list[str]) -> Iterator[tuple[str
                     + parts[given[1][1] :],
                 )
             continue
-        for (a, b), (c, d) in zip(given, given[1:], strict=False):
+        for (a, b), (c, d) in itertools.pairwise(given):
             yield "arguments' order", parts[:a] + parts[c:d] + parts[b:c] + parts[a:b] + parts[d:]
         if len(given) > 1:
             yield "argument dropped", parts[: given[-2][1]] + parts[given[-1][1] :]
@@ -356,7 +385,7 @@ def _cases(parts: tuple[Token, ...]) -> Iterator[tuple[str, tuple[Token, ...]]]:
     then = [i for i, t in enumerate(parts) if t.is_name("THEN")]
     if len(then) > 1:
         (a, b) = then[0] + 1, then[1] + 1
-        yield "branches", parts[:a] + (parts[b],) + parts[a + 1 : b] + (parts[a],) + parts[b + 1 :]
+        yield "branches", parts[:a] + parts[b : b + 1] + parts[a + 1 : b] + parts[a : a + 1] + parts[b + 1 :]
     for i, token in enumerate(parts):
         if token.is_name("ELSE"):
             yield "branch dropped", parts[:i] + parts[i + 2 :]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
 
-from tests.sweep.corpus import WITHOUT, Expression, registry, seeds
+from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds
 from tests.sweep.judge import Judge, Judged, Verdict, session, verdict
 from tests.sweep.mutations import mutants
 from tests.sweep.table import stream, table
@@ -18,12 +19,11 @@ from tests.sweep.table import stream, table
 # Generators and time windows: one of them in a query.
 _ALONE = ("generator_funcs", "table_funcs")
 _ALONE_NAMES = {"window", "session_window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
-_WINDOWS = "window_funcs"
 
 
 @attrs.define
 class Sweep:
-    """seed: of the rows and changes; covered: functions with a judged expression; left_out: the others, with reasons."""
+    """seed: of the rows and changes; covered: functions with a judged expression; left_out: others, with reasons."""
 
     seed: int
     ansi: str
@@ -33,22 +33,31 @@ class Sweep:
     verdict: Verdict
     seconds: float
 
-    def listed(self) -> dict[str, Any]:
-        def line(j: Judged) -> dict[str, str]:
-            return {
-                "sql": j.expression.sql, "seed": j.expression.seed, "change": j.expression.change, "function": j.expression.function,
-                "meaning": j.meaning[:2000], "planned_again": j.planned_again[:2000] if j.planned_again != j.meaning else "", "type": j.type, "result": j.result,
-            }  # fmt: skip
 
+def listed(verdict: Verdict) -> dict[str, Any]:
+    """What is wrong, as data."""
+
+    def line(j: Judged) -> dict[str, str]:
         return {
-            "seed": self.seed,
-            "ansi": self.ansi,
-            "left_out": self.left_out,
-            "wrong": [[line(j) for j in group] for group in self.verdict.wrong],
-            "unequal": [line(j) for j in self.verdict.unequal],
-            "unsteady": [line(j) for j in self.verdict.unsteady],
-            "needless": dict(self.verdict.needless),
+            "sql": j.expression.sql,
+            "seed": j.expression.seed,
+            "change": j.expression.change,
+            "function": j.expression.function,
+            "meaning": j.meaning[:2000],
+            "planned_again": j.planned_again[:2000] if j.planned_again != j.meaning else "",
+            "type": j.type,
+            "result": j.result,
         }
+
+    return {
+        "pairs": verdict.pairs,
+        "different": verdict.different,
+        "wrong": [[line(j) for j in group] for group in verdict.wrong],
+        "unequal": [line(j) for j in verdict.unequal],
+        "unsteady": [line(j) for j in verdict.unsteady],
+        "needless": dict(verdict.needless),
+        "refused": Counter(j.left_out for j in verdict.judged if j.left_out).most_common(),
+    }
 
 
 def sweep(
@@ -59,21 +68,15 @@ def sweep(
     most_seeds: int = 8,
     ansi: str = "true",
     only: list[str] | None = None,
+    progress: Callable[[list[Judged]], None] = lambda judged: None,
 ) -> Sweep:
+    """only: the names of functions (none: all); most: changes of one expression; most_seeds: expressions of one
+    function that are changed; progress: is told what is judged after each batch."""
     begin = time.monotonic()
     of = random.Random(seed)
     every = registry(spark)
     chosen = [f for f in every if not only or f.name in only]
-    aggregates = frozenset(f.name for f in every if f.group == "agg_funcs")
-    alone = frozenset({f.name for f in every if f.group in _ALONE} | _ALONE_NAMES)
-    judge = Judge(
-        spark,
-        table(session(spark), seed),
-        lambda s: stream(s, folder),
-        aggregates,
-        alone,
-        {"spark.sql.ansi.enabled": ansi},
-    )
+    judge = judge_of(spark, folder, seed, {"spark.sql.ansi.enabled": ansi}, every)
     by_function: dict[str, list[Expression]] = {}
     for expression in seeds(spark, chosen):
         by_function.setdefault(expression.function, []).append(expression)
@@ -82,10 +85,41 @@ def sweep(
         for expression in found[:2] + of.sample(found[2:], min(max(most_seeds - 2, 0), len(found[2:]))):
             for each in [expression, *mutants(expression, every, of, most)]:
                 expressions.setdefault(each.sql, each)
-    judged = judge.judge(expressions.values())
+    judged = judge.judge(expressions.values(), progress)
     covered = {j.expression.function for j in judged if not j.left_out}
     missing = {f.name: WITHOUT.get(f.name) or _why(judged, f.name) for f in chosen if f.name not in covered}
     return Sweep(seed, ansi, len(chosen), covered, missing, verdict(judged), time.monotonic() - begin)
+
+
+def judge_of(
+    spark: SparkSession, folder: str, seed: int, settings: dict[str, str], functions: list[Function] | None = None
+) -> Judge:
+    """A judge with the table of a seed, under settings."""
+    functions = functions or registry(spark)
+    return Judge(
+        spark,
+        table(session(spark), seed),
+        lambda own: stream(own, folder),
+        frozenset(f.name for f in functions if f.group == "agg_funcs"),
+        frozenset({f.name for f in functions if f.group in _ALONE} | _ALONE_NAMES),
+        settings,
+    )
+
+
+def judged_seeds(
+    spark: SparkSession, judge: Judge, of: random.Random, count: int, only: list[str] | None = None
+) -> list[Judged]:
+    """Changes of so many seed expressions, drawn from all functions and from the aggregates, judged."""
+    every = registry(spark)
+    chosen = [f for f in every if not only or f.name in only]
+    expressions: dict[str, Expression] = {}
+    for aggregate in (True, False):
+        functions = [f for f in chosen if (f.group == "agg_funcs") is aggregate]
+        for expression in seeds(spark, of.sample(functions, min(len(functions), count))):
+            if of.random() < 0.4 or only:
+                for each in [expression, *mutants(expression, every, of, 3)]:
+                    expressions.setdefault(each.sql, each)
+    return judge.judge(expressions.values())
 
 
 def _why(judged: list[Judged], function: str) -> str:
@@ -99,10 +133,11 @@ def report(done: Sweep) -> str:
     lines = [f"function sweep: seed {done.seed}, ansi {done.ansi}"]
     lines += [f"  left out: {name}: {why}" for name, why in sorted(done.left_out.items())]
     refused = Counter(j.left_out for j in found.judged if j.left_out)
+    needless = Counter(found.needless).most_common(12)
     lines += [
         f"  judged by identity only (two runs differ): {sorted({j.expression.function for j in found.unsteady})}",
         f"  texts Spark refuses: {sum(refused.values())}, most often {refused.most_common(4)}",
-        f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(Counter(found.needless).most_common(12))}",
+        f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(needless)}",
     ]
     for group in found.wrong:
         lines += [f"SILENTLY WRONG {len(group)} results, one meaning: {group[0].meaning[:300]}"]
