@@ -1,4 +1,4 @@
-"""The sweep on the command line: ``python -m tests.sweep [--seed N] [--most N] [--functions a,b] [--ansi false] [--out file]``."""
+"""The sweep on the command line: ``python -m tests.sweep --seed 1 --functions in,like``, for example."""
 
 from __future__ import annotations
 

@@ -122,6 +122,7 @@ def _lists() -> Iterator[tuple[str, str]]:
 def own_seeds() -> dict[str, list[str]]:
     """The seed expressions that are not Spark's, by function."""
     found: dict[str, list[str]] = {}
+    name = ""
     for line in SEEDS.read_text().splitlines():
         if line.startswith("    "):
             found[name].append(line.strip())
@@ -172,7 +173,7 @@ def _calls_of(spark: SparkSession, example: str) -> Iterator[str]:
         else:
             columns = {}
         for item in split(begin):
-            parts = [t for t in tokens(item)]
+            parts = list(tokens(item))
             if len(parts) > 2 and parts[-2].is_name("AS"):
                 parts = parts[:-2]
             named = tuple(

@@ -1,7 +1,7 @@
 """Whether the product's texts tell apart what computes something else.
 
-An expression's *result* is what one batch query makes of every row of the table: type and values, or that it raises. Its
-*meaning* is what the product writes down of it for a stream of the same columns, which is planned and never started.
+An expression's *result* is what one batch query makes of every row of the table: type and values, or that it raises.
+Its *meaning* is what the product writes down of it for a stream of the same columns, planned and never started.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from tests.sweep.corpus import Expression
 
 AT_ONCE, BATCH = 100, 1000
 _ROWS, _STREAM = "batch_table", "stream_table"
+# What Spark makes a literal of while it plans: another one each time. An update sees them in the plan as it was written
+# (definition.CLOCKS), which positions.STEADY goes through.
+_ONCE = {
+    r"\b(?:now|curdate|current_(?:date|time|timestamp)|localtime(?:stamp)?)\b|\bunix_timestamp\(\)": "the clock",
+    r"\baes_encrypt\(": "random bytes, which Spark folds",
+}
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
 _OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
 SETTINGS = {
@@ -248,7 +254,7 @@ def _text(chunk: list[Judged], kind: str, view: str, tried: bool = False) -> str
         texts = [f"tried(named_struct('v', {text}))" for text in texts]
     columns = ", ".join(f"{text} AS x{i}" for i, text in enumerate(texts))
     if kind == "scalar":
-        return f"SELECT {columns} FROM {view}"
+        return f"SELECT id, {columns} FROM {view}"  # else SELECT would take an ALL( or DISTINCT( for its own
     return f"SELECT g, {columns} FROM {view} GROUP BY g" + (" ORDER BY g" if tried else "")
 
 
@@ -296,8 +302,14 @@ def _chunks(items: list[Judged], size: int) -> Iterator[list[Judged]]:
 
 @attrs.define
 class Verdict:
-    """What a sweep found. wrong: groups of expressions with one meaning and several results, one of each result;
-    unequal: expressions with another meaning when planned again."""
+    """What a sweep found.
+
+    pairs, different: two expressions of one seed, and those of them with different results
+    needless: pairs with one result and two meanings, by what was changed
+    wrong: groups of expressions with one meaning and several results, one expression of each result
+    unequal: expressions with another meaning when planned again; once: those for which that is right (`why_once`)
+    unsteady: expressions with another result each time
+    """
 
     judged: list[Judged]
     pairs: int = 0
@@ -306,6 +318,7 @@ class Verdict:
     wrong: list[list[Judged]] = attrs.field(factory=list)
     unequal: list[Judged] = attrs.field(factory=list)
     unsteady: list[Judged] = attrs.field(factory=list)
+    once: list[Judged] = attrs.field(factory=list)
 
 
 def verdict(judged: list[Judged]) -> Verdict:
@@ -313,7 +326,9 @@ def verdict(judged: list[Judged]) -> Verdict:
     in their results."""
     counted = [j for j in judged if not j.left_out]
     found = Verdict(judged, unsteady=[j for j in counted if not j.steady])
-    found.unequal = [j for j in counted if j.meaning != j.planned_again]
+    unequal = [j for j in counted if j.meaning != j.planned_again]
+    found.once = [j for j in unequal if why_once(j.expression.sql)]
+    found.unequal = [j for j in unequal if not why_once(j.expression.sql)]
     by_seed: dict[str, list[Judged]] = defaultdict(list)
     for j in counted:
         by_seed[j.expression.seed].append(j)
@@ -330,6 +345,11 @@ def verdict(judged: list[Judged]) -> Verdict:
         if len(each) > 1:
             found.wrong.append(list(each.values()))
     return found
+
+
+def why_once(text: str) -> str:
+    """Why an expression cannot be planned twice to one meaning; empty for one that can."""
+    return next((why for pattern, why in _ONCE.items() if re.search(pattern, text, re.IGNORECASE)), "")
 
 
 def by_meaning(judged: Iterable[Judged]) -> list[list[Judged]]:

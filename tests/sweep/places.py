@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 import attrs
 from pyspark.sql import SparkSession
 
-from tests.sweep.corpus import Expression
-from tests.sweep.judge import Judge, Judged, activate
-from tests.sweep.positions import AGGREGATES, CONDITIONS, VALUES, Placed, condition, placed
+from tests.sweep.corpus import Expression, registry
+from tests.sweep.judge import Judge, Judged, activate, session
+from tests.sweep.positions import AGGREGATES, CONDITIONS, STEADY, TWICE, VALUES, Placed, condition, placed
 from tests.sweep.sweep import judge_of, judged_seeds
-from tests.sweep.table import stream
+from tests.sweep.table import stream, table
 
 _OPAQUE = ("MAP", "VARIANT", "INTERVAL ", "VOID", "GEO")
 
@@ -43,8 +43,9 @@ def place(spark: SparkSession, folder: str, seed: int, each: int, only: list[str
     """`each` pairs in each place, drawn from all functions."""
     begin = time.monotonic()
     of = random.Random(seed)
-    judge = judge_of(spark, folder, seed, {})
-    judged = judged_seeds(spark, judge, of, 3 * each, only)
+    every = registry(spark)
+    judge = judge_of(spark, folder, table(session(spark), seed), {}, every)
+    judged = judged_seeds(spark, judge, [f for f in every if not only or f.name in only], of, 3 * each)
     found = Places(seed)
     own = judge.sessions[0]
     rows = stream(own, folder)
@@ -64,6 +65,14 @@ def place(spark: SparkSession, folder: str, seed: int, each: int, only: list[str
                 found.wrong.append(changed)
             same = placed(own, rows, position, old.expression.sql, old.expression.sql)
             if not same.carried:
+                found.unequal.append(same)
+    for position, texts in (("key", STEADY), ("aggregate", TWICE)):
+        for text in texts:
+            activate(own)
+            same = placed(own, rows, position, text, text)
+            if same.left_out:
+                found.left_out[f"{text}: {same.left_out[:120]}"] += 1
+            elif not same.carried:
                 found.unequal.append(same)
     found.seconds = time.monotonic() - begin
     return found

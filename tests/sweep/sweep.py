@@ -12,10 +12,11 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds
-from tests.sweep.judge import Judge, Judged, Verdict, session, verdict
+from tests.sweep.judge import Judge, Judged, Verdict, session, verdict, why_once
 from tests.sweep.mutations import mutants
-from tests.sweep.table import stream, table
+from tests.sweep.table import retyped_table, stream, table
 
+RETYPED_SOURCE = "source's types"
 # Generators and time windows: one of them in a query.
 _ALONE = ("generator_funcs", "table_funcs")
 _ALONE_NAMES = {"window", "session_window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
@@ -76,30 +77,41 @@ def sweep(
     of = random.Random(seed)
     every = registry(spark)
     chosen = [f for f in every if not only or f.name in only]
-    judge = judge_of(spark, folder, seed, {"spark.sql.ansi.enabled": ansi}, every)
+    rows = table(session(spark), seed)
+    settings = {"spark.sql.ansi.enabled": ansi}
     by_function: dict[str, list[Expression]] = {}
     for expression in seeds(spark, chosen):
         by_function.setdefault(expression.function, []).append(expression)
     expressions: dict[str, Expression] = {}
+    retyped: list[Expression] = []
     for found in by_function.values():
-        for expression in found[:2] + of.sample(found[2:], min(max(most_seeds - 2, 0), len(found[2:]))):
+        drawn = found[:2] + of.sample(found[2:], min(max(most_seeds - 2, 0), len(found[2:])))
+        retyped += [attrs.evolve(e, change=RETYPED_SOURCE) for e in drawn if "c_" in e.sql]
+        for expression in drawn:
             for each in [expression, *mutants(expression, every, of, most)]:
                 expressions.setdefault(each.sql, each)
+    judge = judge_of(spark, folder, rows, settings, every)
     judged = judge.judge(expressions.values(), progress)
+    other = judge_of(spark, folder, retyped_table(session(spark), rows), settings, every, retyped=True)
+    judged += other.judge(retyped, lambda more: progress(judged + more))
     covered = {j.expression.function for j in judged if not j.left_out}
     missing = {f.name: WITHOUT.get(f.name) or _why(judged, f.name) for f in chosen if f.name not in covered}
     return Sweep(seed, ansi, len(chosen), covered, missing, verdict(judged), time.monotonic() - begin)
 
 
 def judge_of(
-    spark: SparkSession, folder: str, seed: int, settings: dict[str, str], functions: list[Function] | None = None
+    spark: SparkSession,
+    folder: str,
+    rows: Any,
+    settings: dict[str, str],
+    functions: list[Function],
+    retyped: bool = False,
 ) -> Judge:
-    """A judge with the table of a seed, under settings."""
-    functions = functions or registry(spark)
+    """A judge of rows (a plan), under settings; `retyped`: those of the source's other version."""
     return Judge(
         spark,
-        table(session(spark), seed),
-        lambda own: stream(own, folder),
+        rows,
+        lambda own: stream(own, folder, retyped),
         frozenset(f.name for f in functions if f.group == "agg_funcs"),
         frozenset({f.name for f in functions if f.group in _ALONE} | _ALONE_NAMES),
         settings,
@@ -107,17 +119,16 @@ def judge_of(
 
 
 def judged_seeds(
-    spark: SparkSession, judge: Judge, of: random.Random, count: int, only: list[str] | None = None
+    spark: SparkSession, judge: Judge, functions: list[Function], of: random.Random, count: int
 ) -> list[Judged]:
-    """Changes of so many seed expressions, drawn from all functions and from the aggregates, judged."""
-    every = registry(spark)
-    chosen = [f for f in every if not only or f.name in only]
+    """Changes of seed expressions of so many aggregates and so many other functions, judged."""
     expressions: dict[str, Expression] = {}
     for aggregate in (True, False):
-        functions = [f for f in chosen if (f.group == "agg_funcs") is aggregate]
-        for expression in seeds(spark, of.sample(functions, min(len(functions), count))):
-            if of.random() < 0.4 or only:
-                for each in [expression, *mutants(expression, every, of, 3)]:
+        some = [f for f in functions if (f.group == "agg_funcs") is aggregate]
+        for function in of.sample(some, min(len(some), count)):
+            found = [e for e in seeds(spark, [function]) if "c_" in e.sql]
+            for expression in of.sample(found, min(len(found), 3)):
+                for each in [expression, *mutants(expression, functions, of, 3)]:
                     expressions.setdefault(each.sql, each)
     return judge.judge(expressions.values())
 
@@ -135,7 +146,8 @@ def report(done: Sweep) -> str:
     refused = Counter(j.left_out for j in found.judged if j.left_out)
     needless = Counter(found.needless).most_common(12)
     lines += [
-        f"  judged by identity only (two runs differ): {sorted({j.expression.function for j in found.unsteady})}",
+        f"  not deterministic, judged by identity: {sorted({j.expression.function for j in found.unsteady})}",
+        f"  planned anew each time, not judged: {dict(Counter(why_once(j.expression.sql) for j in found.once))}",
         f"  texts Spark refuses: {sum(refused.values())}, most often {refused.most_common(4)}",
         f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(needless)}",
     ]

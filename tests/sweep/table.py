@@ -99,8 +99,35 @@ for _name, (_type, _) in COLUMNS.items():
     OF_TYPE.setdefault(_type, []).append(_name)
 
 
-def schema() -> str:
-    return "id BIGINT, g BIGINT, " + ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+# The same columns in another version of the source: each type that changes, and the values in the new one.
+RETYPED = {
+    "INT": ("BIGINT", "CAST({} AS BIGINT)"),
+    "TINYINT": ("SMALLINT", "CAST({} AS SMALLINT)"),
+    "FLOAT": ("DOUBLE", "CAST({} AS DOUBLE)"),
+    "DECIMAL(10,2)": ("DECIMAL(12,3)", "CAST({} AS DECIMAL(12,3))"),
+    "STRING": ("STRING COLLATE UTF8_LCASE", "CAST({} AS STRING COLLATE UTF8_LCASE)"),
+    "TIMESTAMP": ("TIMESTAMP_NTZ", "CAST({} AS TIMESTAMP_NTZ)"),
+    "ARRAY<INT>": ("ARRAY<BIGINT>", "CAST({} AS ARRAY<BIGINT>)"),
+    "MAP<STRING, INT>": ("MAP<STRING, BIGINT>", "CAST({} AS MAP<STRING, BIGINT>)"),
+    # fields in another order
+    COLUMNS["c_user"][0]: (
+        "STRUCT<age: INT, region: STRING, id: INT, country: STRING>",
+        "IF({0} IS NULL, NULL, named_struct('age', {0}.age, 'region', {0}.region, 'id', {0}.id, 'country', {0}.country))",
+    ),
+    COLUMNS["c_people"][0]: (
+        "ARRAY<STRUCT<name: STRING, id: INT>>",
+        "transform({}, p -> named_struct('name', p.name, 'id', p.id))",
+    ),
+    COLUMNS["c_nested"][0]: (
+        "STRUCT<b: STRUCT<x: INT, y: INT>, a: STRUCT<x: INT, y: INT>>",
+        "IF({0} IS NULL, NULL, named_struct('b', {0}.b, 'a', {0}.a))",
+    ),
+}
+
+
+def schema(retyped: bool = False) -> str:
+    kinds = {name: RETYPED.get(kind, (kind,))[0] if retyped else kind for name, (kind, _) in COLUMNS.items()}
+    return "id BIGINT, g BIGINT, " + ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
 def _random(kind: str, values: list[str], of: random.Random) -> str:
@@ -138,6 +165,16 @@ def table(spark: SparkSession, seed: int) -> Any:
     return spark.sql(rows(seed))._jdf.queryExecution().optimizedPlan()
 
 
-def stream(spark: SparkSession, folder: str) -> DataFrame:
+def retyped_table(spark: SparkSession, rows: Any) -> Any:
+    """The rows as the source's other version has them."""
+    columns = [
+        f"{RETYPED[kind][1].format(name)} AS {name}" if kind in RETYPED else name for name, (kind, _) in COLUMNS.items()
+    ]
+    jvm: Any = spark._jvm
+    frame = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, rows), spark)
+    return frame.selectExpr("id", "g", *columns)._jdf.queryExecution().optimizedPlan()
+
+
+def stream(spark: SparkSession, folder: str, retyped: bool = False) -> DataFrame:
     """The same columns as a stream of files, which is planned and never started."""
-    return spark.readStream.schema(schema()).parquet(folder)
+    return spark.readStream.schema(schema(retyped)).parquet(folder)
