@@ -251,7 +251,8 @@ def _text(chunk: list[Judged], kind: str, view: str, tried: bool = False) -> str
         return text[1:].format(t=view) if text.startswith("@") else f"SELECT id, {text} FROM {view}"
     texts = [_shown(j) if tried else j.expression.sql for j in chunk]
     if tried and kind == "scalar":
-        texts = [f"tried(named_struct('v', {text}))" for text in texts]
+        # nullable, because a struct that is null may not have fields that cannot be (Arrow)
+        texts = [f"tried(named_struct('v', IF(id >= 0, {text}, NULL)))" for text in texts]
     columns = ", ".join(f"{text} AS x{i}" for i, text in enumerate(texts))
     if kind == "scalar":
         return f"SELECT id, {columns} FROM {view}"  # else SELECT would take an ALL( or DISTINCT( for its own

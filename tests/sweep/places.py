@@ -33,7 +33,7 @@ class Places:
         lines = [f"positions: seed {self.seed}, {dict(self.counted)}"]
         lines += [f"  left out {count} times: {why}" for why, count in self.left_out.most_common(8)]
         lines += [f"SILENTLY WRONG as {p.position}:\n    {p.old[:300]}\n    {p.new[:300]}" for p in self.wrong]
-        lines += [f"IDENTITY FAILURE as {p.position}: {p.old[:300]}" for p in self.unequal]
+        lines += [f"IDENTITY FAILURE as {p.position}: {p.old[:300]}: {p.problems[0][:400]}" for p in self.unequal]
         lines += [f"pairs {sum(self.counted.values())}; silently wrong {len(self.wrong)}; identity failures "
                   f"{len(self.unequal)}; {self.seconds:.0f} s"]  # fmt: skip
         return "\n".join(lines)
@@ -64,7 +64,7 @@ def place(spark: SparkSession, folder: str, seed: int, each: int, only: list[str
             if changed.carried:
                 found.wrong.append(changed)
             same = placed(own, rows, position, old.expression.sql, old.expression.sql)
-            if not same.carried:
+            if same.problems and not same.left_out:
                 found.unequal.append(same)
     for position, texts in (("key", STEADY), ("aggregate", TWICE)):
         for text in texts:

@@ -57,13 +57,18 @@ _APPEND = ("filter above a join", "join's condition", "gap")
 
 @attrs.frozen
 class Placed:
-    """What an update from one text to the other is told: `carried` without a question or not, or why not planned."""
+    """What an update from one text to the other is told: `carried` without a question, or not, because of
+    `problems`; or why it was not planned."""
 
     position: str
     old: str
     new: str
-    carried: bool
+    problems: tuple[str, ...] = ()
     left_out: str = ""
+
+    @property
+    def carried(self) -> bool:
+        return not self.problems
 
 
 def placed(spark: SparkSession, rows: DataFrame, position: str, old: str, new: str) -> Placed:
@@ -71,8 +76,8 @@ def placed(spark: SparkSession, rows: DataFrame, position: str, old: str, new: s
     try:
         before, after = (_planned(spark, rows, position, text) for text in (old, new))
     except Exception as error:
-        return Placed(position, old, new, False, f"{type(error).__name__}: {str(error)[:200]}")
-    return Placed(position, old, new, compare(before, after, "the sweep").compatible)
+        return Placed(position, old, new, (), f"{type(error).__name__}: {str(error)[:200]}")
+    return Placed(position, old, new, tuple(compare(before, after, "the sweep").problems))
 
 
 def _planned(spark: SparkSession, rows: DataFrame, position: str, text: str) -> AppPlan:
