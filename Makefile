@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -66,6 +66,9 @@ golden:  ## write the golden checkpoints anew, on each Spark
 
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
+
+sweep: setup  ## Spark's functions and settings and Python code, changed: what gives another result has another meaning (ARGS=..., SEED=.. replays)
+	@SEED="$(SEED)" scripts/sweep.sh $(ARGS)
 
 bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)
 	@$(ENV) .venv-spark/bin/python benchmarks/state.py $(ARGS)

@@ -80,6 +80,11 @@ wrong or more than 1 % of the pairs are refused although they could have gone on
 `make fuzz SEED=... N=1` replays it. With `RESULTS=file` a run that was cut goes on where it was. Every rule names the tests
 that show it; those under `tests/spark` run real apps.
 
+What a text means is put to the test by `make sweep` (`tests/sweep`): every built-in function of Spark's registry, with its
+literals, options, types, flags and arguments changed. Two expressions that give different results on any row of a table of
+edge cases may not have one meaning, and one that is planned twice may not have two. It prints the functions it covers, what
+it leaves out with the reason, and each failure; `make sweep SEED=...` replays it.
+
 ## How to choose names
 
 - Name every stateful step with `stage("name", df)` and, as soon as a query has two sources, every source with

@@ -1,0 +1,170 @@
+"""One sweep: functions, their seed expressions and changes of these, judged; and what is said of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds
+from tests.sweep.judge import Judge, Judged, Verdict, session, verdict, why_once
+from tests.sweep.mutations import mutants
+from tests.sweep.table import retyped_table, stream, table
+
+RETYPED_SOURCE = "source's types"
+# Generators and time windows: one of them in a query.
+_ALONE = ("generator_funcs", "table_funcs")
+_ALONE_NAMES = {"window", "session_window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
+
+
+@attrs.define
+class Sweep:
+    """seed: of the rows and changes; covered: functions with a judged expression; left_out: others, with reasons."""
+
+    seed: int
+    ansi: str
+    registry: int
+    covered: set[str]
+    left_out: dict[str, str]
+    verdict: Verdict
+    seconds: float
+
+
+def listed(verdict: Verdict) -> dict[str, Any]:
+    """What is wrong, as data."""
+
+    def line(j: Judged) -> dict[str, str]:
+        return {
+            "sql": j.expression.sql,
+            "seed": j.expression.seed,
+            "change": j.expression.change,
+            "function": j.expression.function,
+            "meaning": j.meaning[:2000],
+            "planned_again": j.planned_again[:2000] if j.planned_again != j.meaning else "",
+            "type": j.type,
+            "result": j.result,
+        }
+
+    return {
+        "pairs": verdict.pairs,
+        "different": verdict.different,
+        "wrong": [[line(j) for j in group] for group in verdict.wrong],
+        "unequal": [line(j) for j in verdict.unequal],
+        "unsteady": [line(j) for j in verdict.unsteady],
+        "needless": dict(verdict.needless),
+        "refused": Counter(j.left_out for j in verdict.judged if j.left_out).most_common(),
+    }
+
+
+def sweep(
+    spark: SparkSession,
+    folder: str,
+    seed: int,
+    most: int = 12,
+    most_seeds: int = 8,
+    ansi: str = "true",
+    only: list[str] | None = None,
+    progress: Callable[[list[Judged]], None] = lambda judged: None,
+) -> Sweep:
+    """only: the names of functions (none: all); most: changes of one expression; most_seeds: expressions of one
+    function that are changed; progress: is told what is judged after each batch."""
+    begin = time.monotonic()
+    of = random.Random(seed)
+    every = registry(spark)
+    chosen = [f for f in every if not only or f.name in only]
+    rows = table(session(spark), seed)
+    settings = {"spark.sql.ansi.enabled": ansi}
+    by_function: dict[str, list[Expression]] = {}
+    for expression in seeds(spark, chosen):
+        by_function.setdefault(expression.function, []).append(expression)
+    expressions: dict[str, Expression] = {}
+    retyped: list[Expression] = []
+    for found in by_function.values():
+        drawn = found[:2] + of.sample(found[2:], min(max(most_seeds - 2, 0), len(found[2:])))
+        retyped += [attrs.evolve(e, change=RETYPED_SOURCE) for e in drawn if "c_" in e.sql]
+        for expression in drawn:
+            for each in [expression, *mutants(expression, every, of, most)]:
+                expressions.setdefault(each.sql, each)
+    judge = judge_of(spark, folder, rows, settings, every)
+    judged = judge.judge(expressions.values(), progress)
+    other = judge_of(spark, folder, retyped_table(session(spark), rows), settings, every, retyped=True)
+    judged += other.judge(retyped, lambda more: progress(judged + more))
+    covered = {j.expression.function for j in judged if not j.left_out}
+    missing = {f.name: WITHOUT.get(f.name) or _why(judged, f.name) for f in chosen if f.name not in covered}
+    return Sweep(seed, ansi, len(chosen), covered, missing, verdict(judged), time.monotonic() - begin)
+
+
+def judge_of(
+    spark: SparkSession,
+    folder: str,
+    rows: Any,
+    settings: dict[str, str],
+    functions: list[Function],
+    retyped: bool = False,
+) -> Judge:
+    """A judge of rows (a plan), under settings; `retyped`: those of the source's other version."""
+    return Judge(
+        spark,
+        rows,
+        lambda own: stream(own, folder, retyped),
+        frozenset(f.name for f in functions if f.group == "agg_funcs"),
+        frozenset({f.name for f in functions if f.group in _ALONE} | _ALONE_NAMES),
+        settings,
+    )
+
+
+def judged_seeds(
+    spark: SparkSession, judge: Judge, functions: list[Function], of: random.Random, count: int
+) -> list[Judged]:
+    """Changes of seed expressions of so many aggregates and so many other functions, judged."""
+    expressions: dict[str, Expression] = {}
+    for aggregate in (True, False):
+        some = [f for f in functions if (f.group == "agg_funcs") is aggregate]
+        for function in of.sample(some, min(len(some), count)):
+            found = [e for e in seeds(spark, [function]) if "c_" in e.sql]
+            for expression in of.sample(found, min(len(found), 3)):
+                for each in [expression, *mutants(expression, functions, of, 3)]:
+                    expressions.setdefault(each.sql, each)
+    return judge.judge(expressions.values())
+
+
+def _why(judged: list[Judged], function: str) -> str:
+    reasons = Counter(j.left_out for j in judged if j.expression.function == function and j.expression.change == "seed")
+    return reasons.most_common(1)[0][0] if reasons else "no example in the registry"
+
+
+def report(done: Sweep) -> str:
+    """What is printed: counts, and each silently wrong pair and identity failure."""
+    found = done.verdict
+    lines = [f"function sweep: seed {done.seed}, ansi {done.ansi}"]
+    lines += [f"  left out: {name}: {why}" for name, why in sorted(done.left_out.items())]
+    refused = Counter(j.left_out for j in found.judged if j.left_out)
+    needless = Counter(found.needless).most_common(12)
+    lines += [
+        f"  not deterministic, judged by identity: {sorted({j.expression.function for j in found.unsteady})}",
+        f"  planned anew each time, not judged: {dict(Counter(why_once(j.expression.sql) for j in found.once))}",
+        f"  texts Spark refuses: {sum(refused.values())}, most often {refused.most_common(4)}",
+        f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(needless)}",
+    ]
+    for group in found.wrong:
+        lines += [f"SILENTLY WRONG {len(group)} results, one meaning: {group[0].meaning[:300]}"]
+        lines += [f"    {j.expression.sql[:300]}   [{j.expression.change}] {j.type[:80]} {j.result}" for j in group[:4]]
+    for j in found.unequal:
+        at = next((i for i, (x, y) in enumerate(zip(j.meaning, j.planned_again, strict=False)) if x != y), 0)
+        lines += [
+            f"IDENTITY FAILURE {j.expression.sql[:200]}",
+            f"    {j.meaning[max(at - 60, 0) : at + 120]}",
+            f"    {j.planned_again[max(at - 60, 0) : at + 120]}",
+        ]
+    judged = [j for j in found.judged if not j.left_out]
+    lines += [
+        f"functions covered {len(done.covered)} of {done.registry}; expressions {len(judged)}; pairs {found.pairs} "
+        f"({found.different} with different results); silently wrong {len(found.wrong)}; identity failures "
+        f"{len(found.unequal)}; {done.seconds:.0f} s"
+    ]
+    return "\n".join(lines)
