@@ -27,12 +27,21 @@ def take(app: AppRegistry, name: str) -> Folder:
     """The scratch folder `name`, which is this process's from now on. What a rehearsal that was killed has left behind
     is removed on the way."""
     folder = _all(app)
-    for other in folder.names():
-        text = folder.read(f"{other}/used-by.json")
-        if text is not None and _gone(from_json(text, _User, folder.path(f"{other}/used-by.json"))):
-            folder.remove(other)
+    for other in abandoned(app):
+        folder.remove(other)
     folder.write(f"{name}/used-by.json", to_json(_User(host=socket.gethostname(), pid=os.getpid(), at=clock.now())))
     return folder.sub(name)
+
+
+def abandoned(app: AppRegistry) -> list[str]:
+    """Names of the scratch folders whose process is gone."""
+    folder = _all(app)
+    texts = {name: folder.read(f"{name}/used-by.json") for name in folder.names()}
+    return [
+        name
+        for name, text in texts.items()
+        if text is not None and _gone(from_json(text, _User, folder.path(f"{name}/used-by.json")))
+    ]
 
 
 def remove(app: AppRegistry, name: str) -> None:
