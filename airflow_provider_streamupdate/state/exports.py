@@ -106,9 +106,9 @@ def marks(folder: Folder) -> list[Export]:
     return [export for export in found if export]
 
 
-def living(folder: Folder, found: Iterable[Export], patient: bool = True) -> list[Export]:
-    """Those of `found` that give signs of life, or have ended well. What gave one a moment ago, by this machine's
-    clock, counts as living; `patient`: it is watched, too, for WATCH_SECONDS at most, and lives if it gives another."""
+def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
+    """Those of `found` that give a sign of life, or end, within WATCH_SECONDS. Nothing is read from a clock, since
+    another machine's may be wrong."""
     lives, watched = [], {}
     for export in found:
         if not export.signed:
@@ -117,8 +117,6 @@ def living(folder: Folder, found: Iterable[Export], patient: bool = True) -> lis
         sign = _sign(folder, export)
         if sign is None:
             lives.append(export)  # its mark went: it has ended since it was listed
-        elif not patient and clock.age(clock.from_epoch_ms(sign[0] * 1000)) < WATCH_SECONDS:
-            lives.append(export)
         else:
             watched[export.export] = (export, sign)
     until = time.monotonic() + WATCH_SECONDS
@@ -145,7 +143,7 @@ def _sign(folder: Folder, export: Export) -> tuple[float, bytes | None] | None:
 def _age(at: str) -> float:
     try:
         return clock.age(at)
-    except ValueError:
+    except (ValueError, TypeError):
         return 0.0  # it cannot be told: it counts
 
 

@@ -33,11 +33,10 @@ class Garbage:
         return [path for paths in self.failed.values() for path in paths] + self.orphans
 
 
-def find(store: SnapshotStore, own: Collection[str] = (), patient: bool = False, only_look: bool = False) -> Garbage:
+def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = False) -> Garbage:
     """The objects that nothing needs. Marks of dead exports are removed on the way, unless `only_look`.
 
     own: objects that were a deleted snapshot's, and that no export shares; they are garbage whatever runs
-    patient: watch exports that gave a sign of life a moment ago, too
 
     The order counts. An export that wrote one of the listed objects, or that may refer to one because it read a
     manifest that is gone now, still has its mark when the marks are listed, or else its own manifest is read
@@ -47,7 +46,7 @@ def find(store: SnapshotStore, own: Collection[str] = (), patient: bool = False,
     folder = store.folder
     found = [f"objects/{path}" for path in folder.files("objects")]
     marks = exports.marks(folder)
-    living = exports.living(folder, marks, patient)
+    living = exports.living(folder, marks)
     dead = [export for export in marks if export not in living]
     if not only_look:
         for export in dead:
