@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn faults crash crash-standin matrix golden fuzz bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -27,6 +27,9 @@ test: setup  ## lint and the fast tests, in both environments
 
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
+
+faults: setup  ## full disks, and processes that save and delete the same names; counts at the end (root on Linux tries all)
+	@scripts/faults.sh $(ARGS)
 
 crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
 	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)

@@ -89,7 +89,7 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
 
 def stands(folder: Folder, export: Export) -> bool:
     """Whether nobody has taken it for dead."""
-    return folder.exists(export.mark)
+    return folder.read(export.mark) is not None  # read, not looked for: NFS remembers for a minute what was there
 
 
 def end(folder: Folder, export: Export) -> None:
@@ -133,6 +133,7 @@ def _sign(folder: Folder, export: Export) -> tuple[float, bytes | None] | None:
     """The last sign of life: when, and what; None without a mark."""
     try:
         if folder.local:
+            folder.read(export.mark)  # NFS looks at a file's times anew when it is opened
             return folder.modified(export.mark), None
         beat = folder.read(_alive(export))
         return folder.modified(export.mark if beat is None else _alive(export)), beat

@@ -111,8 +111,9 @@ class SnapshotStore:
         """
         if self.exists(check_name("snapshot", name)):
             raise self._used(name)
-        known = self.shared(deployment)
-        check_room(self.folder, self._new_bytes(exports, checkpoints, known), f"snapshot {name} of {self.app.name}")
+        check_room(
+            self.folder, self._new_bytes(deployment, exports, checkpoints), f"snapshot {name} of {self.app.name}"
+        )
         with export_marks.begun(self.folder, name, deployment) as export:
             try:
                 self.folder.remove(_verified(name))  # of a deleted one of the name, noted while that was deleted
@@ -135,7 +136,7 @@ class SnapshotStore:
         checkpoints: Mapping[str, Folder],
         adopted_from: Mapping[str, str] | None,
     ) -> Snapshot:
-        known = self.shared(export.deployment)  # again, now that the mark is there: what is found from here on stays
+        known = self.shared(export.deployment)  # now that the mark is there: what is found from here on stays
         stored: dict[str, QuerySnapshot] = {}
         new_bytes = 0
         for query, exported in queries.items():
@@ -201,19 +202,15 @@ class SnapshotStore:
         return AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
 
     def _new_bytes(
-        self,
-        queries: Mapping[str, QuerySnapshot],
-        checkpoints: Mapping[str, Folder],
-        known: Mapping[tuple[str, str, int], SnapshotFile],
+        self, deployment: str, queries: Mapping[str, QuerySnapshot], checkpoints: Mapping[str, Folder]
     ) -> int:
-        """Bytes that an export would write: none for what is shared or linked."""
-        return sum(
-            file.size
-            for query, exported in queries.items()
-            if not self.folder.same_disk(checkpoints[query])
-            for file in exported.files
-            if (query, file.path, file.size) not in known
-        )
+        """Bytes that an export would write: none for what is shared or linked. Not looked for where free room cannot
+        be told."""
+        copied = [query for query in queries if not self.folder.same_disk(checkpoints[query])]
+        if not copied or self.folder.free() is None:
+            return 0
+        known = self.shared(deployment)
+        return sum(f.size for q in copied for f in queries[q].files if (q, f.path, f.size) not in known)
 
     def verify(self, name: str, progress: Progress | None = None) -> int:
         """Read every file of a snapshot and compare size and checksum; the number of files. CorruptError lists

@@ -88,6 +88,7 @@ def verifier(root: str, seed: int, said: Queue[Said], over: Any) -> None:
     said.put(("ended", "", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_savers_deleters_and_verifiers_of_the_same_names_lose_and_damage_nothing(tmp_path: Path) -> None:
     app = app_with_snapshots(tmp_path, ["kept"])  # the last one cannot be deleted
