@@ -28,6 +28,9 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
+faults: setup  ## full disks, and processes that save and delete the same names; counts at the end (root on Linux tries all)
+	@scripts/faults.sh $(ARGS)
+
 crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
 	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)
 

@@ -1,13 +1,16 @@
-"""Periodic snapshots of every running app, their verification, and retention by count and age.
+"""Periodic snapshots of every running app, their verification, retention by count and age, and the freeing of what
+nothing needs.
 
 Only snapshots this DAG took (their names begin with `periodic-`) and those of updates (`before-`) are ever
-deleted; never an app's last one, and never one a deployment depends on.
+deleted; never an app's last one, and never one a deployment depends on. Freed are bytes of failed snapshots,
+checkpoints of deployments that nothing goes back to, and what killed processes left (`streamupdate gc`).
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -28,6 +31,20 @@ with DAG(
     params={
         "keep_count": Param(10, type="integer", minimum=1, title="Keep", description="Snapshots kept per app."),
         "keep_days": Param(30, type="number", minimum=0, title="Keep for days", description="Older ones are deleted."),
+        "keep_deployments": Param(
+            2,
+            type="integer",
+            minimum=0,
+            title="Keep deployments",
+            description="Superseded deployments per app that keep their checkpoint, beside the ways back.",
+        ),
+        "keep_deployment_days": Param(
+            7,
+            type="number",
+            minimum=0,
+            title="Keep deployments for days",
+            description="Checkpoints of deployments superseded since are kept as well.",
+        ),
         "verify_all": Param(
             False,
             type="boolean",
@@ -101,6 +118,23 @@ with DAG(
                 progress=log.info,
             )
 
+    @task(map_index_template="{{ app }}")
+    def collect(app: str) -> dict[str, Any]:
+        """Free what nothing needs of the app; what was freed and what was kept, each with its reason. An app that
+        is being updated is left as it is.
+        """
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.plain import collected_dict
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.state.superseded import Retention
+
+        context = get_current_context()
+        context["app"] = app
+        params = context["params"]
+        retention = Retention(deployments=params["keep_deployments"], days=params["keep_deployment_days"])
+        with airflow_errors():
+            return collected_dict(StreamUpdateHook().get_client().collect_or_leave(app, retention, progress=log.info))
+
     snapshots = StreamSnapshotOperator.partial(
         task_id="snapshot",
         name="periodic-{{ dag_run.run_after.strftime('%Y%m%dT%H%M%SZ') }}",
@@ -109,6 +143,7 @@ with DAG(
     apps = all_apps()
     snapshots >> (verified := verify.expand(app=apps))
     cleaned = retention.expand(app=apps)  # not while a snapshot is damaged: an older one may be needed then
+    collected = collect.expand(app=apps)
     # A run in which any task failed is a failed one, although verify runs after failed snapshots too.
-    verified >> cleaned
-    [snapshots, verified, cleaned] >> EmptyOperator(task_id="outcome", trigger_rule="none_failed")
+    verified >> cleaned >> collected
+    [snapshots, verified, cleaned, collected] >> EmptyOperator(task_id="outcome", trigger_rule="none_failed")

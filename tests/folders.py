@@ -74,6 +74,46 @@ def what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     assert folder.names() == ["empty"] and not folder.exists("state/0")
 
 
+def exactly_what_was_read_is_removed(folder: Folder) -> None:
+    folder.write("a/manifest", b"one")
+    assert folder.remove_exactly("a/manifest", b"two") is False and folder.read("a/manifest") == b"one"
+    assert folder.remove_exactly("a/manifest", b"one") is True and folder.read("a/manifest") is None
+    assert folder.remove_exactly("a/manifest", b"one") is False
+    folder.write("a/other", b"")
+    folder.remove_empty("a")
+    assert folder.names("a") == ["other"]
+    folder.remove("a/other")
+    folder.remove_empty("a")
+    assert folder.names() == []
+
+
+def of_many_removers_one_hits_each_version(folder: Folder) -> None:
+    """Each version is created, and then removed, once: nobody who has read an older one removes it."""
+    made, removed, over = [], [], threading.Event()
+
+    def remove() -> None:
+        while not over.is_set():
+            if (data := folder.read("manifest")) is not None and folder.remove_exactly("manifest", data):
+                removed.append(data)
+
+    def create(name: int) -> None:
+        for number in range(10):
+            data = f"{name}/{number}".encode()
+            while not folder.create("manifest", data):
+                pass
+            made.append(data)
+
+    with ThreadPoolExecutor(5) as pool:
+        removers = [pool.submit(remove) for _ in range(3)]
+        for creator in [pool.submit(create, name) for name in range(2)]:
+            creator.result()
+        over.set()
+        for remover in removers:
+            remover.result()
+    left = [data] if (data := folder.read("manifest")) is not None else []
+    assert sorted(made) == sorted(removed + left)
+
+
 def copies_stay_there_or_cross_to_a_disk_and_back(folder: Folder, local: Folder) -> None:
     rows = os.urandom(3_000_000)
     folder.write("a/1.sst", rows)

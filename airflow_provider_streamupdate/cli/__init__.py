@@ -3,7 +3,7 @@ a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
-from . import adopt, apps, doctor, snapshots, status, updates
+from . import adopt, apps, doctor, gc, snapshots, status, updates
 from .group import main
 
 for _command in (
@@ -20,6 +20,7 @@ for _command in (
     snapshots.list_all,
     snapshots.verify,
     snapshots.delete,
+    gc.gc,
     adopt.adopt,
     apps.suspend,
     apps.resume,

@@ -15,6 +15,7 @@ from ..state.update import RESTART, STANDBY, UpdateRecord
 from . import recording, reverting, updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
+from .collecting import CollectRequests
 from .drivers import NEW
 from .handover import HandoverRequests
 from .overview import Beside, OverviewRequests, beside
@@ -48,6 +49,7 @@ class AppStatus:
 class StreamUpdateClient(
     ParallelRequests,
     SnapshotRequests,
+    CollectRequests,
     SubmitRequests,
     RehearseRequests,
     HandoverRequests,

@@ -16,6 +16,7 @@ from ..state.names import check_name
 from ..state.registry import AppRegistry
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
+from ..state.superseded import check_kept
 from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
 from .drivers import NEW, Drivers
 from .holding import holding
@@ -48,6 +49,7 @@ def rollback(
             f"deployment {new} of {app} was replaced by {registry.current_id()} since, so it cannot be rolled back; "
             f"roll back {registry.current_id()} instead"
         )
+    check_kept(registry, old)
     with holding(registry, new):
         return _go_back(client, registry, new, old, timeout, progress, reason)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 
 from ..state import commands
 from ..state.boundaries import boundary
@@ -16,8 +15,8 @@ from ..state.names import check_name
 from ..state.registry import AppRegistry
 from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
+from .deleting import deleting
 from .drivers import NEW
-from .holding import holding
 from .requests import Requests, quiet
 from .waiting import Progress, wait_for
 
@@ -58,9 +57,8 @@ class SnapshotRequests(Requests):
         """
         registry = self.registry.existing(app)
         check_name("snapshot", name)
-        # An owner of its own for every call: two that delete the same snapshot must not work side by side.
-        with holding(registry, f"delete-snapshot {name} {uuid.uuid4().hex[:8]}"):
-            return SnapshotStore(registry).delete(name, progress)
+        store, say = SnapshotStore(registry), progress or quiet
+        return deleting(registry, f"delete-snapshot {name}", lambda: store.delete(name, say), say)
 
     def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
         """Ask the running deployment for a snapshot. One that is under way is not asked for twice.

@@ -7,6 +7,7 @@ import math
 import re
 from typing import Any
 
+from ..control.collecting import Collected
 from ..state.rehearsal import RehearsalReport
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict
@@ -45,6 +46,11 @@ def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
         "bytes_new": snapshot.bytes_new,
         "batches": {name: query.batch for name, query in snapshot.queries.items()},
     }
+
+
+def collected_dict(collected: Collected) -> dict[str, Any]:
+    """What was freed and what was kept, each with its reason; the bytes in all."""
+    return {**plain(collected), "bytes": collected.bytes}
 
 
 def report_dict(report: CompatibilityReport) -> dict[str, Any]:

@@ -57,6 +57,10 @@ class StorageError(StreamUpdateError):
     """The root cannot be reached or written."""
 
 
+class NoRoomError(StorageError):
+    """What was asked for needs more bytes than are free; nothing was written."""
+
+
 class ApplicationError(StreamUpdateError):
     """The application file cannot be run as a streaming app, or its code raised."""
 

@@ -114,6 +114,22 @@ class Hdfs(WebHDFS):
         with self._opened(path1) as answer:
             self._place(path2, answer.iter_content(_CHUNK))
 
+    def rm_exactly(self, path: str, data: bytes) -> bool:
+        """Remove a file if it holds `data`, by its number, which no other file ever has (``/.reserved/.inodes``,
+        resolved by the namenode under the lock it deletes under: FSDirectory.resolvePath)."""
+        try:
+            number = self.info(path)["fileId"]
+            if self.cat_file(path) != data:
+                return False
+            answer = self._call("DELETE", "delete", path=f"/.reserved/.inodes/{number}", recursive="false")
+            return bool(answer.json()["boolean"])
+        except FileNotFoundError:
+            return False
+
+    def rm_empty(self, path: str) -> None:
+        """Remove a folder; OSError when something is in it."""
+        self._call("DELETE", "delete", path=path, recursive="false")
+
     def _opened(self, path: str, start: int | None = None, end: int | None = None) -> requests.Response:
         part = {"offset": start or 0, **({} if end is None else {"length": end - (start or 0)})}
         answer = self._call("OPEN", path=path, redirect=False, **part)

@@ -18,6 +18,7 @@ from .migration import Migration
 from .plan import QueryPlan, StagePlan
 from .snapshot import QuerySnapshot, SnapshotFile
 from .snapshots import COPIES_AT_ONCE
+from .space import check_room
 from .storage import CHUNK, Folder
 from .stores import PARTITIONS, other_partitions, other_provider, store_settings
 
@@ -150,6 +151,8 @@ def bring_ahead(plan: RestorePlan, source: Folder, checkpoint: Folder, copied: d
     """Bring the state files that stay what they are, for a restore that comes later, from a checkpoint that goes on;
     how many were still missing. `copied`: what is there already, path -> bytes; it is added to."""
     missing = [m for m in plan.moves if _LASTING.fullmatch(m[1]) and copied.get(m[1]) != m[0].size]
+    if not checkpoint.same_disk(source):
+        check_room(checkpoint, sum(file.size for file, _ in missing), "copying state ahead")
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
@@ -159,6 +162,27 @@ def bring_ahead(plan: RestorePlan, source: Folder, checkpoint: Folder, copied: d
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         list(pool.map(bring, missing))
     return len(missing)
+
+
+def room_needed(
+    plan: RestorePlan,
+    snapshot: QuerySnapshot,
+    source: Folder,
+    checkpoint: Folder,
+    state: bool = True,
+    copied: Mapping[str, int] | None = None,
+) -> int:
+    """Bytes that a restore writes: those of the files that are copied (none where they are linked), and as many as the
+    stages that are migrated have now."""
+    there = copied or {}
+    moved = sum(
+        file.size
+        for file, path in plan.moves
+        if (state or not path.startswith("state/")) and there.get(path) != file.size
+    )
+    rewritten = tuple(f"state/{stage.old.operator_id}/" for stage in plan.migrated)
+    made = sum(file.size for file in snapshot.files if rewritten and file.path.startswith(rewritten))
+    return made + (0 if checkpoint.same_disk(source) else moved)
 
 
 def bring_files(

@@ -31,14 +31,27 @@ def take(app: AppRegistry, name: str) -> Folder:
     """The scratch folder `name`, which is this process's from now on. What a rehearsal that was killed has left behind
     is removed on the way."""
     folder = _all(app)
-    for other in folder.names():
-        path = f"{other}/used-by.json"
-        text = folder.read(path)
-        if text is not None and _gone(from_json(text, _User, folder.path(path)), app, f"rehearsals/{path}"):
-            folder.remove(other)
+    for other in abandoned(app):
+        folder.remove(other)
     user = _User(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
     folder.write(f"{name}/used-by.json", to_json(user))
     return folder.sub(name)
+
+
+def abandoned(app: AppRegistry) -> list[str]:
+    """Names of the scratch folders whose process is gone."""
+    folder = _all(app)
+    texts = {name: folder.read(_mark(name)) for name in folder.names()}
+    return [
+        name
+        for name, text in texts.items()
+        if text is not None
+        and _gone(from_json(text, _User, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
+    ]
+
+
+def _mark(name: str) -> str:
+    return f"{name}/used-by.json"
 
 
 def remove(app: AppRegistry, name: str) -> None:

@@ -3,8 +3,9 @@
 Layout (below the app's folder): ``snapshots/<name>/snapshot.json`` is written last, exclusively: its presence makes
 the snapshot exist; it holds a digest of itself. Bytes lie in ``objects/<export id>/<sha256>``; a file an earlier
 snapshot of the same deployment already holds (same path and size, and a name that is never reused: SSTs) is referred
-to, not stored again.
-``snapshots/<name>/exporting.json`` marks one being written, so that nothing it may refer to is collected meanwhile.
+to, not stored again. Each export has an id and a mark of its own (exports.py), so that nothing it may refer to is
+collected meanwhile. A delete removes exactly the manifest that it has read, never a newer one of the name, and creates
+nothing, so that it works on a full disk.
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
-from . import clock
+from . import clock, garbage
+from . import exports as export_marks
 from .boundaries import boundary
 from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError, StorageError
+from .exports import Export
 from .names import check_name
 from .plan import AppPlan
 from .registry import AppRegistry
 from .serde import from_json, to_json
 from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, Verified
+from .space import check_room
 from .storage import Folder
 
 Progress = Callable[[str], None]
 COPIES_AT_ONCE = 8
-ABANDONED_SECONDS = 86400.0  # an export that has not ended for so long is not running any more
+# In a manifest's place, on a store that cannot remove exactly one version of a file: a delete that was held up on its
+# way may write this later, too, since the name is not used again. Not JSON, so that nothing takes it for a manifest.
+DELETED = b"this snapshot was deleted\n"
 
 
 class SnapshotStore:
@@ -44,15 +49,16 @@ class SnapshotStore:
         return [n for n in self.folder.names("snapshots") if self.exists(n)]
 
     def exists(self, name: str) -> bool:
-        return self.folder.exists(_manifest(check_name("snapshot", name)))
+        found = self.folder.read(_manifest(check_name("snapshot", name)), len(DELETED))
+        return found is not None and found != DELETED
 
     def all(self) -> list[Snapshot]:
         """Complete snapshots, oldest first; without those in `damaged`."""
-        return self._read()[0]
+        return self.read()[0]
 
     def damaged(self) -> list[DamagedSnapshot]:
         """Snapshots whose manifest cannot be read: nobody knows which bytes are theirs."""
-        return self._read()[1]
+        return self.read()[1]
 
     def newest(self) -> Snapshot:
         """NotFoundError when there is none."""
@@ -62,22 +68,30 @@ class SnapshotStore:
 
     def get(self, name: str) -> Snapshot:
         """The snapshot; NotFoundError when there is none, CorruptError when its manifest was altered."""
-        path = _manifest(check_name("snapshot", name))
-        text = self.folder.read(path)
+        text = self._manifest_of(name)
         if text is None:
-            known = ", ".join(self.names()) or "none"
-            raise NotFoundError(
-                f"app {self.app.name} has no snapshot {name!r} (known: {known}); choose one of these, or take one "
-                "(save-snapshot)"
-            )
-        snapshot = from_json(text, Snapshot, self.folder.path(path))
+            raise self._unknown(name)
+        return self._parse(name, text)
+
+    def _manifest_of(self, name: str) -> bytes | None:
+        text = self.folder.read(_manifest(check_name("snapshot", name)))
+        return None if text == DELETED else text
+
+    def _unknown(self, name: str) -> NotFoundError:
+        known = ", ".join(self.names()) or "none"
+        return NotFoundError(
+            f"app {self.app.name} has no snapshot {name!r} (known: {known}); choose one of these, or take one "
+            "(save-snapshot)"
+        )
+
+    def _parse(self, name: str, text: bytes) -> Snapshot:
+        path = self.folder.path(_manifest(name))
+        snapshot = from_json(text, Snapshot, path)
         if not _whole(text):
-            raise CorruptError(
-                f"{self.folder.path(path)} was altered: its checksum does not fit; use another snapshot of the app"
-            )
+            raise CorruptError(f"{path} was altered: its checksum does not fit; use another snapshot of the app")
         if (snapshot.app, snapshot.name) != (self.app.name, name):
             raise CorruptError(
-                f"{self.folder.path(path)} describes snapshot {snapshot.name} of app {snapshot.app}: it lies in "
+                f"{path} describes snapshot {snapshot.name} of app {snapshot.app}: it lies in "
                 "another one's place; restore the file from a backup, or use another snapshot of the app"
             )
         return snapshot
@@ -92,25 +106,47 @@ class SnapshotStore:
         checkpoints: Mapping[str, Folder],
         adopted_from: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """Store exported queries under `name`. AlreadyExistsError when the name was used; a crash leaves no
-        snapshot, and the call can be repeated."""
+        """Store exported queries under `name`. AlreadyExistsError when the name was used; StorageError, with nothing
+        stored, when there is no room for it. What failed on the way leaves no snapshot, and the call can be repeated.
+        """
         if self.exists(check_name("snapshot", name)):
-            raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
-        export_id = uuid.uuid4().hex
-        marker = f"snapshots/{name}/exporting.json"
-        self.folder.write(marker, to_json({"export": export_id, "started_at": clock.now()}))
-        self.folder.remove(_verified(name))  # of a deleted one of the name, noted while that was deleted
-        known = self.shared(deployment)
+            raise self._used(name)
+        check_room(
+            self.folder, self._new_bytes(deployment, exports, checkpoints), f"snapshot {name} of {self.app.name}"
+        )
+        with export_marks.begun(self.folder, name, deployment) as export:
+            try:
+                self.folder.remove(_verified(name))  # of a deleted one of the name, noted while that was deleted
+                snapshot = self._export(export, kind, plan, exports, checkpoints, adopted_from)
+            except BaseException:
+                self._give_up(export)
+                raise
+        boundary("snapshot-stored")
+        with contextlib.suppress(StorageError):  # the snapshot is there; a mark that stays is removed later
+            export_marks.end(self.folder, export)
+            self.folder.write(_newest(deployment), to_json(Newest(snapshot=name)))
+        return snapshot
+
+    def _export(
+        self,
+        export: Export,
+        kind: str,
+        plan: AppPlan,
+        queries: Mapping[str, QuerySnapshot],
+        checkpoints: Mapping[str, Folder],
+        adopted_from: Mapping[str, str] | None,
+    ) -> Snapshot:
+        known = self.shared(export.deployment)  # now that the mark is there: what is found from here on stays
         stored: dict[str, QuerySnapshot] = {}
         new_bytes = 0
-        for query, export in exports.items():
-            files, added = self._store(query, export, checkpoints[query], export_id, known)
-            stored[query] = attrs.evolve(export, files=files)
+        for query, exported in queries.items():
+            files, added = self._store(query, exported, checkpoints[query], export.export, known)
+            stored[query] = attrs.evolve(exported, files=files)
             new_bytes += added
         snapshot = Snapshot(
-            name=name,
+            name=export.snapshot,
             app=self.app.name,
-            deployment=deployment,
+            deployment=export.deployment,
             created_at=clock.now(),
             kind=kind,
             plan=plan,
@@ -120,13 +156,61 @@ class SnapshotStore:
         )
         snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
         boundary("files-copied")
-        if not self.folder.create(_manifest(name), to_json(snapshot)):
-            raise AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
-        boundary("snapshot-stored")
-        with contextlib.suppress(StorageError):  # the snapshot is there; a marker that stays is collected later
-            self.folder.remove(marker)
-            self.folder.write(_newest(deployment), to_json(Newest(snapshot=name)))
+        self._publish(export, to_json(snapshot))
         return snapshot
+
+    def _publish(self, export: Export, text: bytes) -> None:
+        """Write the manifest. AlreadyExistsError when the name is another's, StorageError when the export was taken for
+        dead: its objects may be gone."""
+        name = export.snapshot
+        try:
+            created = self.folder.create(_manifest(name), text)
+        except StorageError:
+            created = False
+            if self.folder.read(_manifest(name)) != text:
+                raise
+        if not created and self.folder.read(_manifest(name)) != text:  # its answer may have got lost
+            raise self._used(name)
+        try:
+            stands = export_marks.stands(self.folder, export)
+        except BaseException:
+            self._remove_manifest(name, text)
+            raise
+        if not stands:
+            self._remove_manifest(name, text)
+            raise StorageError(
+                f"snapshot {name} of {self.app.name} gave no sign of life for {export_marks.WATCH_SECONDS:.0f} s, was "
+                "taken for dead, and is not kept; take it again"
+            )
+
+    def _give_up(self, export: Export) -> None:
+        """Free what a failed export has stored, unless its manifest is there. What cannot be freed now has a mark
+        without signs of life, so that the next delete or gc frees it."""
+        with contextlib.suppress(StorageError, FileNotFoundError):
+            text = self._manifest_of(export.snapshot)
+            if text is None or export.export.encode() not in text:
+                self.folder.remove(f"objects/{export.export}")
+                export_marks.end(self.folder, export)
+                self.folder.remove_empty(f"snapshots/{export.snapshot}")
+
+    def _used(self, name: str) -> AlreadyExistsError:
+        if self.folder.read(_manifest(name), len(DELETED)) == DELETED:
+            return AlreadyExistsError(
+                f"app {self.app.name} had a snapshot {name!r}, which was deleted; its store cannot remove exactly one "
+                "version of a file, so a name is used once there: choose another name"
+            )
+        return AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
+
+    def _new_bytes(
+        self, deployment: str, queries: Mapping[str, QuerySnapshot], checkpoints: Mapping[str, Folder]
+    ) -> int:
+        """Bytes that an export would write: none for what is shared or linked. Not looked for where free room cannot
+        be told."""
+        copied = [query for query in queries if not self.folder.same_disk(checkpoints[query])]
+        if not copied or self.folder.free() is None:
+            return 0
+        known = self.shared(deployment)
+        return sum(f.size for q in copied for f in queries[q].files if (q, f.path, f.size) not in known)
 
     def verify(self, name: str, progress: Progress | None = None) -> int:
         """Read every file of a snapshot and compare size and checksum; the number of files. CorruptError lists
@@ -164,12 +248,19 @@ class SnapshotStore:
         return None
 
     def delete(self, name: str, progress: Progress | None = None) -> int:
-        """Remove a snapshot and the bytes nothing else needs; the bytes freed. The caller holds the lease.
-        InUseError for the app's last snapshot and for one a deployment that may run again started from. A damaged one
-        can be deleted too; `progress` is told what that means."""
+        """Remove a snapshot, or what a failed export of the name left, and the bytes nothing else needs; the bytes
+        freed. Creates nothing. The caller holds the lease, or what stands for it on a full disk.
+
+        InUseError for the app's last snapshot, for one a deployment that may run again started from, and for one that
+        is being taken. A damaged one can be deleted too; `progress` is told what that means.
+        """
         say = progress or (lambda _: None)
+        text = self._manifest_of(name)
+        if text is None:
+            return self._delete_failed(name)
+        own: set[str] = set()  # what no export shares
         try:
-            self.get(name)
+            snapshot = self._parse(name, text)
         except CorruptError as error:
             say(
                 f"snapshot {name} of {self.app.name} is damaged ({error}): which bytes are its own is not known, so "
@@ -178,14 +269,47 @@ class SnapshotStore:
         else:
             if len(self.all()) == 1:
                 raise InUseError(f"{name} is the last snapshot of {self.app.name}; take another one before deleting it")
+            own = {f.object for q in snapshot.queries.values() for f in q.files if not _lasting(f.path)}
         if users := self.users(name):
             raise InUseError(
                 f"snapshot {name} of {self.app.name} is in use: {'; '.join(users)}; delete it after the next update"
             )
-        self.folder.remove(_manifest(name))
-        freed = self._collect(say)
-        self.folder.remove(f"snapshots/{name}")
+        if not self._remove_manifest(name, text):
+            raise NotFoundError(f"snapshot {name} of {self.app.name} was deleted by another process meanwhile")
+        found = garbage.find(self, own)
+        freed = garbage.remove(self.folder, found)
+        for line in found.kept:
+            say(line)
         return freed
+
+    def _remove_manifest(self, name: str, text: bytes) -> bool:
+        """Remove exactly this manifest; False when it is gone, whatever is there now. Its folder, and the note beside
+        it, go too, unless there is something new in it."""
+        removed = self.folder.remove_exactly(_manifest(name), text)
+        if removed is None:
+            if self.folder.read(_manifest(name)) != text:
+                return False
+            self.folder.write(_manifest(name), DELETED)  # no other manifest is ever in this place
+            removed = True
+        if removed:
+            self.folder.remove(_verified(name))
+            self.folder.remove_empty(f"snapshots/{name}")
+        return removed
+
+    def _delete_failed(self, name: str) -> int:
+        """Free what exports of the name left that came to no snapshot."""
+        marks = [export for export in export_marks.marks(self.folder) if export.snapshot == name]
+        if not marks:
+            raise self._unknown(name)
+        living = export_marks.living(self.folder, marks)
+        if living:
+            until = (
+                "wait for it, or end its process"
+                if living[0].signed
+                else "it is of an older version of this package, which gives no signs of life: it counts for 24 h"
+            )
+            raise InUseError(f"{living[0]} of {self.app.name} is under way; {until}")
+        return garbage.remove(self.folder, garbage.find(self))
 
     def users(self, name: str) -> list[str]:
         """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way, a fork
@@ -222,7 +346,7 @@ class SnapshotStore:
             if snapshot.deployment == deployment
             for query, exported in snapshot.queries.items()
             for file in exported.files
-            if "/SSTs/" in file.path
+            if _lasting(file.path)
         }
 
     def _newest(self, deployment: str) -> Snapshot | None:
@@ -277,35 +401,8 @@ class SnapshotStore:
             return f"{query}/{file.path} ({file.object}) has another checksum"
         return None
 
-    def _collect(self, say: Progress) -> int:
-        """Remove every object that no snapshot needs, those that a crash left behind too; the bytes freed. None while a
-        snapshot is damaged: it may need any of them, once its manifest is restored from a backup.
-
-        The order counts: an export that wrote one of the listed objects, or read a manifest that is gone now, either
-        still has its marker when that is looked for, or its manifest is read afterwards.
-        """
-        found = [f"objects/{path}" for path in self.folder.files("objects")]
-        if any(self._exporting(name) for name in self.folder.names("snapshots")):
-            return 0  # a later delete collects them
-        snapshots, damaged = self._read()
-        if damaged:
-            names = ", ".join(d.name for d in damaged)
-            say(
-                f"no bytes are freed, since {names} of {self.app.name} is damaged and may need them: restore its "
-                "snapshot.json from a backup, or delete it too"
-            )
-            return 0
-        needed = {f.object for s in snapshots for q in s.queries.values() for f in q.files}
-        freed = 0
-        for name in found:
-            if name not in needed:
-                freed += self.folder.size(name)
-                self.folder.remove(name)
-        for export in {n.split("/")[1] for n in found} - {n.split("/")[1] for n in needed}:
-            self.folder.remove(f"objects/{export}")
-        return freed
-
-    def _read(self) -> tuple[list[Snapshot], list[DamagedSnapshot]]:
+    def read(self) -> tuple[list[Snapshot], list[DamagedSnapshot]]:
+        """Complete snapshots, oldest first, and damaged ones."""
         snapshots, damaged = [], []
         for name in self.names():
             try:
@@ -315,17 +412,6 @@ class SnapshotStore:
             except CorruptError as error:
                 damaged.append(DamagedSnapshot(app=self.app.name, name=name, problem=str(error)))
         return sorted(snapshots, key=lambda s: s.created_at), damaged
-
-    def _exporting(self, name: str) -> bool:
-        path = f"snapshots/{name}/exporting.json"
-        text = self.folder.read(path)
-        if text is None:
-            return False
-        try:
-            started = from_json(text, dict, self.folder.path(path)).get("started_at")
-        except CorruptError:  # it still tells by its age
-            started = clock.from_epoch_ms(self.folder.modified(path) * 1000)
-        return started is not None and clock.age(started) < ABANDONED_SECONDS
 
 
 @attrs.frozen(kw_only=True)
@@ -345,6 +431,11 @@ def _manifest(name: str) -> str:
 
 def _verified(name: str) -> str:
     return f"snapshots/{name}/verified.json"
+
+
+def _lasting(path: str) -> bool:
+    """Whether a file's name is never used again, so that snapshots share it."""
+    return "/SSTs/" in path
 
 
 def _whole(manifest: bytes) -> bool:

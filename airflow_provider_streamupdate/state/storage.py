@@ -10,6 +10,7 @@ slash (Hadoop makes them), or nothing but the beginning of other names.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -27,6 +28,7 @@ from .boundaries import storage_call
 from .errors import InvalidInputError, StorageError
 
 CHUNK = 1 << 20  # bytes read at a time when hashing
+_TRIES = 20  # to write into a folder that somebody removes whenever it is empty
 _HADOOP = {"s3": "s3a"}  # fsspec's protocol -> Hadoop's own name for the same store, where it has another
 # Answers to a conditional put that mean the same as FileExistsError: not every store says which condition failed, and
 # AWS answers the second of two that come at once with a conflict (PutObject, If-None-Match).
@@ -108,7 +110,12 @@ class Folder:
                 self.fs.pipe_file(self.path(relative), data)
                 return
             temporary = self._temporary(relative, data)
-            os.replace(temporary, self.path(relative))
+            try:
+                os.replace(temporary, self.path(relative))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
 
     def create(self, relative: str, data: bytes) -> bool:
         """Create a file that did not exist; False when it does (the only lock primitive used anywhere)."""
@@ -191,6 +198,95 @@ class Folder:
         with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
             self.fs.rm(self.path(relative), recursive=True)
 
+    def remove_exactly(self, relative: str, data: bytes) -> bool | None:
+        """Remove a file if it holds `data`, in one step: a newer one in its place is never hit, however long this
+        process slept after it had looked. Creates nothing. False: it is gone, or another one; None: this store cannot
+        do that.
+
+        On a local disk whoever removes a file this way holds a lock on that very file (not on its path), so that the
+        file at the path stays the locked one until it is removed. HDFS removes by the file's own number, an S3 store by
+        a conditional delete (If-Match), if it knows them, which is tried.
+        """
+        with self._errors("remove", relative):
+            if self.local:
+                return _unlink_exactly(self.path(relative), data)
+            if (remove := getattr(self.fs, "rm_exactly", None)) is not None:
+                return bool(remove(self.path(relative), data))
+            if hasattr(self.fs, "call_s3"):
+                return self._delete_if_match(relative, data)
+        return None
+
+    def _delete_if_match(self, relative: str, data: bytes) -> bool | None:
+        probe = f"_probe-{uuid.uuid4().hex}"
+        self.write(probe, b"")
+        try:
+            if self._deleted(probe, '"0"'):
+                return None  # the condition was ignored
+        finally:
+            self.remove(probe)
+        try:
+            self.fs.invalidate_cache()
+            tag = str(self.fs.info(self.path(relative))["ETag"])
+        except FileNotFoundError:
+            return False
+        return self.read(relative) == data and self._deleted(relative, tag)
+
+    def _deleted(self, relative: str, tag: str) -> bool:
+        """Whether an object was deleted, under the condition that its entity tag is this one."""
+        bucket, key, _ = self.fs.split_path(self.path(relative))
+        try:
+            self.fs.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=tag)
+        except (FileNotFoundError, FileExistsError):
+            return False
+        except OSError as error:
+            if _code(error) not in (*_REFUSED, "NoSuchKey"):
+                raise
+            return False
+        return True
+
+    def remove_empty(self, relative: str) -> None:
+        """Remove a folder if nothing is in it; object stores have none."""
+        with contextlib.suppress(OSError):
+            if self.local:
+                os.rmdir(self.path(relative))
+            elif (remove := getattr(self.fs, "rm_empty", None)) is not None:
+                remove(self.path(relative))
+
+    def touch(self, relative: str) -> None:
+        """A sign of life that takes no room, where the file system has one: a local file's time of writing becomes now.
+        Nothing elsewhere; FileNotFoundError when there is no such file."""
+        if self.local:
+            with self._errors("look for", relative):
+                os.utime(self.path(relative))
+
+    def same_disk(self, other: Folder) -> bool:
+        """Whether `copy_from` of the other folder only links."""
+        return self.local and other.local and _device(self.base) == _device(other.base)
+
+    def free(self) -> int | None:
+        """Bytes that can still be written here; None where that cannot be told."""
+        if not self.local:
+            return None
+        with self._errors("look for", ""):
+            found = os.statvfs(_nearest(self.base))
+            return found.f_bavail * found.f_frsize
+
+    @contextlib.contextmanager
+    def locked(self, relative: str = "") -> Iterator[None]:
+        """Inside the block no other process of this machine is inside one for the same folder. Creates nothing, and
+        ends with the process. On a local file system only; elsewhere it keeps nobody out."""
+        if not self.local:
+            yield
+            return
+        with self._errors("lock", relative):
+            number = os.open(_nearest(self.path(relative)), os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
     def copy_from(self, source: Folder, path: str, relative: str) -> None:
         """Bring an immutable file here without moving its bytes through this process where that is possible:
         a hard link on one local disk, a server-side copy on one object store."""
@@ -237,12 +333,24 @@ class Folder:
 
     def _temporary(self, relative: str, data: bytes) -> str:
         folder = os.path.dirname(self.path(relative))
-        os.makedirs(folder, exist_ok=True)
         temporary = os.path.join(folder, f".{os.path.basename(relative)}.{uuid.uuid4().hex}")
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        for again in range(_TRIES, -1, -1):
+            try:
+                os.makedirs(folder, exist_ok=True)
+                file = open(temporary, "wb")  # noqa: SIM115 (closed below)
+                break
+            except (FileNotFoundError, FileExistsError):  # somebody removes the folder, because it is empty
+                if not again:
+                    raise
+        try:
+            with file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:  # a full disk, above all: what is left would make it fuller
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
         return temporary
 
     @contextlib.contextmanager
@@ -268,6 +376,35 @@ def _connect(uri: str, options: dict[str, Any]) -> tuple[Any, str]:
         return Hdfs.open_uri(uri, options)
     found: tuple[Any, str] = fsspec.core.url_to_fs(uri, **options)
     return found
+
+
+def _unlink_exactly(path: str, data: bytes) -> bool:
+    try:
+        file = open(path, "r+b")  # noqa: SIM115 (closed below); for writing: NFS locks nothing else
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            there = os.stat(path)
+        except FileNotFoundError:
+            return False
+        mine = os.fstat(file.fileno())
+        if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or file.read() != data:
+            return False
+        os.unlink(path)
+        return True
+
+
+def _nearest(path: str) -> str:
+    """The folder, or the nearest above it that is there."""
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
+def _device(path: str) -> int:
+    return os.stat(_nearest(path)).st_dev
 
 
 def _code(error: OSError) -> str | None:

@@ -26,10 +26,11 @@ from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, write_commits
+from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, room_needed, write_commits
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
+from ..state.space import check_room
 from ..state.storage import Folder
 from ..state.stores import PARTITIONS, as_recorded, column_families, single_partition
 from . import spark_internals
@@ -196,6 +197,7 @@ def restore_app(
 
     Each is marked when it is whole; one without the mark is built anew, so that
     a driver that died here can be started again. The caller has compared the plans."""
+    _check_room(saved, new, app, deployment, copied or {})
     for query in new.queries:
         mark = f"deployments/{deployment}/restored/{query.name}.json"
         if not saved.holds(query.name) or app.folder.exists(mark):
@@ -212,6 +214,26 @@ def restore_app(
         boundary("checkpoint-built")
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
         boundary("checkpoint-marked")
+
+
+def _check_room(
+    saved: SavedState,
+    new: AppPlan,
+    app: AppRegistry,
+    deployment: str,
+    copied: Mapping[str, Mapping[str, int]],
+) -> None:
+    """NoRoomError when the restore of what is not restored yet would fill the disk."""
+    needed = 0
+    for query in new.queries:
+        old, snapshot = saved.plan.query(query.name), saved.queries.get(query.name)
+        restored = app.folder.exists(f"deployments/{deployment}/restored/{query.name}.json")
+        if old is None or snapshot is None or not saved.holds(query.name) or restored:
+            continue
+        plan, checkpoint = plan_restore(snapshot, old, query), app.checkpoint(deployment, query.name)
+        there = copied.get(query.name)
+        needed += room_needed(plan, snapshot, saved.folders[query.name], checkpoint, copied=there)
+    check_room(app.folder, needed, f"restoring {saved.source} for deployment {deployment} of {app.name}")
 
 
 def restore_query(
@@ -252,6 +274,7 @@ def check_restorable(
         if problem := _format_problem(writers[query.name], query, saved.queries[query.name]):
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
+        _check_migration_fits(saved, query)
         checkpoint = Folder.open(str(scratch / query.name))
         plan = _restore(saved, query, writers[query.name], checkpoint, scratch=True)
         batch = saved.queries[query.name].batch + 1
@@ -274,6 +297,15 @@ def check_restorable(
                 ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=f"Spark refuses it: {first}")
             )
     return attrs.evolve(report, items=(*report.items, *refusals))
+
+
+def _check_migration_fits(saved: SavedState, query: QueryPlan) -> None:
+    """NoRoomError when the root has no room for the stages that an update would migrate: a restore beside the saved
+    state links what it can."""
+    old, snapshot, source = saved.plan.query(query.name), saved.queries[query.name], saved.folders[query.name]
+    if old is not None:
+        plan = plan_restore(snapshot, old, query)
+        check_room(source, room_needed(plan, snapshot, source, source), f"migrating state of query {query.name}")
 
 
 def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QuerySnapshot) -> str | None:
@@ -313,12 +345,15 @@ def _restore(
     plan = plan_restore(snapshot, old, query)
     df = spark_internals.writer_frame(writer)
     source = saved.folders[query.name]
+    brings_state = source.local or not scratch
+    needed = room_needed(plan, snapshot, source, checkpoint, state=brings_state, copied=copied)
+    check_room(checkpoint, needed, f"restoring query {query.name} from {saved.source}")
     if ahead is not None and ahead.conf == plan.conf:
         for path, data in ahead.files.items():
             checkpoint.write(path, data)
     else:  # straight into the new checkpoint: transformWithState's metadata holds absolute paths
         _write_metadata(writer, query, checkpoint, plan.conf, scratch)
-    bring_files(plan, source, checkpoint, state=source.local or not scratch, copied=copied)
+    bring_files(plan, source, checkpoint, state=brings_state, copied=copied)
     for stage in plan.empty:
         empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan

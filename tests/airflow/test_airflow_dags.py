@@ -283,8 +283,25 @@ def test_maintenance(site: Site) -> None:
         (name,) = left[app]
         assert name.startswith("periodic-20")
     assert run.xcom("retention", map_index=0) == ["periodic-1", "periodic-2"]
+    collected = run.xcom("collect", map_index=0)
+    assert (collected["app"], collected["bytes"], collected["freed"]) == ("alarm", 0, [])
+    assert [(t["name"], t["reason"]) for t in collected["kept"]] == [("v1", "it is current")]
     verified = run.xcom("verify", map_index=0)
     assert set(verified) == set(left["alarm"]) and verified[left["alarm"][0]] > 1
+
+
+def test_maintenance_frees_superseded_checkpoints_but_the_way_back(site: Site) -> None:
+    site.submit("v1")
+    client = site.client
+    client.cancel("alarm")
+    site.submit("v2")
+    client.cancel("alarm")
+    site.submit("v3")
+    run = site.run_dag("stream_maintenance", keep_deployments=0, keep_deployment_days=0)
+    assert run.state == "success", run.states
+    collected = run.xcom("collect", map_index=0)
+    assert [(t["kind"], t["name"]) for t in collected["freed"] if t["kind"] == "checkpoint"] == [("checkpoint", "v1")]
+    assert {t["name"] for t in collected["kept"]} == {"v2", "v3"}
 
 
 def test_maintenance_of_other_apps_goes_on_when_one_is_damaged(site: Site) -> None:

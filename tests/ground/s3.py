@@ -70,6 +70,11 @@ def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     folders.what_was_written_is_listed_read_and_removed(folder)
 
 
+def test_exactly_what_was_read_is_removed(folder: Folder) -> None:
+    folders.exactly_what_was_read_is_removed(folder)
+    folders.of_many_removers_one_hits_each_version(folder)
+
+
 def test_what_hadoop_leaves_is_not_listed(folder: Folder) -> None:
     for name in ("", "state/", "state/0/"):  # the empty objects s3a makes for folders
         folder.fs.pipe_file(f"{folder.base}/{name}", b"")

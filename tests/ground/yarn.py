@@ -60,6 +60,11 @@ def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     folders.what_was_written_is_listed_read_and_removed(folder)
 
 
+def test_exactly_what_was_read_is_removed(folder: Folder) -> None:
+    folders.exactly_what_was_read_is_removed(folder)
+    folders.of_many_removers_one_hits_each_version(folder)
+
+
 def test_copies_stay_on_hdfs_or_cross_to_a_disk_and_back(folder: Folder, tmp_path: Path) -> None:
     folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path)))
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.state import clock, exports
 from airflow_provider_streamupdate.state.deployment import Current
 from airflow_provider_streamupdate.state.errors import (
     AlreadyExistsError,
@@ -16,7 +17,7 @@ from airflow_provider_streamupdate.state.errors import (
     StorageError,
 )
 from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.snapshots import ABANDONED_SECONDS, SnapshotStore
+from airflow_provider_streamupdate.state.snapshots import DELETED, SnapshotStore
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
@@ -283,19 +284,30 @@ def test_the_one_an_update_under_way_uses_stays(app: AppRegistry, store: Snapsho
     store.delete("s1")
 
 
-def test_while_an_export_runs_no_object_is_collected(app: AppRegistry, store: SnapshotStore) -> None:
-    """It may have found a file in the snapshot that is deleted, and refer to it."""
-    write_json(app, "snapshots/s4/exporting.json", {"started_at": clock.now()})
-    assert store.delete("s1") == 0
-    assert objects(app) > referred(store)
-    app.folder.remove("snapshots/s4")
-    store.delete("s2")
+def test_while_an_export_runs_what_it_may_share_stays(app: AppRegistry, store: SnapshotStore) -> None:
+    """It may have found an SST in the snapshot that is deleted, and refer to it; nothing else is ever shared."""
+    newest = store.get("s3").queries["windows"]
+    assert store.delete("s2") > 0  # s3 is alone with its third SST now
+    take(app, "s4")
+    with exports.begun(app.folder, "s5", "v1") as export:
+        app.folder.write(f"objects/{export.export}/begun", b"12345")
+        store.delete("s4")
+        said: list[str] = []
+        kept = objects(app) - referred(store)
+        store.delete("s3", said.append)
+        orphans = objects(app) - referred(store) - kept
+        assert orphans == {f.object for f in newest.files if "/SSTs/" in f.path} - referred(store) != set()
+        assert "a snapshot that is being taken may share them (export of snapshot s5 " in said[0]
+        exports.end(app.folder, export)
+        app.folder.remove(f"objects/{export.export}")
+    take(app, "s6")
+    store.delete("s1")
     assert objects(app) == referred(store), "a later delete collects what was left"
-    assert store.verify("s3")
+    assert store.verify("s6")
 
 
 def test_an_abandoned_export_does_not_keep_objects(app: AppRegistry, store: SnapshotStore) -> None:
-    started = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() - ABANDONED_SECONDS - 1) * 1000)
+    started = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() - exports.UNSIGNED_SECONDS - 1) * 1000)
     write_json(app, "snapshots/s4/exporting.json", {"started_at": started})
     assert store.delete("s1") > 0
     assert objects(app) == referred(store)
@@ -375,10 +387,13 @@ def test_the_last_whole_one_stays(store: SnapshotStore) -> None:
 
 def test_a_damaged_mark_of_an_export_counts_by_its_age(app: AppRegistry, store: SnapshotStore) -> None:
     app.folder.write("snapshots/s4/exporting.json", b"{")
-    assert store.delete("s1") == 0
-    old = clock.parse(clock.now()).timestamp() - ABANDONED_SECONDS - 1
+    app.folder.write("objects/crashed/abc", b"12345")
+    store.delete("s1")
+    assert app.folder.exists("objects/crashed")
+    old = clock.parse(clock.now()).timestamp() - exports.UNSIGNED_SECONDS - 1
     os.utime(app.folder.path("snapshots/s4/exporting.json"), (old, old))
     assert store.delete("s2") > 0
+    assert not app.folder.exists("objects/crashed")
 
 
 def test_a_marker_that_cannot_be_removed_does_not_undo_the_snapshot(
@@ -395,3 +410,137 @@ def test_a_marker_that_cannot_be_removed_does_not_undo_the_snapshot(
     monkeypatch.setattr(Folder, "remove", fails)
     assert take(app, "s4").name == "s4"
     assert SnapshotStore(app).verify("s4") > 0
+
+
+# Failed exports
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "WATCH_SECONDS", 0.6)
+    monkeypatch.setattr(exports, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(exports, "_LOOK_SECONDS", 0.05)
+
+
+def killed(app: AppRegistry, name: str) -> exports.Export:
+    """What an export leaves whose process was killed when it had stored a file."""
+    with exports.begun(app.folder, name, "v1") as export:
+        app.folder.write(f"objects/{export.export}/abc", b"12345")
+    return export
+
+
+def test_an_export_that_fails_midway_frees_what_it_stored(
+    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, copies = objects(app), []
+    copy = Folder.copy_from
+
+    def full(folder: Folder, *args: Any) -> None:
+        copies.append(args)
+        if len(copies) == 4:
+            raise StorageError("no space left on device")
+        copy(folder, *args)
+
+    monkeypatch.setattr(Folder, "copy_from", full)
+    with pytest.raises(StorageError, match="no space left"):
+        take(app, "s4")
+    assert objects(app) == before and exports.marks(app.folder) == [] and not app.folder.exists("snapshots/s4")
+    monkeypatch.undo()
+    assert store.delete("s1") > 0
+    assert take(app, "s4").name == "s4"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_killed_export_is_freed_by_its_name(app: AppRegistry, store: SnapshotStore) -> None:
+    before = objects(app)
+    killed(app, "s4")
+    assert store.delete("s4") == 5
+    assert objects(app) == before and exports.marks(app.folder) == []
+    with pytest.raises(NotFoundError, match=r"no snapshot 's4' \(known: s1, s2, s3\)"):
+        store.delete("s4")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_killed_export_does_not_keep_other_deletes_from_freeing(app: AppRegistry, store: SnapshotStore) -> None:
+    export = killed(app, "s4")
+    os.utime(app.folder.path(export.mark), (1, 1))
+    own = store.get("s1").size - store.get("s2").size + store.get("s2").bytes_new
+    assert store.delete("s1") == own + 5
+    assert objects(app) == referred(store)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_name_of_an_export_that_lives_cannot_be_deleted(app: AppRegistry, store: SnapshotStore) -> None:
+    with exports.begun(app.folder, "s4", "v1") as export:
+        app.folder.write(f"objects/{export.export}/abc", b"12345")
+        os.utime(app.folder.path(export.mark), (1, 1))  # its machine's clock is far behind
+        with pytest.raises(InUseError, match=r"export of snapshot s4 \(begun .* by process \d+ on .*\) of flights is"):
+            store.delete("s4")
+        assert app.folder.exists(f"objects/{export.export}/abc")
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("late", ["files-copied", "published"])
+def test_an_export_that_was_taken_for_dead_is_not_acknowledged(
+    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """It was held up for long: before its manifest was written, or after that (then it stays, with all its bytes)."""
+    publish = SnapshotStore._publish
+
+    def held_up(self: SnapshotStore, export: exports.Export, text: bytes) -> None:
+        if late == "published":
+            publish(self, export, text)
+        os.utime(app.folder.path(export.mark), (1, 1))
+        with monkeypatch.context() as dead:
+            dead.setattr(Folder, "touch", lambda *_: None)
+            store.delete("s1")
+        if late != "published":
+            publish(self, export, text)
+
+    monkeypatch.setattr(SnapshotStore, "_publish", held_up)
+    if late == "published":
+        take(app, "s4")
+        assert store.verify("s4") and objects(app) == referred(store)
+        return
+    with pytest.raises(StorageError, match=r"snapshot s4 of flights gave no sign of life .*, was taken for dead"):
+        take(app, "s4")
+    assert not store.exists("s4") and objects(app) == referred(store)
+    assert store.verify("s3")
+
+
+def test_a_delete_that_was_held_up_does_not_hit_a_newer_snapshot_of_the_name(
+    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = SnapshotStore.users
+
+    def held_up(self: SnapshotStore, name: str) -> list[str]:
+        monkeypatch.setattr(SnapshotStore, "users", users)
+        SnapshotStore(app).delete("s1")
+        take(app, "s1")
+        return []
+
+    monkeypatch.setattr(SnapshotStore, "users", held_up)
+    with pytest.raises(NotFoundError, match="snapshot s1 of flights was deleted by another process meanwhile"):
+        store.delete("s1")
+    assert store.verify("s1") and store.get("s1").queries["windows"].batch == 2
+
+
+def test_where_exactly_one_version_cannot_be_removed_a_name_is_used_once(
+    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Folder, "remove_exactly", lambda *_: None)
+    assert store.delete("s1") > 0
+    assert app.folder.read("snapshots/s1/snapshot.json") == DELETED
+    assert store.names() == ["s2", "s3"] and store.damaged() == [] and objects(app) == referred(store)
+    with pytest.raises(NotFoundError, match=r"no snapshot 's1' \(known: s2, s3\)"):
+        store.delete("s1")
+    with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name is used once there"):
+        take(app, "s1")
+
+
+def test_what_an_older_version_stored_is_read_verified_and_deleted(app: AppRegistry, store: SnapshotStore) -> None:
+    """Its mark lay beside the manifest, and may have stayed there."""
+    write_json(app, "snapshots/s1/exporting.json", {"export": "0" * 32, "started_at": clock.now()})
+    assert store.verify("s1") and [s.name for s in store.all()] == ["s1", "s2", "s3"]
+    assert store.delete("s1") > 0
+    assert store.names() == ["s2", "s3"]

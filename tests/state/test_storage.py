@@ -24,6 +24,17 @@ def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     folders.what_was_written_is_listed_read_and_removed(folder)
 
 
+def test_exactly_what_was_read_is_removed(tmp_path: Path) -> None:
+    folders.exactly_what_was_read_is_removed(Folder.open(str(tmp_path)))
+    folders.of_many_removers_one_hits_each_version(Folder.open(str(tmp_path)))
+
+
+def test_a_store_that_cannot_remove_exactly_one_version_says_so() -> None:
+    folder = Folder.open(f"memory://{uuid.uuid4().hex}")
+    folder.write("a", b"one")
+    assert folder.remove_exactly("a", b"one") is None and folder.read("a") == b"one"
+
+
 def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
     assert folder.create("a/lock", b"first")
     assert not folder.create("a/lock", b"second")

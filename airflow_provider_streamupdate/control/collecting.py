@@ -1,0 +1,229 @@
+"""The request to free what nothing needs any more: ``streamupdate gc``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from ..state import clock, garbage, scratch, strays, superseded, usage
+from ..state.deployment import FINAL_STATES, LOST, DeploymentSpec
+from ..state.errors import InvalidInputError, LeaseHeldError, StorageError
+from ..state.registry import AppRegistry
+from ..state.snapshots import SnapshotStore
+from ..state.superseded import Retention, Superseded
+from .deleting import deleting
+from .drivers import NEW, Drivers
+from .requests import Requests, quiet
+from .waiting import Progress
+
+EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
+SILENT_SECONDS = 86400.0  # a driver on another machine that was not heard of for so long does not come back
+REHEARSAL, LOG, CHECKPOINT = "rehearsal", "log", "checkpoint"
+
+
+@attrs.frozen(kw_only=True)
+class Thing:
+    """Something that is freed, or kept: of which kind, its name, why, and the bytes that are free when it goes."""
+
+    kind: str
+    name: str
+    reason: str
+    bytes: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Collected:
+    """What was freed of an app, or (`dry_run`) would be, and what was kept."""
+
+    app: str
+    dry_run: bool
+    freed: tuple[Thing, ...]
+    kept: tuple[Thing, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(thing.bytes for thing in self.freed)
+
+
+@attrs.frozen(kw_only=True)
+class _Found:
+    """What can be freed: its paths below the app's folder, and how."""
+
+    thing: Thing
+    paths: tuple[str, ...]
+    free: Callable[[], object]
+
+
+class CollectRequests(Requests):
+    """The client's request to free what nothing needs."""
+
+    def collect(
+        self, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    ) -> Collected:
+        """Free bytes of failed exports, objects of no snapshot, checkpoints and logs of superseded deployments beyond
+        `retention`, left-behind rehearsals and temporary files of the app; or, with `dry_run`, only tell.
+        LeaseHeldError while an update of the app is under way. Works on a full disk.
+
+        A checkpoint is kept that is current, that an update under way, a restart or a rollback goes on with, or whose
+        driver may live.
+        """
+        registry = self.registry.existing(app)
+        keep = check_retention(retention or Retention())
+        if dry_run:
+            found, kept = self._find(registry, keep, only_look=True)
+            return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
+
+        def work() -> Collected:
+            found, kept = self._find(registry, keep, only_look=False)
+            return _freed(registry, found, kept, progress)
+
+        return deleting(registry, "gc", work, progress)
+
+    def collect_all(
+        self, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    ) -> list[Collected]:
+        """`collect_or_leave` of every app."""
+        return [self.collect_or_leave(app, retention, dry_run, progress) for app in self.apps()]
+
+    def collect_or_leave(
+        self, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    ) -> Collected:
+        """`collect`; but an app that is being updated is kept as it is, for that reason."""
+        try:
+            return self.collect(app, retention, dry_run, progress)
+        except LeaseHeldError as error:
+            kept = Thing(kind="app", name=app, reason=str(error))
+            return Collected(app=app, dry_run=dry_run, freed=(), kept=(kept,))
+
+    def _find(self, registry: AppRegistry, retention: Retention, only_look: bool) -> tuple[list[_Found], list[Thing]]:
+        objects, kept = _objects(registry, only_look)
+        drivers = self._drivers(registry)
+        old, stay = _checkpoints(registry, drivers, retention)
+        live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not _over(drivers, s.deployment)]
+        return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
+
+
+def check_retention(retention: Retention) -> Retention:
+    """InvalidInputError when it makes no sense."""
+    if retention.deployments < 0 or not 0 <= retention.days < float("inf"):
+        raise InvalidInputError("keep 0 or more deployments, for 0 or more days")
+    return retention
+
+
+def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Found], list[Thing]]:
+    store = SnapshotStore(registry)
+    found = garbage.find(store, only_look=only_look)
+    groups = [
+        (Thing(kind=EXPORT, name=export.snapshot, reason=f"{export} failed, or its process died"), paths)
+        for export, paths in found.failed.items()
+    ]
+    if found.orphans:
+        groups.append((Thing(kind=OBJECTS, name=f"{len(found.orphans)} files", reason="no snapshot"), found.orphans))
+
+    def freeing(paths: list[str]) -> Callable[[], object]:
+        part = garbage.Garbage(failed={}, orphans=paths, kept=[])
+        return lambda: garbage.remove(registry.folder, part)
+
+    kept = [Thing(kind=OBJECTS, name="objects", reason=line) for line in found.kept]
+    return [_Found(thing=thing, paths=tuple(paths), free=freeing(paths)) for thing, paths in groups], kept
+
+
+def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Found]:
+    """Temporary files and rehearsals."""
+    folder, found = registry.folder, []
+
+    def removing(path: str) -> Callable[[], object]:
+        return lambda: folder.remove(path)
+
+    for name in scratch.abandoned(registry):
+        paths = tuple(f"rehearsals/{name}/{path}" for path in folder.files(f"rehearsals/{name}"))
+        thing = Thing(kind=REHEARSAL, name=name, reason="its process is gone")
+        found.append(_Found(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
+    for path in strays.find(folder, ["rehearsals/", *live]):
+        thing = Thing(kind=TEMPORARY, name=path, reason="nobody writes it any more")
+        found.append(_Found(thing=thing, paths=(path,), free=removing(path)))
+    return found
+
+
+def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) -> tuple[list[_Found], list[Thing]]:
+    """Checkpoints and logs of superseded deployments: what goes, and why what has one keeps it."""
+    current, specs = registry.current_id(), registry.deployments()
+    reasons = superseded.needed(current, specs, registry.updates())
+    paths = {spec.deployment: superseded.files(registry, spec.deployment) for spec in specs}
+    candidates = []
+    for spec in specs:
+        if spec.deployment in reasons:
+            continue
+        if not _over(drivers, spec.deployment):
+            reasons[spec.deployment] = f"its driver may live (it is {drivers.state(spec.deployment)})"
+        else:
+            candidates.append(Superseded(deployment=spec.deployment, since=_since(registry, spec)))
+    outdated = superseded.outdated([c for c in candidates if paths[c.deployment]], retention)
+    found, kept = [], []
+    for spec in specs:
+        deployment = spec.deployment
+        why = reasons.get(deployment) or outdated.get(deployment)
+        if why is not None:
+            if paths[deployment]:
+                kept.append(Thing(kind=CHECKPOINT, name=deployment, reason=why))
+            continue
+        if paths[deployment]:
+            thing = Thing(kind=CHECKPOINT, name=deployment, reason="superseded, and nothing goes back to it")
+            found.append(_Found(thing=thing, paths=tuple(paths[deployment]), free=_freeing(registry, deployment)))
+        if paths[deployment] or superseded.is_freed(registry, deployment):
+            found += _logs(registry, deployment)
+    return found, kept
+
+
+def _freeing(registry: AppRegistry, deployment: str) -> Callable[[], object]:
+    return lambda: superseded.free(registry, deployment)
+
+
+def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
+    """The drivers' logs, where they lie under the root."""
+    folder, top = registry.folder, f"deployments/{deployment}"
+    paths = tuple(f"{top}/{n}" for n in folder.names(top) if n.startswith("driver-") and ".log" in n)
+
+    def remove(logs: Iterable[str] = paths) -> None:
+        for path in logs:
+            folder.remove(path)
+
+    thing = Thing(kind=LOG, name=deployment, reason=f"{len(paths)} logs of a superseded deployment")
+    return [_Found(thing=thing, paths=paths, free=remove)] if paths else []
+
+
+def _over(drivers: Drivers, deployment: str) -> bool:
+    """Whether no driver of it runs, or could on a machine that cannot be looked at."""
+    launch, (state, status) = drivers.app.launch(deployment), drivers.look(deployment)
+    if (
+        launch is not None and state == LOST and drivers.alive(launch) is None
+    ):  # silent, which may be the network's doing
+        return clock.age(status.heartbeat_at if status is not None else launch.launched_at) > SILENT_SECONDS
+    return state in (*FINAL_STATES, NEW) and drivers.gone(deployment)
+
+
+def _since(registry: AppRegistry, spec: DeploymentSpec) -> str:
+    status = registry.status(spec.deployment)
+    return status.heartbeat_at if status is not None else spec.submitted_at
+
+
+def _measured(registry: AppRegistry, found: list[_Found]) -> tuple[Thing, ...]:
+    counted = usage.freed(registry.folder, [each.paths for each in found])
+    return tuple(attrs.evolve(each.thing, bytes=count) for each, count in zip(found, counted, strict=True))
+
+
+def _freed(registry: AppRegistry, found: list[_Found], kept: list[Thing], progress: Progress) -> Collected:
+    """Free all of it; what cannot be is kept with the reason."""
+    freed = []
+    for each, thing in zip(found, _measured(registry, found), strict=True):
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                each.free()
+        except StorageError as error:
+            kept.append(attrs.evolve(thing, reason=str(error)))
+            continue
+        freed.append(thing)
+        progress(f"freed {thing.kind} {thing.name} of {registry.name}: {thing.bytes} bytes")
+    return Collected(app=registry.name, dry_run=False, freed=tuple(freed), kept=tuple(kept))

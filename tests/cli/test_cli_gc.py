@@ -1,0 +1,180 @@
+"""What nothing needs is freed, what something may need is not; with a stand-in for Spark."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.holding import this_process
+from airflow_provider_streamupdate.state import clock, exports, lease, scratch
+from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.state.superseded import is_freed
+from airflow_provider_streamupdate.state.update import UpdateRecord
+from tests.state.builders import app_with_snapshots, set_status, spec, status
+
+from .conftest import Run, Site, document, table
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "WATCH_SECONDS", 0.6)
+
+
+@pytest.fixture
+def app(root: Path) -> AppRegistry:
+    """v5 is current and has one snapshot; v1 to v4 ran before it, each 1000 bytes of state and a log."""
+    app = app_with_snapshots(root, ["s1"])
+    for number in (2, 3, 4, 5):
+        app.create_deployment(spec(f"v{number}", parent=f"v{number - 1}"))
+    for number in (1, 2, 3, 4, 5):
+        app.checkpoint(f"v{number}", "windows").write("state/0/0/9.delta", b"x" * 1000)
+        app.folder.write(f"deployments/v{number}/driver-{number}.log", b"y" * 10)
+        beat = clock.from_epoch_ms((time.time() - (6 - number) * 86400) * 1000)
+        set_status(app, f"v{number}", status("cancelled" if number < 5 else "running", heartbeat_at=beat))
+    app.set_current(attrs.evolve(app.current(), deployment="v5", epoch=5))
+    app.set_launch("v5", attrs.evolve(app.launch("v1"), epoch=1))
+    set_status(app, "v5", status("running"))
+    return app
+
+
+def rows(found: dict, which: str) -> dict[tuple[str, str], int]:  # type: ignore[type-arg]
+    return {(t["kind"], t["name"]): t["bytes"] for each in found["apps"] for t in each[which]}
+
+
+def test_superseded_checkpoints_and_their_logs_are_freed_but_the_newest_and_the_ways_back(
+    run: Run, app: AppRegistry
+) -> None:
+    looked = document(run("gc", "flights", "--dry-run", "--keep-deployments", "1", "--json"))
+    assert all(app.checkpoint(f"v{n}", "windows").exists("state/0/0/9.delta") for n in range(1, 6))
+    done = document(run("gc", "flights", "--keep-deployments", "1", "--json"))
+    assert done["apps"][0]["freed"] == looked["apps"][0]["freed"] and (looked["dry_run"], done["dry_run"]) == (1, 0)
+    freed = rows(done, "freed")
+    assert set(freed) == {("checkpoint", "v1"), ("log", "v1"), ("checkpoint", "v2"), ("log", "v2")}
+    assert freed["checkpoint", "v2"] == 1000 and freed["log", "v2"] == 10
+    assert done["bytes"] == sum(freed.values())
+    assert {t["name"]: t["reason"] for t in done["apps"][0]["kept"]} == {
+        "v3": "it is among the 1 newest superseded ones",
+        "v4": "a rollback of v5 goes back to it",
+        "v5": "it is current",
+    }
+    assert [n for n in range(1, 6) if is_freed(app, f"v{n}")] == [1, 2]
+    assert not app.folder.exists("deployments/v1/checkpoint") and app.spec("v1").deployment == "v1"
+    assert document(run("gc", "--keep-deployments", "1", "--json"))["bytes"] == 0
+
+
+def test_bytes_that_a_snapshot_shares_with_a_checkpoint_do_not_count(run: Run, app: AppRegistry) -> None:
+    """v1's files are hard links to the snapshot's objects; the 1000 bytes are its own."""
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert rows(done, "freed")["checkpoint", "v1"] == 1000
+    assert run("verify-snapshot", "flights", "s1").exit_code == 0
+
+
+def test_days_are_kept_too(run: Run, app: AppRegistry) -> None:
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--keep-days", "4.5", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
+    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    assert kept["v2"] == "it was superseded 4.0 days ago, and 4.5 are kept"
+
+
+def test_an_update_under_way_keeps_both_its_ends(run: Run, app: AppRegistry) -> None:
+    app.set_update(UpdateRecord(app="flights", old="v2", new="v3", started_at=clock.now()))
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
+    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    assert kept["v2"] == kept["v3"] == "the update to v3 is under way"
+
+
+def test_what_the_current_one_was_brought_in_from_is_kept_though_it_is_no_parent(run: Run, app: AppRegistry) -> None:
+    app.set_update(UpdateRecord(app="flights", old="v2", new="v5", started_at=clock.now(), outcome="promoted"))
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1", "v3"]
+
+
+def test_a_driver_that_may_live_keeps_its_checkpoint(run: Run, app: AppRegistry) -> None:
+    for silent, state in ((0, "running"), (3600, "lost")):  # on another machine
+        beat = clock.from_epoch_ms((time.time() - silent) * 1000)
+        set_status(app, "v1", status("running", heartbeat_at=beat))
+        done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+        assert ("checkpoint", "v1") not in rows(done, "freed")
+        kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+        assert kept["v1"] == f"its driver may live (it is {state})"
+    set_status(app, "v1", status("running", heartbeat_at=clock.from_epoch_ms((time.time() - 90_000) * 1000)))
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert ("checkpoint", "v1") in rows(done, "freed")
+
+
+def test_without_a_current_one_all_stay(run: Run, app: AppRegistry) -> None:
+    app.folder.remove("current.json")
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert not rows(done, "freed") and len(rows(done, "kept")) == 5
+
+
+def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: AppRegistry) -> None:
+    with exports.begun(app.folder, "s2", "v5") as export:
+        app.folder.write(f"objects/{export.export}/abc", b"12345")
+    app.folder.write("objects/crashed/abc", b"123")
+    scratch.take(app, "mine").write("windows/metadata", b"12")
+    scratch.take(app, "killed").write("windows/metadata", b"12")
+    app.folder.write(
+        "rehearsals/killed/used-by.json",
+        b'{"host": "%s", "pid": 0, "at": "2020-01-01T00:00:00Z"}' % os.uname().nodename.encode(),
+    )
+    old = ["deployments/v2/.status.json." + "a" * 32, "deployments/v4/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]
+    new = ["deployments/v2/.status.json." + "b" * 32]
+    live = ["deployments/v5/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]
+    for path in (*old, *new, *live):
+        app.folder.write(path, b"1234567")
+    for path in (*old, *live):
+        os.utime(app.folder.path(path), (1, 1))
+    freed = rows(document(run("gc", "flights", "--json")), "freed")
+    assert freed["failed export", "s2"] == 5 and freed["unneeded objects", "1 files"] == 3
+    assert {name for kind, name in freed if kind == "rehearsal"} == {"killed"}
+    assert {name for kind, name in freed if kind == "temporary file"} == set(old)
+    assert all(freed["temporary file", path] == 7 for path in old)
+    assert all(app.folder.exists(path) for path in (*new, *live, "rehearsals/mine"))
+    assert not any(app.folder.exists(path) for path in (*old, "rehearsals/killed", "objects/crashed"))
+
+
+def test_an_app_that_is_updated_is_left_alone_and_told(run: Run, app: AppRegistry) -> None:
+    lease.acquire(app.folder, "v6", this_process())
+    one = run("gc", "flights", "--json")
+    assert one.exit_code == 1 and document(one)["error"]["type"] == "LeaseHeldError"
+    every = document(run("gc", "--json"))
+    assert rows(every, "freed") == {} and [t["kind"] for t in every["apps"][0]["kept"]] == ["app"]
+    assert "an update of flights is under way" in every["apps"][0]["kept"][0]["reason"]
+
+
+def test_a_table_tells_people(run: Run, app: AppRegistry) -> None:
+    result = run("gc", "flights", "--keep-deployments", "1", "--dry-run")
+    header, *lines = table(result)
+    assert " ".join(header) == "APP KIND NAME BYTES WOULD BE FREED WHY"
+    assert lines[0][:6] == ["flights", "checkpoint", "v1", "1.0", "kB", "yes"]
+    assert result.stdout.splitlines()[-1].endswith("would be freed")
+
+
+@pytest.mark.parametrize("options", [["--keep-deployments", "-1"], ["--keep-days", "-1"], ["--keep-days", "nan"]])
+def test_a_bad_retention_is_2(run: Run, app: AppRegistry, options: list[str]) -> None:
+    assert run("gc", "flights", *options).exit_code == 2
+
+
+def test_an_unknown_app_is_1(run: Run, app: AppRegistry) -> None:
+    assert run("gc", "nosuch").exit_code == 1
+
+
+def test_what_was_freed_cannot_be_gone_back_to_and_nothing_is_stopped(site: Site) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    for version in ("v2", "v3"):
+        result = site.run("update", site.application(version), "--deployment", version, "--strategy", "restart")
+        assert result.exit_code == 0, result.stderr
+    done = document(site.run("gc", "alarm", "--keep-deployments", "0", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
+    assert site.run("rollback", "alarm").exit_code == 0, "the way back is there"
+    assert site.alive() == ["v2"]
+    result = site.run("rollback", "alarm", "--json")
+    assert result.exit_code == 1 and document(result)["error"]["type"] == "RefusedError"
+    assert "deployment v1 of alarm cannot run again" in document(result)["error"]["message"]
+    assert site.alive() == ["v2"]

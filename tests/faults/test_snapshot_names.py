@@ -1,0 +1,141 @@
+"""Processes that save, delete and verify snapshots of the *same* names. An acknowledged snapshot is there, whole, until
+a delete that was acknowledged has removed that one; each delete removes one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from collections import Counter
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.state.errors import (
+    AlreadyExistsError,
+    CorruptError,
+    InUseError,
+    LeaseHeldError,
+    NotFoundError,
+)
+from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from tests.state.builders import app_with_snapshots, take
+
+NAMES = ("a", "b", "c")
+SAVERS, DELETERS, VERIFIERS = 3, 2, 1
+SAVES = 100  # acknowledged, by each saver
+SECONDS = 60.0  # at most; a slow machine makes fewer
+
+Said = tuple[str, str, str]  # what was done, to which name, and the checksum of a snapshot or the words of an error
+
+
+def _open(root: str) -> AppRegistry:
+    os.fsync = lambda _: None  # type: ignore[assignment] # nobody pulls the plug
+    return Registry(root).app("flights")
+
+
+def saver(root: str, seed: int, said: Queue[Said], over: Any) -> None:
+    app, chance, done, until = _open(root), random.Random(seed), 0, time.monotonic() + SECONDS
+    while done < SAVES and time.monotonic() < until:
+        name = chance.choice(NAMES)
+        try:
+            said.put(("saved", name, take(app, name).checksum))
+            done += 1
+        except AlreadyExistsError:
+            time.sleep(0.001)
+        except Exception as error:
+            said.put(("save failed", name, f"{type(error).__name__}: {error}"))
+    said.put(("ended", "", ""))
+
+
+def deleter(root: str, seed: int, said: Queue[Said], over: Any) -> None:
+    _open(root)
+    client, chance = StreamUpdateClient(root), random.Random(seed)
+    while not over.is_set():
+        name = chance.choice(NAMES)
+        try:
+            client.delete_snapshot("flights", name)
+            said.put(("deleted", name, ""))
+        except (NotFoundError, LeaseHeldError, InUseError):
+            time.sleep(0.001)
+        except Exception as error:
+            said.put(("delete failed", name, f"{type(error).__name__}: {error}"))
+    said.put(("ended", "", ""))
+
+
+def verifier(root: str, seed: int, said: Queue[Said], over: Any) -> None:
+    store, chance = SnapshotStore(_open(root)), random.Random(seed)
+    while not over.is_set():
+        name = chance.choice(NAMES)
+        try:
+            before = store.get(name).checksum
+            store.verify(name)
+            said.put(("verified", name, before))
+        except NotFoundError:
+            pass
+        except CorruptError as error:  # of one that is deleted meanwhile files may be missing; of one that stays, none
+            try:
+                after = store.get(name).checksum
+            except NotFoundError:
+                continue
+            if after == before:
+                said.put(("damaged", name, f"{before}: {error}"))
+    said.put(("ended", "", ""))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_savers_deleters_and_verifiers_of_the_same_names_lose_and_damage_nothing(tmp_path: Path) -> None:
+    app = app_with_snapshots(tmp_path, ["kept"])  # the last one cannot be deleted
+    spawn = multiprocessing.get_context("spawn")
+    said, over = spawn.Queue(), spawn.Event()
+    savers = [spawn.Process(target=saver, args=(str(tmp_path), n, said, over)) for n in range(SAVERS)]
+    others = [
+        spawn.Process(target=work, args=(str(tmp_path), 100 + n, said, over))
+        for n, work in enumerate([deleter] * DELETERS + [verifier] * VERIFIERS)
+    ]
+    heard: list[Said] = []
+
+    def listen(ends: int) -> None:
+        while ends:
+            heard.append(said.get(timeout=200))
+            ends -= heard[-1][0] == "ended"
+
+    try:
+        for process in (*savers, *others):
+            process.start()
+        listen(SAVERS)
+        over.set()
+        listen(len(others))
+    finally:
+        over.set()
+        for process in (*savers, *others):
+            process.join(30)
+            process.kill()
+    did = Counter(what for what, _, _ in heard)
+    print(dict(did))
+    wrong = [entry for entry in heard if entry[0] in ("save failed", "delete failed", "damaged")]
+    store = SnapshotStore(app)
+    left = Counter(s.name for s in store.all())
+    saved, deleted = (Counter(name for what, name, _ in heard if what == which) for which in ("saved", "deleted"))
+    lost = {name: saved[name] - deleted[name] - left[name] for name in NAMES}
+    damaged = []
+    for name in left:
+        try:
+            store.verify(name)
+        except CorruptError as error:
+            damaged.append(str(error))
+    print(f"acknowledged {saved.total()}, deleted {deleted.total()}, lost {lost}, damaged {len(damaged)}")
+    assert not any(lost.values()), lost
+    assert not damaged and store.damaged() == []
+    assert not wrong, wrong[:5]
+    assert saved.total() > 50 and deleted.total() > 50 and did["verified"] > 10
+    for name in sorted(set(left) - {"kept"}):
+        store.delete(name)
+    objects = {f"objects/{path}" for path in app.folder.files("objects")}
+    assert objects == {f.object for q in store.get("kept").queries.values() for f in q.files}, "nothing is left behind"
