@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.holding import this_process
 from airflow_provider_streamupdate.state import clock, exports, lease, scratch
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.superseded import is_freed
 from airflow_provider_streamupdate.state.update import UpdateRecord
@@ -94,17 +94,24 @@ def test_what_the_current_one_was_brought_in_from_is_kept_though_it_is_no_parent
     assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1", "v3"]
 
 
-def test_a_driver_that_may_live_keeps_its_checkpoint(run: Run, app: AppRegistry) -> None:
-    for silent, state in ((0, "running"), (3600, "lost")):  # on another machine
-        beat = clock.from_epoch_ms((time.time() - silent) * 1000)
-        set_status(app, "v1", status("running", heartbeat_at=beat))
-        done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-        assert ("checkpoint", "v1") not in rows(done, "freed")
-        kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-        assert kept["v1"] == f"its driver may live (it is {state})"
-    set_status(app, "v1", status("running", heartbeat_at=clock.from_epoch_ms((time.time() - 90_000) * 1000)))
+def beats(app: AppRegistry, deployment: str, silent: float) -> None:
+    """A driver's last heartbeat was so many seconds ago, by its clock and by the storage's."""
+    at = time.time() - silent
+    set_status(app, deployment, status("running", heartbeat_at=clock.from_epoch_ms(at * 1000)))
+    os.utime(app.folder.path(f"deployments/{deployment}/status.json"), (at, at))
+
+
+@pytest.mark.parametrize(("silent", "state"), [(0, "running"), (3600, "lost"), (90_000, None)])
+def test_a_driver_that_may_live_keeps_its_checkpoint(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch, silent: float, state: str | None
+) -> None:
+    """It is on another machine; after a day of silence it is over."""
+    monkeypatch.setattr("airflow_provider_streamupdate.control.drivers.SILENT_SECONDS", 1.0)
+    beats(app, "v1", silent)
     done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert ("checkpoint", "v1") in rows(done, "freed")
+    assert (("checkpoint", "v1") in rows(done, "freed")) == (state is None)
+    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    assert kept.get("v1") == (f"its driver may live (it is {state})" if state else None)
 
 
 def test_without_a_current_one_all_stay(run: Run, app: AppRegistry) -> None:
@@ -123,6 +130,7 @@ def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: 
         "rehearsals/killed/used-by.json",
         b'{"host": "%s", "pid": 0, "at": "2020-01-01T00:00:00Z"}' % os.uname().nodename.encode(),
     )
+    os.utime(app.folder.path("rehearsals/killed/used-by.json"), (1, 1))
     old = ["deployments/v2/.status.json." + "a" * 32, "deployments/v4/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]
     new = ["deployments/v2/.status.json." + "b" * 32]
     live = ["deployments/v5/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]
@@ -140,7 +148,7 @@ def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: 
 
 
 def test_an_app_that_is_updated_is_left_alone_and_told(run: Run, app: AppRegistry) -> None:
-    lease.acquire(app.folder, "v6", this_process())
+    lease.acquire(app.folder, "v6", ProcessIdentity.own())
     one = run("gc", "flights", "--json")
     assert one.exit_code == 1 and document(one)["error"]["type"] == "LeaseHeldError"
     every = document(run("gc", "--json"))
