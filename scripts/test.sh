@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/test.sh fast|slow [pytest arguments]
-# The tests under tests/ run in .venv; those under tests/spark hold a Spark session in their own process and run in
-# .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
+# The tests under tests/ run in .venv; those under tests/spark and tests/sweep hold a Spark session in their own process
+# and run in .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
 # pytest's, and it fails when one part does. The two fast parts run at once, because most of their time is waiting;
 # what the second one says comes after the first.
 set -uo pipefail
@@ -12,8 +12,8 @@ cd "$ROOT"
 kind=${1:-fast}
 [ $# -eq 0 ] || shift
 case $kind in
-    fast) select="not slow and not boundary" ;;
-    slow) select=slow ;;
+    fast) select="not slow and not boundary and not sweep" ;;
+    slow) select="slow and not sweep" ;;
     *) echo "usage: scripts/test.sh fast|slow [pytest arguments]" >&2; exit 2 ;;
 esac
 
@@ -35,7 +35,7 @@ if [ "$kind" = fast ]; then
 fi
 spark_tests() {
     PYTHONPATH="$ROOT" PYSPARK_PYTHON="$ROOT/.venv-spark/bin/python" PYSPARK_DRIVER_PYTHON="$ROOT/.venv-spark/bin/python" \
-        .venv-spark/bin/python -m pytest tests/spark -p no:cacheprovider -m "$select" "$@"
+        .venv-spark/bin/python -m pytest tests/spark tests/sweep -p no:cacheprovider -m "$select" "$@"
 }
 if [ "$kind" = fast ]; then
     said=$(mktemp)
@@ -43,7 +43,7 @@ if [ "$kind" = fast ]; then
     trap 'kill $! 2>/dev/null; rm -f "$said"' EXIT
 fi
 echo "== tests ($kind, .venv)"
-.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/ui -m "$select" "$@"
+.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/sweep --ignore=tests/ui -m "$select" "$@"
 note tests $?
 echo "== tests/spark ($kind, .venv-spark)"
 if [ "$kind" = fast ]; then

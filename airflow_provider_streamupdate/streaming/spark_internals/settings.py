@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from .jvm import module, scala_map
 from .version import adapter_of
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -15,6 +16,32 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 def session_setting(spark: SparkSession, key: str) -> str:
     """A setting of the session, with Spark's default when it is not set."""
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
+
+
+def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
+    """What the session has, with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys that
+    this Spark does not know are left out."""
+    return _read(spark, keys, spark._jsparkSession.sessionState().conf())
+
+
+def changed_settings(spark: SparkSession, keys: Iterable[str]) -> tuple[str, ...]:
+    """Those of the keys whose value in the session is not this Spark's default."""
+    conf = spark._jsparkSession.sessionState().conf()
+    given = scala_map(conf.getAllConfs())
+    found = [key for key in keys if key in given]
+    defaults = _read(spark, found, spark._jvm.org.apache.spark.sql.internal.SQLConf())
+    return tuple(key for key, value in _read(spark, found, conf).items() if value != defaults[key])
+
+
+def _read(spark: SparkSession, keys: Iterable[str], conf: Any) -> dict[str, str]:
+    registry, reader = module(spark, "org.apache.spark.sql.internal.SQLConf"), conf.reader()
+    found = {}
+    for key in keys:
+        entry = registry.getConfigEntry(key)
+        if entry is not None:
+            value = entry.readFrom(reader)
+            found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
 
 
 def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
