@@ -47,7 +47,8 @@ def plan_app(
     version = spark_internals.check_version(spark)
     settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
-    not_default = spark_internals.changed_settings(spark, MEASURED)
+    defaults = spark_internals.default_settings(spark, tuple(MEASURED))
+    not_default = tuple(key for key, value in settings.items() if value != defaults[key])
     given = spark_internals.given_settings(spark, (PROVIDER, PARTITIONS))
     queries = tuple(
         _plan_query(name, writer, settings, not_default, dict((recorded or {}).get(name, {})), given, tuple(migrations))

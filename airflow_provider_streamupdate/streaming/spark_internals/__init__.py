@@ -11,7 +11,7 @@ from .plans import analyzed_plan, optimized_inputs, streaming_sources
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import (
     FILE_MANAGER,
-    changed_settings,
+    default_settings,
     effective_settings,
     given_settings,
     next_state_format,
@@ -25,8 +25,8 @@ __all__ = [
     "FILE_MANAGER",
     "DryRun",
     "analyzed_plan",
-    "changed_settings",
     "check_version",
+    "default_settings",
     "dry_run",
     "effective_settings",
     "file_sink_batch",
