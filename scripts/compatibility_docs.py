@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, TABLE, Rule
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
@@ -103,8 +104,57 @@ A sink needs no name: a query has one, and goes by its own.
 """
 
 
+SETTINGS = """\
+## Settings that change results
+
+A setting of the session can change what an expression, a file or a query gives: of {count} it was measured. A plan holds
+their values as the session has them, Spark's defaults where nothing is set, and a change is agreed to by the setting's name
+(`--agree windows:spark.sql.session.timeZone`). One that provably changes nothing in both versions is not asked about: the
+time zone where nothing in the plan has to do with time, settings of Parquet and ORC where no such file is read or written
+(`streaming/unaffected.py`). Plans of earlier versions hold the time zone, case sensitivity and ANSI mode only: there any
+other value than Spark's default is asked about. Queries without state may change all of them.
+
+The list comes from a sweep (`make sweep`, `tests/sweep/settings.py`), not from memory: every setting in Spark's registry
+that is a boolean, an enumeration or a number, public or internal, was given other values, and a corpus evaluated: the
+examples of all built-in functions, casts, date patterns, arithmetic, queries, files of each format read and written,
+Python functions, streaming queries from the start and restarted. What is static (not to be set in a session), free text,
+or read by nothing in the corpus was left out; the sweep prints which. How state is stored (`spark.sql.shuffle.partitions`,
+the state store provider) has rules of its own. *values*: the example gives another value; *types*: another type, name or
+number of columns; *errors*: an error under one of the two. *In the offset log*: Spark goes on with the old value.
+
+| setting | Spark's default | tried | changes | example |
+|---|---|---|---|---|
+{rows}
+"""
+
+
 def page() -> str:
-    return "\n".join([HEAD, *(_section(title, rules) for title, rules in TABLE.items())])
+    sections = [_section(title, rules) for title, rules in TABLE.items()]
+    place = list(TABLE).index("Watermarks and settings") + 1
+    return "\n".join([HEAD, *sections[:place], _settings(), *sections[place:]])
+
+
+def _settings() -> str:
+    rows = [
+        f"| `{m.key}`{' (in the offset log)' if m.recorded else ''} | {_code(m.default)} | {_code(m.other)} | {m.change} | "
+        f"{_code(m.example)} |"
+        for m in MEASURED.values()
+    ]
+    return SETTINGS.format(count=len(MEASURED), rows="\n".join(rows))
+
+
+def _code(text: str) -> str:
+    """In a cell of a table."""
+    flat = " ".join(text.split())
+    shown = flat if len(flat) <= 90 else f"{flat[:87]}..."
+    quote = "``" if "`" in shown else "`"
+    return (
+        f"{quote} {shown} {quote}".replace("|", "\\|")
+        if "`" in shown
+        else f"`{shown}`".replace("|", "\\|")
+        if shown
+        else "empty"
+    )
 
 
 def _section(title: str, rules: tuple[Rule, ...]) -> str:  # type: ignore[type-arg]

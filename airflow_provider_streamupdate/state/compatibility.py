@@ -27,12 +27,11 @@ from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
     NEW_QUERY_RULES,
-    SETTING_RULES,
     WATERMARK_RULES,
     AppChange,
     QueryChange,
-    SettingChange,
 )
+from .rules.setting import SETTING_RULES, SettingChange
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import STAGE_RULES
@@ -82,8 +81,15 @@ def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
         yield report_item("watermark", f"{new.name}:watermark", findings)
     if old.stages and new.stages:
-        for key in sorted(old.conf.keys() & new.conf.keys()):
-            change = SettingChange(key=key, old=old.conf[key], new=new.conf[key])
+        unaffected = set(old.unaffected) & set(new.unaffected)
+        for key in sorted(old.conf.keys() | new.conf.keys()):
+            change = SettingChange(
+                key=key,
+                old=old.conf.get(key),
+                new=new.conf.get(key),
+                not_default=key in new.not_default,
+                unaffected=key in unaffected,
+            )
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)

@@ -148,7 +148,10 @@ class QueryPlan:
 
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
-    conf: settings that change what rows or expressions mean (time zone, case sensitivity, ANSI)
+    conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
+        those that its Spark has
+    not_default: those of them that are not Spark's default
+    unaffected: those of them that provably change nothing here (streaming/unaffected.py)
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
     """
@@ -161,6 +164,8 @@ class QueryPlan:
     source_order: tuple[str, ...] = ()
     watermarks: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
+    not_default: tuple[str, ...] = ()
+    unaffected: tuple[str, ...] = ()
     stores: dict[str, str] = attrs.field(factory=dict)
 
     def stage(self, name: str) -> StagePlan | None:

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.errors import ApplicationError
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
+from ..state.rules.settings_table import MEASURED
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
 from .definition import CLOCKS, KINDS, define, with_clocks
@@ -23,9 +24,7 @@ from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
 from .tree import STATEFUL, Node, parse_plan
-
-# Settings that change what rows or expressions mean, and that Spark does not keep in the offset log.
-_SETTINGS = (TIME_ZONE, "spark.sql.caseSensitive", "spark.sql.ansi.enabled")
+from .unaffected import unaffected
 
 
 def plan_app(
@@ -47,11 +46,13 @@ def plan_app(
     reloadable: the parameters the app declares to be
     """
     version = spark_internals.check_version(spark)
-    settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
+    settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    defaults = spark_internals.default_settings(spark, tuple(MEASURED))
+    not_default = tuple(key for key, value in settings.items() if value != defaults[key])
     given = spark_internals.given_settings(spark, (PROVIDER, PARTITIONS))
     queries = tuple(
-        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), given, tuple(migrations))
+        _plan_query(name, writer, settings, not_default, dict((recorded or {}).get(name, {})), given, tuple(migrations))
         for name, writer in writers.items()
     )
     warnings = [
@@ -72,6 +73,7 @@ def _plan_query(
     name: str,
     writer: DataStreamWriter,
     settings: dict[str, str],
+    not_default: tuple[str, ...],
     recorded: dict[str, str],
     given: dict[str, str],
     migrations: tuple[tuple[str, str], ...],
@@ -81,6 +83,7 @@ def _plan_query(
     mode = details["output_mode"]
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
     sources, order = plan_sources(name, df, analyzed)
+    sink = SinkPlan(format=details["format"], options=without_secrets(details["options"]))
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else {}
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
@@ -98,12 +101,14 @@ def _plan_query(
     return QueryPlan(
         name=name,
         output_mode=mode,
-        sink=SinkPlan(format=details["format"], options=without_secrets(details["options"])),
+        sink=sink,
         sources=sources,
         stages=stages,
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
+        not_default=not_default,
+        unaffected=unaffected(analyzed, (*sources, sink), settings),
         stores={
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)

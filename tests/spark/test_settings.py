@@ -9,10 +9,12 @@ from bench import HDFS, Bench, row, stage
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
+from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.streaming.standby import warm_up
 
 pytestmark = pytest.mark.slow
 
+PARSER = "spark.sql.legacy.timeParserPolicy"
 ZONE, CASE, ANSI = "spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled"
 
 
@@ -84,6 +86,51 @@ def test_fields_under_another_case_are_not_found_any_more(bench: Bench) -> None:
     write(2)
     bench.run(build, snapshot=snapshot, agree=(f"q:{CASE}",))
     assert bench.last("k") == {("x",): {"k": "x", "s": 1}, (None,): {"k": None, "s": None}}
+
+
+def test_a_text_is_another_date_under_another_parser(bench: Bench) -> None:
+    """The cause of the issue: the same app, another parser of dates; found by the sweep over Spark's settings."""
+
+    def days(bench: Bench):
+        day = F.expr("try_to_timestamp('2020-1-' || a, 'yyyy-MM-dd')").alias("day")
+        return stage("totals", bench.source().groupBy(day).agg(F.count("*").alias("n")))
+
+    bench.write([row("a", 5)])
+    snapshot = bench.run(days)
+    bench.spark.conf.set(PARSER, "LEGACY")
+    [item] = [i for i in bench.check(snapshot, days).items if i.name == f"q:{PARSER}"]
+    assert item.blocks and f"{PARSER} changed from CORRECTED to LEGACY" in item.reason
+    bench.write([row("a", 5)])
+    bench.run(days, snapshot=snapshot, agree=(f"q:{PARSER}",))
+    assert sorted(r["n"] for r in bench.last("day").values()) == [1, 1]  # one group of null, one of the day
+
+
+def test_a_setting_that_was_given_spark_s_default_is_no_change(bench: Bench) -> None:
+    bench.write([row("a", 1)])
+    snapshot = bench.run(totals)
+    bench.spark.conf.set(PARSER, "corrected")
+    bench.spark.conf.set(ANSI, "TRUE")
+    assert blocked(bench, snapshot, totals) == {}
+
+
+def test_another_zone_is_harmless_where_nothing_has_to_do_with_time(bench: Bench) -> None:
+    def by_key(bench: Bench):
+        reader = bench.spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "1")
+        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
+
+    def by_hour(bench: Bench):
+        reader = bench.spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "1")
+        hour = F.expr("hour(timestamp_seconds(a))").alias("hour")
+        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.max(hour).alias("h")))
+
+    bench.write([row("a", 1)])
+    for build, asked in ((by_key, False), (by_hour, True)):
+        bench.spark.conf.set(ZONE, "UTC")
+        plans = [bench.plan(build)[0]]
+        bench.spark.conf.set(ZONE, "Asia/Tokyo")
+        plans.append(bench.plan(build)[0])
+        items = {i.name for i in compare(*plans, "s1").items if i.thing == "setting"}
+        assert (f"q:{ZONE}" in items) == asked
 
 
 def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(bench: Bench, capfd) -> None:

@@ -30,6 +30,8 @@ from airflow_provider_streamupdate.state.stores import DEFAULT_STORE, PARTITIONS
 from .builders import KEY, VALUE, app_plan, query_plan, stage_plan
 
 REPOSITORY = Path(__file__).parents[2]
+TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 RULES = [rule for rules in TABLE.values() for rule in rules]
 
 
@@ -236,6 +238,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
     "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),
     "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),
+    "setting.recorded": (q(conf={WATERMARK_POLICY: "min"}), q(conf={WATERMARK_POLICY: "max"})),
+    "setting.not-known-before": (q(), q(conf={TIME_PARSER: "LEGACY"}, not_default=(TIME_PARSER,))),
     "source.same": (q(), q()),
     "source.position": sources(
         tuple(attrs.evolve(s, named=False) for s in (A, B)),

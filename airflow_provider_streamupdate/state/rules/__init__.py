@@ -10,8 +10,9 @@ from typing import Any
 from .again import AGAIN_RULES
 from .fork import FORK_RULES
 from .lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
-from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
+from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
+from .setting import SETTING_RULES
 from .sink import SINK_RULES
 from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
 from .stage import STAGE_RULES

@@ -1,4 +1,4 @@
-"""The rules for an app, for its queries, and for what holds for a query as a whole: watermarks and settings."""
+"""The rules for an app, for its queries, and for what holds for a query as a whole: watermarks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from ..plan import TIME_ZONE, AppPlan, QueryPlan
+from ..plan import AppPlan, QueryPlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 
@@ -166,40 +166,5 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         "StreamingDeduplicateWithinWatermarkExec stores the time of expiry; measured",
         tests=("spark/test_traps.py::test_a_watermark_delay",),
         applies=_watermark_delay,
-    ),
-)
-
-
-@attrs.frozen(kw_only=True)
-class SettingChange:
-    """A setting that Spark does not keep in the offset log, of a query with state before and after."""
-
-    key: str
-    old: str | None
-    new: str | None
-
-
-_MEANS = {
-    TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
-    "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
-    "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
-}
-
-SETTING_RULES: tuple[Rule[SettingChange], ...] = (
-    Rule[SettingChange](
-        id="setting.changed",
-        verdict=LOSS,
-        change="another session time zone (which comes from the machine when it is not set), case sensitivity or ANSI "
-        "mode of a query with state; where a key or aggregate depends on the zone, it is another key or aggregate",
-        reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
-        source="OffsetSeqMetadata.relevantSQLConfs does not hold it; Cast and the file formats read it",
-        tests=(
-            "spark/test_settings.py::test_another_zone_is_agreed_to_where_no_state_depends_on_it",
-            "spark/test_settings.py::test_a_sum_that_wraps_without_ansi_is_an_error_with_it",
-            "spark/test_settings.py::test_fields_under_another_case_are_not_found_any_more",
-        ),
-        applies=lambda c: (
-            {"key": c.key, "old": c.old, "new": c.new, "means": _MEANS.get(c.key, "")} if c.old != c.new else None
-        ),
     ),
 )

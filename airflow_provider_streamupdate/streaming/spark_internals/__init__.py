@@ -9,7 +9,14 @@ from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
 from .plans import analyzed_plan, optimized_inputs, streaming_sources
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
-from .settings import FILE_MANAGER, given_settings, next_state_format, session_setting
+from .settings import (
+    FILE_MANAGER,
+    default_settings,
+    effective_settings,
+    given_settings,
+    next_state_format,
+    session_setting,
+)
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
 from .writers import writer_details, writer_frame
@@ -19,7 +26,9 @@ __all__ = [
     "DryRun",
     "analyzed_plan",
     "check_version",
+    "default_settings",
     "dry_run",
+    "effective_settings",
     "file_sink_batch",
     "given_settings",
     "join_thread",

@@ -12,11 +12,11 @@ STREAMING = "org.apache.spark.sql.execution.streaming"
 
 def module(spark: SparkSession, name: str) -> Any:
     """A Scala object (its MODULE$)."""
-    return _object(spark._jvm, name)
+    return scala_object(spark._jvm, name)
 
 
 @functools.cache
-def _object(jvm: Any, name: str) -> Any:
+def scala_object(jvm: Any, name: str) -> Any:
     return java_class(jvm, f"{name}$").getField("MODULE$").get(None)
 
 

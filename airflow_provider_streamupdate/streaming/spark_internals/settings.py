@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from .jvm import scala_object
 from .version import adapter_of
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -15,6 +17,52 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 def session_setting(spark: SparkSession, key: str) -> str:
     """A setting of the session, with Spark's default when it is not set."""
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
+
+
+def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
+    """What the session has, with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys that
+    this Spark does not know are left out."""
+    conf = spark._jsparkSession.sessionState().conf()
+    given = set(conf.settings().keySet())
+    defaults = default_settings(spark, tuple(keys))
+    following = _following(spark._jvm, tuple(defaults))
+    return {**defaults, **_read(spark._jvm, [k for k in defaults if k in given or k in following], conf)}
+
+
+def default_settings(spark: SparkSession, keys: tuple[str, ...]) -> dict[str, str]:
+    """What Spark has where nothing is set, in the same form."""
+    return _defaults(spark._jvm, keys)
+
+
+@functools.cache  # it is the same for as long as the JVM lives, and each takes several calls of it
+def _defaults(jvm: Any, keys: tuple[str, ...]) -> dict[str, str]:
+    return _read(jvm, keys, jvm.org.apache.spark.sql.internal.SQLConf())
+
+
+@functools.cache
+def _following(jvm: Any, keys: tuple[str, ...]) -> frozenset[str]:
+    """Those that may be set by another key: an older name of theirs, or the setting they follow."""
+    entries = {key: _registry(jvm).getConfigEntry(key) for key in keys}
+    return frozenset(
+        key
+        for key, entry in entries.items()
+        if str(entry.defaultValueString()).startswith("<value of") or not entry.alternatives().isEmpty()
+    )
+
+
+def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
+    registry, reader = _registry(jvm), conf.reader()
+    found = {}
+    for key in keys:
+        entry = registry.getConfigEntry(key)
+        if entry is not None:
+            value = entry.readFrom(reader)
+            found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
+
+
+def _registry(jvm: Any) -> Any:
+    return scala_object(jvm, "org.apache.spark.sql.internal.SQLConf")
 
 
 def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:

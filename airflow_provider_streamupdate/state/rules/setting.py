@@ -1,0 +1,112 @@
+"""The rules for settings of the session: which of them change results is measured (settings_table.py)."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..plan import TIME_ZONE
+from ..report import LOSS
+from .measured import SQL, Measured
+from .rule import Facts, Rule
+from .settings_table import MEASURED
+
+
+@attrs.frozen(kw_only=True)
+class SettingChange:
+    """A setting of a query with state before and after; none: the plan does not have it.
+
+    not_default: the new value is not Spark's default
+    unaffected: it is proven of both versions that the setting cannot change them (streaming/unaffected.py)
+    """
+
+    key: str
+    old: str | None
+    new: str | None
+    not_default: bool = False
+    unaffected: bool = False
+
+
+_MEANS = {
+    TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
+    "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
+    "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
+}
+_KINDS = {
+    "values": "it changes what {text} gives",
+    "types": "it changes the types or the rows of {text}",
+    "errors": "it decides whether {text} is an error",
+}
+
+
+def means(measured: Measured | None) -> str:
+    """What a setting changes, in words; an example from the sweep."""
+    if measured is None:
+        return "this version does not know what it changes"
+    if measured.key in _MEANS:
+        return _MEANS[measured.key]
+    text = " ".join(measured.example.split())
+    shown = text if len(text) <= 100 else f"{text[:97]}..."
+    under = f" (tried: {measured.default} and {measured.other})"
+    return _KINDS[measured.change].format(text=f"`{shown}`" if measured.kind in SQL else f'"{shown}"') + under
+
+
+def _facts(c: SettingChange) -> Facts:
+    return {"key": c.key, "old": c.old, "new": c.new, "means": means(MEASURED.get(c.key))}
+
+
+def _changed(c: SettingChange, recorded: bool) -> Facts | None:
+    if c.unaffected or c.old is None or c.new is None or c.old == c.new:
+        return None
+    measured = MEASURED.get(c.key)
+    return _facts(c) if (measured is not None and measured.recorded) == recorded else None
+
+
+def _not_known(c: SettingChange) -> Facts | None:
+    measured = MEASURED.get(c.key)
+    if c.unaffected or c.old is not None or c.new is None or measured is None or not c.not_default:
+        return None
+    return _facts(c) | {"default": measured.default}
+
+
+SETTING_RULES: tuple[Rule[SettingChange], ...] = (
+    Rule[SettingChange](
+        id="setting.changed",
+        verdict=LOSS,
+        change="another value of one of the [settings that change results](#settings-that-change-results), in a query "
+        "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; where a "
+        "key or aggregate depends on it, it is another key or aggregate. Settings are compared as the session has "
+        "them, with Spark's defaults; one that this Spark does not have is not",
+        reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
+        source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
+        tests=(
+            "spark/test_settings.py::test_another_zone_is_agreed_to_where_no_state_depends_on_it",
+            "spark/test_settings.py::test_a_sum_that_wraps_without_ansi_is_an_error_with_it",
+            "spark/test_settings.py::test_fields_under_another_case_are_not_found_any_more",
+            "spark/test_settings.py::test_a_text_is_another_date_under_another_parser",
+        ),
+        applies=lambda c: _changed(c, recorded=False),
+    ),
+    Rule[SettingChange](
+        id="setting.recorded",
+        verdict=LOSS,
+        change="another value of a setting that changes results and that the offset log holds "
+        "(`spark.sql.streaming.multipleWatermarkPolicy` ...): Spark goes on with the old one",
+        reason="{key} changed from {old} to {new}, which has no effect: Spark goes on with what the offset log holds; "
+        "{means}",
+        source="OffsetSeqMetadata.setSessionConf: the offset log's value wins over the session's, which Spark ignores "
+        "silently",
+        tests=("state/test_settings_rules.py::test_what_the_offset_log_holds_does_not_change",),
+        applies=lambda c: _changed(c, recorded=True),
+    ),
+    Rule[SettingChange](
+        id="setting.not-known-before",
+        verdict=LOSS,
+        change="a setting that changes results, is not Spark's default, and is not in the plan of the saved state, "
+        "which an earlier version of this package (or of Spark) wrote",
+        reason="{key} is {new}, and Spark's default is {default}; what it was is not known, since the plan of the "
+        "saved state does not hold it: {means}",
+        source="plans held the time zone, case sensitivity and ANSI mode only",
+        tests=("state/test_settings_rules.py::test_a_plan_from_before_does_not_hold_it",),
+        applies=_not_known,
+    ),
+)

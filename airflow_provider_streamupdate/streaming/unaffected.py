@@ -1,0 +1,65 @@
+"""Settings that provably cannot change what a query keeps in its state: what they are about is not in it.
+
+A proof looks at the whole analyzed plan, at what the author wrote and what lies below and above each stage. Where it
+finds nothing of the kind, the setting is harmless; where anything is there, or is not understood, it says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..state.plan import TIME_ZONE, SinkPlan, SourcePlan
+from .tree import Node
+
+# In names of classes and types: what has to do with time (a watermark has), and what runs or feeds Python.
+_TIME = re.compile(r"date|time|interval|day|week|month|quarter|year|hour|minute|second|zone|now|window", re.IGNORECASE)
+_PYTHON = re.compile(r"python|pandas|arrow", re.IGNORECASE)
+# Sources and sinks whose files (if any) are of the format they are called after.
+_FORMATS = frozenset({"json", "csv", "text", "xml", "parquet", "orc", "kafka", "rate", "socket", "console", "memory",
+                      "noop", "foreachbatch", "foreach"})  # fmt: skip
+_FILES = {"spark.sql.parquet.": "parquet", "spark.sql.orc.": "orc"}
+# A Cast names a zone whether or not it needs one; its types tell (Cast.needsTimeZone).
+_HAS_A_ZONE = ("Cast",)
+
+
+def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings: Iterable[str]) -> tuple[str, ...]:
+    """Those of the settings. things: the query's sources and its sink."""
+    nodes = [inner for node in analyzed.walk() for inner in (node, *node.all_expressions())]
+    things = list(things)
+    python = any(_PYTHON.search(n.name) for n in nodes)
+    found = set()
+    if not python and not any(map(_timed, nodes)) and not any(_TIME.search(str(_columns(t))) for t in things):
+        found.add(TIME_ZONE)
+    for prefix, kind in _FILES.items():
+        if _only_known(analyzed, things) and not any(kind in t.format.lower() for t in things):
+            found |= {key for key in settings if key.startswith(prefix)}
+    return tuple(sorted(found & set(settings)))
+
+
+def _timed(node: Node) -> bool:
+    if _TIME.search(node.name):
+        return True
+    if node.fields.get("timeZoneId") and node.name not in _HAS_A_ZONE:
+        return True
+    return any(_TIME.search(kind) for kind in _types(node.fields))
+
+
+def _types(value: Any) -> Iterator[str]:
+    """All that is said of types in a node's fields: whatever is called a data type or a schema, and what is in it."""
+    for key, inner in value.items():
+        if key.lower().endswith(("type", "schema", "ddl")):
+            yield str(inner)
+        elif isinstance(inner, dict):
+            yield from _types(inner)
+
+
+def _columns(thing: SourcePlan | SinkPlan) -> Any:
+    return thing.columns if isinstance(thing, SourcePlan) else ""
+
+
+def _only_known(analyzed: Node, things: list[SourcePlan | SinkPlan]) -> bool:
+    """Whether all files are those of sources and sinks that are known: no table is looked up."""
+    leaves = [n for n in analyzed.walk() if not n.children]
+    return all(n.streaming for n in leaves) and all(t.format.lower() in _FORMATS for t in things)

@@ -1,0 +1,94 @@
+"""Settings that change results: which changes of them are asked about, and what the report says."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.plan import TIME_ZONE
+from airflow_provider_streamupdate.state.report import ReportItem
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER
+
+from .builders import app_plan, query_plan
+
+PARSER = "spark.sql.legacy.timeParserPolicy"
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+ANSI = "spark.sql.ansi.enabled"
+
+
+def settings(old: dict[str, str], new: dict[str, str], *unaffected: tuple[str, ...]) -> list[ReportItem]:
+    """What the report says of settings, of a query with state. unaffected: of the old version and of the new."""
+    proofs = unaffected or ((), ())
+    queries = (
+        query_plan(conf=c, unaffected=p, not_default=tuple(k for k, v in c.items() if v != _default(k)))
+        for c, p in zip((old, new), proofs, strict=True)
+    )
+    report = compare(*(app_plan(q) for q in queries), "s1")
+    return [i for i in report.items if i.thing == "setting"]
+
+
+def _default(key: str) -> str | None:
+    return MEASURED[key].default if key in MEASURED else None
+
+
+@pytest.mark.parametrize("key", sorted(MEASURED))
+def test_each_that_changes_results_is_asked_about_by_name(key: str) -> None:
+    measured = MEASURED[key]
+    assert settings({key: measured.default}, {key: measured.default}) == []
+    for old, new in ((measured.default, measured.other), (measured.other, measured.default)):
+        [item] = settings({key: old}, {key: new})
+        assert item.name.endswith(f":{key}") and item.needs_agreement
+        assert f"{key} changed from {old} to {new}" in item.reason and "{" not in item.reason.split("`")[0]
+
+
+def test_the_reason_has_an_example_of_what_changes() -> None:
+    [item] = settings({PARSER: "CORRECTED"}, {PARSER: "LEGACY"})
+    assert item.rules == ("setting.changed",)
+    assert "it changes" in item.reason and MEASURED[PARSER].example[:40] in item.reason
+
+
+def test_what_the_offset_log_holds_does_not_change() -> None:
+    [item] = settings({POLICY: "min"}, {POLICY: "max"})
+    assert item.rules == ("setting.recorded",) and item.needs_agreement
+    assert "has no effect: Spark goes on with what the offset log holds" in item.reason
+
+
+def test_a_plan_from_before_does_not_hold_it() -> None:
+    """Plans of earlier versions have three settings: what the others were is not known, so Spark's default stands for
+    harmless, and any other value is asked about."""
+    before = {TIME_ZONE: "UTC", ANSI: "true"}
+    assert settings(before, {**before, PARSER: MEASURED[PARSER].default}) == []
+    [item] = settings(before, {**before, PARSER: "LEGACY"})
+    assert item.rules == ("setting.not-known-before",) and item.needs_agreement
+    assert f"{PARSER} is LEGACY" in item.reason and "what it was is not known" in item.reason
+
+
+def test_one_that_the_new_spark_does_not_have_is_not_compared() -> None:
+    assert settings({PARSER: "LEGACY"}, {}) == []
+
+
+def test_one_that_this_version_does_not_know_is_compared_when_both_have_it() -> None:
+    [item] = settings({"spark.sql.of.a.later.version": "1"}, {"spark.sql.of.a.later.version": "2"})
+    assert "does not know what it changes" in item.reason and item.needs_agreement
+    assert settings({}, {"spark.sql.of.a.later.version": "2"}) == []
+
+
+def test_one_that_provably_changes_nothing_in_both_versions_is_not_asked_about() -> None:
+    changed = ({TIME_ZONE: "UTC"}, {TIME_ZONE: "Asia/Tokyo"})
+    assert settings(*changed, (TIME_ZONE,), (TIME_ZONE,)) == []
+    assert len(settings(*changed, (TIME_ZONE,), ())) == 1
+    assert len(settings(*changed, (), (TIME_ZONE,))) == 1
+
+
+def test_a_query_without_state_may_change_them() -> None:
+    zones = [attrs.evolve(query_plan(conf={TIME_ZONE: zone}), stages=()) for zone in ("UTC", "Asia/Tokyo")]
+    assert not [i for i in compare(*map(app_plan, zones), "s1").items if i.thing == "setting"]
+
+
+def test_the_table_is_in_order_and_leaves_out_what_is_handled_elsewhere() -> None:
+    assert list(MEASURED) == sorted(MEASURED) and all(m.key == key for key, m in MEASURED.items())
+    assert not {PARTITIONS, PROVIDER} & MEASURED.keys()  # state/rules/store.py
+    assert all(m.default != m.other for m in MEASURED.values())
+    assert {TIME_ZONE, ANSI, PARSER, POLICY, "spark.sql.caseSensitive"} <= MEASURED.keys()

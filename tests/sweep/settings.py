@@ -1,0 +1,316 @@
+"""The sweep over Spark's settings: which of them change a result?
+
+    python -m tests.sweep.settings RESULTS.json [--minutes 60]
+
+All settings of SQLConf's registry (public and internal) that are a boolean, an enumeration or a number are set to other
+values, one value a try, and a corpus of statements (settings_corpus.py, settings_frames.py) is evaluated under each. A
+statement's result is the bytes of its rows, its types, or the class of its error.
+
+To be done in minutes, many settings are tried at once: a group that changes nothing is done; of one that changes
+something each member is tried alone on the statements that changed. Those found are left out of the next round, whose
+groups are drawn anew, so that what one setting hid another shows; this goes on until a round finds nothing. A setting
+that no statement reads (settings_trace.py) is not tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import logging
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from .settings_corpus import Statement, corpus
+from .settings_frames import write_files
+from .settings_outcome import Outcome, columns, condition, frame, limited
+from .settings_registry import Setting, settings
+from .settings_trace import read_since, tracing_classes
+
+PACK, SHOWN = 60, 30
+ALIKE = 6  # of the statements that are put together and fail alike, so many are kept
+# Settings whose names say that they change results are tried first, in small groups, so that the large groups of the
+# others are not hidden by them; it is an order only.
+SUSPECT = re.compile(
+    r"legacy|ansi|policy|rebase|case|zone|timestamp|coercion|nullable|strict|precision|ordinal|alias|escape|null|"
+    r"dedup|csv|json|xml|corrupt|infer|decimal|interval|collat|hash|arrow|pandas|python|ignore|merge|char|literal|"
+    r"variant|column|limit|fallback|datetime|path|impl",
+    re.IGNORECASE,
+)
+FIRST_GROUP, GROUP = 40, 150
+WORSE = ("values", "types", "errors")
+# What all sessions have: little to wait for, and a zone with summer time.
+BASE = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "America/Los_Angeles"}
+
+
+def start(folder: Path) -> SparkSession:
+    """A session of its own (or the one this process has), which notes what is read, where there is a Java compiler."""
+    builder = (
+        SparkSession.builder.master("local[1]")
+        .appName("sweep")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.memory", "3g")
+    )
+    if classes := tracing_classes():
+        builder = builder.config("spark.driver.extraClassPath", classes)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # most statements that fail are meant to
+    return spark
+
+
+def session_with(spark: SparkSession, flips: dict[str, str]) -> SparkSession:
+    """A new session with some settings changed, made the active one; tasks see them, too (SQLExecution's part)."""
+    session = spark.newSession()
+    session._plain = spark.newSession()  # type: ignore[attr-defined]  # what a sink has written is read by this one
+    spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    for key, value in {**BASE, **flips}.items():
+        session.conf.set(key, value)
+        spark.sparkContext.setLocalProperty(key, value)
+    return session
+
+
+def forget(spark: SparkSession, flips: Iterable[str]) -> None:
+    """Ends what `session_with` told tasks."""
+    for key in (*BASE, *flips):
+        spark.sparkContext.setLocalProperty(key, None)
+
+
+def evaluate(session: SparkSession, statements: Sequence[Statement]) -> dict[str, Outcome]:
+    """Each statement's result. Expressions go together; where that fails, in halves."""
+    found: dict[str, Outcome] = {}
+    packed = [s for s in statements if s.expression]
+    for i in range(0, len(packed), PACK):
+        found.update(_pack(session, packed[i : i + PACK]))
+    for statement in statements:
+        if not statement.expression:
+            found[statement.text] = _alone(session, statement)
+    return found
+
+
+def _pack(session: SparkSession, statements: Sequence[Statement]) -> dict[str, Outcome]:
+    if len(statements) == 1:
+        return {statements[0].text: _alone(session, statements[0])}
+    try:
+        marked = ", ".join(f"{s.text}, '#{i}'" for i, s in enumerate(statements))
+        made = limited(session, lambda: columns(session, session.sql(f"SELECT {marked}")))
+    except Exception:
+        half = len(statements) // 2
+        return {**_pack(session, statements[:half]), **_pack(session, statements[half:])}
+    found, rest = {}, iter(made)
+    for i, statement in enumerate(statements):
+        types: list[str] = []
+        values: list[Any] = []
+        for column in rest:
+            if column.values[0] == f"#{i}".encode():
+                break
+            types += column.types
+            values += column.values
+        found[statement.text] = Outcome(tuple(types), tuple(values))
+    return found
+
+
+def _alone(session: SparkSession, statement: Statement) -> Outcome:
+    def run() -> Outcome:
+        df = statement.frame(session)
+        if statement.expression:
+            made = columns(session, df)
+            return Outcome(tuple(t for c in made for t in c.types), tuple(v for c in made for v in c.values))
+        return frame(session, df, statement.ordered)
+
+    try:
+        return limited(session, run)
+    except Exception as error:
+        return Outcome(error=condition(error))
+
+
+@attrs.frozen
+class Found:
+    """value: of the setting, under which `text` gives another result than under its default"""
+
+    key: str
+    value: str
+    change: str
+    text: str
+    others: int = 0
+
+
+@attrs.define
+class Sweep:
+    spark: SparkSession
+    all: list[Statement]
+    units: list[list[Statement]] = attrs.field(factory=list)
+    expected: dict[str, Outcome] = attrs.field(factory=dict)
+    reads: dict[str, set[str]] = attrs.field(factory=dict)  # by statement
+
+    def baseline(self) -> list[str]:
+        """Evaluates everything twice under the defaults, and notes what it reads. Returns what was not repeatable."""
+        session = session_with(self.spark, {})
+        first: dict[str, Outcome] = {}
+        for begin in range(0, len(self.all), 300):
+            first |= evaluate(session, self.all[begin : begin + 300])
+            print(f"  {begin + 300} of {len(self.all)}", flush=True)
+        alike = collections.Counter[str]()
+        for statement in [s for s in self.all if s.made and first[s.text].error]:
+            alike[first[statement.text].error] += 1
+            if alike[first[statement.text].error] > ALIKE:
+                self.all.remove(statement)
+        fine = [s for s in self.all if s.expression and not first[s.text].error]
+        self.units = [fine[i : i + PACK] for i in range(0, len(fine), PACK)]
+        self.units += [[s] for s in self.all if not (s.expression and not first[s.text].error)]
+        once = read_since(self.spark)  # what Spark keeps once it has read it counts as read by everything
+        session = session_with(self.spark, {})
+        again: dict[str, Outcome] = {}
+        for unit in self.units:
+            read_since(self.spark)
+            again.update(evaluate(session, unit))
+            keys = read_since(self.spark)
+            for statement in unit:
+                self.reads[statement.text] = keys
+        once -= set().union(*self.reads.values())
+        self.reads = {text: keys | once for text, keys in self.reads.items()}
+        unstable = [t for t in again if first[t] != again[t]]
+        self.expected = again
+        self.units = [kept for unit in self.units if (kept := [s for s in unit if s.text not in unstable])]
+        return unstable
+
+    def changed(self, flips: dict[str, str], units: Sequence[Sequence[Statement]]) -> dict[str, str]:
+        """What the settings change: text -> how."""
+        session = session_with(self.spark, flips)
+        found = {}
+        try:
+            for unit in units:
+                if any(self.reads[s.text] & flips.keys() for s in unit):
+                    for text, outcome in evaluate(session, unit).items():
+                        if how := self.expected[text].change(outcome):
+                            found[text] = how
+        finally:
+            forget(self.spark, flips)
+        return found
+
+    def group(self, flips: dict[str, str]) -> list[Found]:
+        """Which of these settings change what."""
+        together = self.changed(flips, self.units)
+        if not together:
+            return []
+        shown = _spread(together, SHOWN)
+        statements = [s for s in self.all if s.text in shown]
+        units = [[s for s in statements if s.expression and not self.expected[s.text].error]]
+        units += [[s] for s in statements if s not in units[0]]
+        return self._halves(flips, [u for u in units if u])
+
+    def _halves(self, flips: dict[str, str], units: list[list[Statement]]) -> list[Found]:
+        changes = self.changed(flips, units)
+        if not changes:
+            return []
+        if len(flips) == 1:
+            ((key, value),) = flips.items()
+            text = min(changes, key=lambda t: (WORSE.index(changes[t]), len(t)))
+            return [Found(key, value, changes[text], text, len(changes))]
+        items = list(flips.items())
+        half = len(items) // 2
+        return [*self._halves(dict(items[:half]), units), *self._halves(dict(items[half:]), units)]
+
+
+def _spread(changes: dict[str, str], count: int) -> set[str]:
+    """Some of the changed statements, of each kind of change and of all parts of the corpus."""
+    kinds = [[t for t in changes if changes[t] == kind] for kind in WORSE]
+    share = [k[:: max(1, len(k) * 2 // count)] for k in kinds]
+    return {t for k in share for t in k}
+
+
+def sweep(results: Path, minutes: float, only: str = "") -> None:
+    folder = Path(tempfile.mkdtemp(prefix="streamupdate-sweep-"))
+    spark = start(folder)
+    began = time.time()
+
+    def say(text: str) -> None:
+        print(f"{time.time() - began:6.0f} s  {text}", flush=True)
+
+    write_files(spark, folder)
+    known = settings(spark)
+    say(f"{len(known)} settings, {sum(bool(s.values) for s in known)} to try")
+    run = Sweep(spark, corpus(spark, folder))
+    unstable = run.baseline()
+    (folder / "corpus.json").write_text(
+        json.dumps({t: [o.error, repr(o.values)[:200]] for t, o in run.expected.items()})
+    )
+    say(f"what the corpus gives: {folder}/corpus.json")
+    errors = sum(bool(o.error) for o in run.expected.values())
+    say(f"{len(run.all)} statements, {errors} of them errors, {len(run.units)} units; not repeatable: {unstable}")
+    read = set().union(*run.reads.values())
+    tried = [s for s in known if s.values and s.key in read and only in s.key]
+    say(f"{len(tried)} of them are read by the corpus")
+    found: dict[str, Found] = {}
+    rounds = 0
+    while True:
+        rounds += 1
+        before = len(found)
+        left = [(s.key, v) for s in tried if s.key not in found for v in s.values]
+        for flips in _groups(left, random.Random(rounds), rounds == 1):
+            if time.time() - began > minutes * 60:
+                break
+            for one in run.group({k: v for k, v in flips.items() if k not in found}):
+                better = found.get(one.key)
+                if better is None or WORSE.index(one.change) < WORSE.index(better.change):
+                    found[one.key] = one
+                    say(f"  {one.key}={one.value}: {one.change}, {one.text[:100]}")
+            say(f"round {rounds}: {len(found)} change something")
+            _save(results, known, read, found, unstable, run, rounds)
+        if len(found) == before or time.time() - began > minutes * 60:
+            break
+    say(f"done after {rounds} rounds: {len(found)}")
+
+
+def _groups(items: list[tuple[str, str]], order: random.Random, suspects_first: bool) -> list[dict[str, str]]:
+    """Groups of settings, each once in one."""
+    order.shuffle(items)
+    if suspects_first:
+        first = [i for i in items if SUSPECT.search(i[0])]
+        return _fill(first, FIRST_GROUP) + _fill([i for i in items if i not in first], GROUP)
+    return _fill(items, GROUP)
+
+
+def _fill(items: list[tuple[str, str]], size: int) -> list[dict[str, str]]:
+    groups: list[dict[str, str]] = []
+    for key, value in items:
+        place = next((g for g in groups if key not in g and len(g) < size), None)
+        if place is None:
+            groups.append({})
+            place = groups[-1]
+        place[key] = value
+    return groups
+
+
+def _save(
+    results: Path, known: list[Setting], read: set[str], found: dict[str, Found], unstable: list[str], run: Any, n: int
+) -> None:
+    data = {
+        "settings": [attrs.asdict(s) | {"read": s.key in read} for s in known],
+        "found": {k: attrs.asdict(f) for k, f in sorted(found.items())},
+        "unstable": unstable,
+        "statements": len(run.all),
+        "rounds": n,
+    }
+    results.write_text(json.dumps(data, indent=1))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    sweep(given.results, given.minutes, given.only)
+    sys.exit(0)

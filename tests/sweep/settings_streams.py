@@ -1,0 +1,175 @@
+# ruff: noqa: E501 (queries)
+"""Streaming queries under other settings: from the start, and from a restart in the middle.
+
+    python -m tests.sweep.settings_streams RESULTS.json STREAMS.json [--minutes 30]
+
+Each query reads three files, one a batch. It is run with the defaults (A), with a setting changed (B), and with the
+setting changed after the second file (A then B), as an update that changes it would. A setting of which B or A then B
+emit other rows than A changes a result. RESULTS.json is what settings.py found: those are not tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from .settings import WORSE, Found, _groups, forget, session_with, start
+from .settings_outcome import condition
+from .settings_registry import settings
+from .settings_trace import read_since
+
+Build = Callable[[SparkSession, Path], DataFrame]
+ROWS = "k string, a long, f double, ts timestamp"
+FILES = (
+    # late rows, a gap, a double that does not add up exactly, a null key, another day
+    [("x", 1, 0.1, "10:00:00"), ("y", 2, 0.2, "10:04:00"), ("x", 3, 0.3, "10:11:00"), (None, 4, 0.4, "10:12:00")],
+    [("x", 5, 0.5, "10:02:00"), ("y", 6, 0.6, "10:35:00"), ("z", 7, 0.7, "10:35:30"), ("x", 1, 0.1, "10:00:00")],
+    [("y", 8, 0.8, "10:31:00"), ("x", 9, 0.9, "11:30:00"), ("y", 2, 0.2, "10:04:00"), ("w", 10, 1.0, "10:36:00")],
+)
+
+
+def write_streams(folder: Path, files: range) -> None:
+    for number in files:
+        for side, minutes in (("left", 0), ("right", 3)):
+            path = folder / side / f"{number}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [{"k": k, "a": a + minutes, "f": f, "ts": f"2024-01-01T{t}.000"} for k, a, f, t in FILES[number]]
+            path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+
+def _side(s: SparkSession, folder: Path, side: str = "left", delay: str = "10 minutes") -> DataFrame:
+    reader = s.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
+    return reader.json(str(folder / side)).withWatermark("ts", delay)
+
+
+def _count(key: tuple[str], frames: object, state: object) -> object:
+    n = sum(len(f) for f in frames) + (state.get[0] if state.exists else 0)  # type: ignore[attr-defined]
+    state.update((n,))  # type: ignore[attr-defined]
+    yield pd.DataFrame({"k": [key[0]], "n": [n]})
+
+
+def _join(s: SparkSession, folder: Path, kind: str) -> DataFrame:
+    left = _side(s, folder).select(F.col("k").alias("lk"), F.col("a").alias("la"), F.col("ts").alias("lt"))
+    right = _side(s, folder, "right", "20 minutes")
+    near = F.expr("lk = k AND lt >= ts - INTERVAL 5 MINUTES AND lt <= ts + INTERVAL 5 MINUTES")
+    return left.join(right, near, kind).select("lk", "la", "a", "ts")
+
+
+QUERIES: dict[str, tuple[str, Build]] = {
+    "windows": ("append", lambda s, d: _side(s, d).groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("a"), F.sum("f"))),
+    "totals": ("update", lambda s, d: _side(s, d).groupBy("k").agg(F.count("*"), F.avg("f"), F.max("ts"), F.sum("a"))),
+    "all": ("complete", lambda s, d: _side(s, d).groupBy(F.date_format("ts", "HH")).agg(F.collect_set("k"))),
+    "two watermarks": ("append", lambda s, d: _side(s, d).union(_side(s, d, "right", "1 hour").where("a % 2 = 0")).groupBy(F.window("ts", "10 minutes")).count()),
+    "inner join": ("append", lambda s, d: _join(s, d, "inner")),
+    "left join": ("append", lambda s, d: _join(s, d, "left_outer")),
+    "once": ("append", lambda s, d: _side(s, d).dropDuplicates(["k", "a"])),
+    "once in time": ("append", lambda s, d: _side(s, d).dropDuplicatesWithinWatermark(["k"])),
+    "sessions": ("append", lambda s, d: _side(s, d).groupBy(F.session_window("ts", "5 minutes"), "k").agg(F.sum("a"))),
+    "two stages": ("append", lambda s, d: _side(s, d).groupBy(F.window("ts", "5 minutes"), "k").count().groupBy(F.window("window", "10 minutes")).agg(F.sum("count"))),
+    "a limit": ("append", lambda s, d: _side(s, d).limit(6)),
+    "pandas state": ("update", lambda s, d: _side(s, d).groupBy("k").applyInPandasWithState(_count, "k string, n long", "n long", "update", "NoTimeout")),
+    "no state": ("append", lambda s, d: _side(s, d).where("a > 1").selectExpr("k", "a / 2", "cast(ts AS date)")),
+    "never": ("append", lambda s, d: _side(s, d).where("false").dropDuplicates(["k"])),
+    "distinct": ("append", lambda s, d: _side(s, d).select("k", F.col("a").cast("int")).distinct()),
+}  # fmt: skip
+
+
+@attrs.define
+class Streams:
+    spark: SparkSession
+    folder: Path
+    expected: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    def run(self, name: str, parts: tuple[dict[str, str], ...]) -> tuple[str, ...]:
+        """The rows emitted, sorted. parts: the settings of each run; the files are shared out between the runs."""
+        mode, build = QUERIES[name]
+        place = self.folder / uuid.uuid4().hex
+        rows: list[str] = []
+
+        def keep(df: DataFrame, batch: int) -> None:
+            rows.extend(map(repr, df.collect()))
+
+        try:
+            for number, flips in enumerate(parts):
+                write_streams(place, range(3) if len(parts) == 1 else (range(2), range(2, 3))[number])
+                session = session_with(self.spark, flips)
+                try:
+                    writer = build(session, place).writeStream.outputMode(mode).foreachBatch(keep)
+                    query = writer.option("checkpointLocation", str(place / "saved")).trigger(availableNow=True).start()
+                    if not query.awaitTermination(90):
+                        query.stop()
+                        rows.append("does not end")
+                finally:
+                    forget(self.spark, flips)
+        except Exception as error:
+            rows.append(f"error {condition(error)}")
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return tuple(sorted(rows))
+
+    def changed(self, flips: dict[str, str], names: list[str]) -> dict[str, str]:
+        found = {}
+        for name in names:
+            for said, parts in ((name, (flips,)), (f"{name}, restarted", ({}, flips))):
+                rows = self.run(name, parts)
+                if rows != self.expected[said]:
+                    found[said] = "errors" if any(r.startswith("error ") for r in rows) else "values"
+        return found
+
+
+def sweep(results: Path, streams: Path, minutes: float, only: str = "") -> None:
+    folder = Path(tempfile.mkdtemp(prefix="streamupdate-streams-"))
+    spark = start(folder)
+    began = time.time()
+    run = Streams(spark, folder)
+    read: set[str] = set()
+    for name in list(QUERIES):
+        read_since(spark)
+        run.expected[name] = run.run(name, ({},))
+        run.expected[f"{name}, restarted"] = run.run(name, ({}, {}))
+        read |= read_since(spark)
+        print(f"{time.time() - began:5.0f} s  {name}: {len(run.expected[name])} rows", flush=True)
+        if run.run(name, ({},)) != run.expected[name]:
+            print(f"not repeatable: {name}", flush=True)
+            del QUERIES[name]
+    before = json.loads(results.read_text())["found"] if results.exists() else {}
+    known = [s for s in settings(spark) if s.values and s.key in read and s.key not in before and only in s.key]
+    print(f"{len(known)} settings are read by the queries and not known yet", flush=True)
+    found: dict[str, Found] = {}
+    for rounds in (1, 2):
+        left = [(s.key, v) for s in known if s.key not in found for v in s.values]
+        for group in _groups(left, random.Random(rounds), rounds == 1):
+            flips = {k: v for k, v in group.items() if k not in found}
+            if time.time() - began > minutes * 60:
+                break
+            together = run.changed(flips, list(QUERIES))
+            names = sorted({t.removesuffix(", restarted") for t in together})[:3]
+            for key, value in flips.items() if together else ():
+                if alone := run.changed({key: value}, names):
+                    text = min(alone, key=lambda t: (WORSE.index(alone[t]), t.endswith("restarted"), len(t)))
+                    found[key] = Found(key, value, alone[text], text, len(alone))
+            print(f"{time.time() - began:5.0f} s  round {rounds}: {sorted(found)}", flush=True)
+            data = {"found": {k: attrs.asdict(f) for k, f in sorted(found.items())}, "read": sorted(read)}
+            streams.write_text(json.dumps(data, indent=1))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("streams", type=Path)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    sweep(given.results, given.streams, given.minutes, given.only)

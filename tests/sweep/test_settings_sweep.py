@@ -1,0 +1,122 @@
+"""The sweep over Spark's settings: its parts, and that the committed table is what it finds.
+
+A slice of the table is measured anew with the other tests; all of it, and the sweep itself, by `make sweep`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_streamupdate.state.plan import TIME_ZONE
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
+
+from .settings import Sweep, start, sweep
+from .settings_corpus import Statement
+from .settings_frames import write_files
+from .settings_registry import Setting, settings
+from .settings_streams import sweep as sweep_streams
+from .settings_table import confirm, recorded
+
+PARSER, MAPS = "spark.sql.legacy.timeParserPolicy", "spark.sql.mapKeyDedupPolicy"
+SLICE = 10  # every so manieth of the table's entries
+# Those of the issue, and one of each kind of example.
+NAMED = (PARSER, MAPS, TIME_ZONE, "spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.timestampType")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("settings")
+
+
+@pytest.fixture(scope="module")
+def spark(place: Path) -> SparkSession:
+    session = start(place)
+    write_files(session, place)
+    return session
+
+
+@pytest.fixture(scope="module")
+def registry(spark: SparkSession) -> dict[str, Setting]:
+    return {s.key: s for s in settings(spark)}
+
+
+def test_the_registry_tells_kinds_and_values(registry: dict[str, Setting]) -> None:
+    assert len(registry) > 700
+    assert registry[PARSER].kind == "enumeration" and registry[PARSER].values == ("EXCEPTION", "LEGACY")
+    assert registry["spark.sql.ansi.enabled"].kind == "boolean"
+    assert registry["spark.sql.ansi.enabled"].values == ("false",)
+    assert registry["spark.sql.shuffle.partitions"].kind == "number"
+    assert "0" not in registry["spark.sql.shuffle.partitions"].values  # Spark refuses it
+    assert registry["spark.sql.warehouse.dir"].reason.startswith("static")
+    kinds = [s.kind for s in registry.values()]
+    print({kind: kinds.count(kind) for kind in sorted(set(kinds))})
+    assert all(s.values or s.reason for s in registry.values())
+
+
+def test_the_table_has_keys_and_defaults_of_this_spark(spark: SparkSession, registry: dict[str, Setting]) -> None:
+    known = [key for key in MEASURED if key in registry]
+    assert len(known) == len(MEASURED) or not spark.version.startswith("4.3")
+    if spark.version.startswith("4.3"):
+        given = effective_settings(spark, known)
+        elsewhere = dict(spark.sparkContext.getConf().getAll())  # what the tests' own session was given
+        own = [k for k in known if k not in elsewhere and k != TIME_ZONE]
+        assert {k: given[k] for k in own} == {k: MEASURED[k].default for k in own}
+
+
+def test_the_table_knows_what_the_offset_log_holds(spark: SparkSession) -> None:
+    logged = recorded(spark)
+    assert "spark.sql.streaming.multipleWatermarkPolicy" in logged
+    assert {m.key for m in MEASURED.values() if m.recorded} == logged & MEASURED.keys()
+
+
+def test_a_group_is_taken_apart(spark: SparkSession) -> None:
+    """Of many settings changed at once those are found that change something, with the worst they do."""
+    texts = ["try_to_date('2020-1-5', 'yyyy-MM-dd')", "map('a', 1, 'a', 2)", "1 + 1", "upper('x')"]
+    run = Sweep(spark, [Statement(text=t, expression=True) for t in texts])
+    assert run.baseline() == []
+    for text in texts:  # without a Java compiler nothing is known of what is read
+        run.reads[text] |= set(MEASURED) | {"spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"}
+    flips = {"spark.sql.adaptive.enabled": "false", PARSER: "LEGACY", "spark.sql.codegen.wholeStage": "false"}
+    found = {f.key: (f.value, f.change, f.text) for f in run.group({**flips, MAPS: "LAST_WIN"})}
+    assert found == {PARSER: ("LEGACY", "values", texts[0]), MAPS: ("LAST_WIN", "errors", texts[1])}
+
+
+def _slice() -> list[str]:
+    batch = [k for k, m in MEASURED.items() if m.kind != "stream"]
+    return sorted({*batch[::SLICE], *(k for k in NAMED if k in MEASURED)})
+
+
+@pytest.mark.parametrize("key", _slice())
+def test_a_slice_of_the_table_is_measured_anew(spark: SparkSession, place: Path, key: str) -> None:
+    assert confirm(spark, MEASURED[key], place) == MEASURED[key].change
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("key", list(MEASURED))
+def test_all_of_the_table_is_measured_anew(spark: SparkSession, place: Path, key: str) -> None:
+    if key in settings_of(spark):
+        assert confirm(spark, MEASURED[key], place)
+
+
+def settings_of(spark: SparkSession) -> set[str]:
+    return set(effective_settings(spark, MEASURED))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(4 * 3600)
+def test_the_sweep_finds_nothing_that_is_not_in_the_table(tmp_path: Path) -> None:
+    results, streams = tmp_path / "results.json", tmp_path / "streams.json"
+    sweep(results, minutes=120)
+    sweep_streams(results, streams, minutes=60)
+    said = [json.loads(p.read_text()) for p in (results, streams)]
+    found = set(said[0]["found"]) | set(said[1]["found"])
+    left_out = [(s["key"], s["reason"] or "not read by anything here") for s in said[0]["settings"]
+                if not s["values"] or not (s["read"] or s["key"] in said[1]["read"])]  # fmt: skip
+    print(f"{len(said[0]['settings'])} settings, {len(left_out)} left out, {len(found)} change results")
+    print("\n".join(f"  left out: {key}: {reason}" for key, reason in left_out))
+    assert sorted(found - MEASURED.keys() - {"spark.sql.shuffle.partitions"}) == []
