@@ -89,6 +89,10 @@ def test_the_order_of_verdicts(one: str, other: str) -> None:
 NAMED = {"named": True, "format": "json"}
 A, B = (SourcePlan(name=n, location=f"/{n}", **NAMED) for n in "ab")  # type: ignore[arg-type]
 KAFKA = attrs.evolve(A, format="kafka", location="t", options={"subscribe": "t", "kafka.bootstrap.servers": "x"})
+SOCKET = attrs.evolve(A, format="socket", location="h:1", options={"host": "h", "port": "1"})
+CSV = attrs.evolve(A, format="csv", order=("k", "l"))
+TWO_RATES = tuple(SourcePlan(name=f"source-{n}", named=False, format="rate") for n in (1, 2))
+STRICT = {"mode": "DROPMALFORMED"}
 AGGREGATE = {"keys": ["a.k", "a.l"], "aggregates": ["sum(a.x)", "count(1)"]}
 JOIN = {"join type": "Inner", "keys": ["a.k = b.k"], "condition": [], "left columns": [], "right columns": []}
 FUNCTION = {"keys": ["a.k"], "code": "#1", "input": ["x = a.x", "y = a.y"], "timeout": "NoTimeout"}
@@ -216,6 +220,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
     "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
     "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
+    "stage.new-not-understood": (q(), q(of("aggregate"), attrs.evolve(of("aggregate", keys=["?x"]), name="more"))),
     "stage.new-families": (
         q(stores={PROVIDER: DEFAULT_STORE}),
         q(
@@ -245,13 +250,27 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         tuple(attrs.evolve(s, named=False) for s in (A, B)),
         *(attrs.evolve(s, named=False, location=o.location) for s, o in ((A, B), (B, A))),
     ),
+    "source.twins": sources(TWO_RATES, *TWO_RATES),
     "source.naming": sources((A,), attrs.evolve(A, native=True)),
     "source.format": sources((A,), attrs.evolve(A, format="csv")),
     "source.folder": sources((A,), attrs.evolve(A, location="/elsewhere")),
     "source.topics": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "subscribe": "u"})),
     "source.cluster": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "kafka.bootstrap.servers": "y"})),
     "source.start": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "startingoffsets": "latest"})),
+    "source.place": sources((SOCKET,), attrs.evolve(SOCKET, options={"host": "h", "port": "2"})),
     "source.options": sources((A,), attrs.evolve(A, options={"multiline": "true"})),
+    "source.parsing": tuple(
+        attrs.evolve(plan, stages=()) for plan in sources((A,), attrs.evolve(A, options={"multiline": "true"}))
+    ),
+    "source.columns": sources((CSV,), attrs.evolve(CSV, order=("l", "k"))),
+    "source.columns-unknown": sources(
+        (attrs.evolve(CSV, format="ours"),), attrs.evolve(CSV, format="ours", order=("l", "k"))
+    ),
+    "source.columns-earlier": sources((attrs.evolve(CSV, order=()),), CSV),
+    "source.columns-number": sources(
+        (attrs.evolve(CSV, options=STRICT),), attrs.evolve(CSV, options=STRICT, order=("k", "l", "m"))
+    ),
+    "source.code": sources((attrs.evolve(A, code="1"),), attrs.evolve(A, code="2")),
     "source.new": sources((A,), A, B),
     "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),
     "source.new-naming": sources((A,), A, attrs.evolve(B, native=True)),
@@ -284,6 +303,11 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
     "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
+    "query.new-not-understood": (
+        PLAN,
+        attrs.evolve(PLAN, queries=(*PLAN.queries, q(of("aggregate", keys=["?x"]), name="more"))),
+    ),
+    "query.names": (q(of("aggregate")), q(attrs.evolve(of("aggregate"), name="a"))),
     "query.gone": (attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more"))), PLAN),
 }
 

@@ -7,7 +7,7 @@ Class and field names are verified with javap on the released jars. What differs
 from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
-from .plans import analyzed_plan, optimized_inputs, streaming_sources
+from .plans import analyzed_plan, optimized_inputs
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import (
     FILE_MANAGER,
@@ -17,9 +17,10 @@ from .settings import (
     next_state_format,
     session_setting,
 )
+from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import writer_details, writer_frame
+from .writers import unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",
@@ -41,6 +42,7 @@ __all__ = [
     "stop_after_batch",
     "streaming_sources",
     "thread_alive",
+    "unsupported",
     "with_empty_sources",
     "write_empty_store",
     "writer_details",
