@@ -102,14 +102,13 @@ def _plan_query(
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
-    sources, order = plan_sources(name, df, analyzed)
+    sources, order, leaf_names = plan_sources(name, df, analyzed)
     sink = SinkPlan(format=details["format"], options=without_secrets(details["options"]))
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else {}
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)
-            leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(

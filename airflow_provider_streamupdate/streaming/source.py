@@ -39,8 +39,10 @@ def source(name: str, df: DataFrame) -> DataFrame:
     return df.alias(_PREFIX + name)
 
 
-def plan_sources(query: str, df: DataFrame, analyzed: Node) -> tuple[tuple[SourcePlan, ...], tuple[str, ...]]:
-    """The sources, and for each streaming leaf (a line of the offset log) the name of its source.
+def plan_sources(
+    query: str, df: DataFrame, analyzed: Node
+) -> tuple[tuple[SourcePlan, ...], tuple[str, ...], dict[str, str]]:
+    """The sources; for each line of the offset log the name of its source; and these names by the leaf (`output_ids`).
 
     Leaves with the same columns (by id) are one source: a DataFrame used twice (MicroBatchExecution's
     toExecutionRelationMap is keyed by the whole relation). Two sources cannot share a name: ApplicationError.
@@ -49,7 +51,8 @@ def plan_sources(query: str, df: DataFrame, analyzed: Node) -> tuple[tuple[Sourc
     order = []
     found = spark_internals.streaming_sources(df)
     names = _given_names(analyzed)
-    for leaf, details in zip(streaming_leaves(analyzed), found, strict=True):
+    for details in found:
+        leaf = parse(details["leaf"])
         key = output_ids(leaf)
         if key not in plans:
             given = names.get(key) or details["name"]
@@ -61,7 +64,7 @@ def plan_sources(query: str, df: DataFrame, analyzed: Node) -> tuple[tuple[Sourc
                 )
             plans[key] = plan
         order.append(plans[key].name)
-    return tuple(plans.values()), tuple(order)
+    return tuple(plans.values()), tuple(order), {key: plan.name for key, plan in plans.items()}
 
 
 def streaming_leaves(plan: Node) -> list[Node]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ..code import code_digest
 from ..tree import is_tree
 from .fields import Special, complete, rendered_fields
-from .jvm import module, pre_order, scala_map, sequence
+from .jvm import java_class, module, pre_order, sequence
 from .leaves import identity
 
 # Expressions that are Python functions
@@ -22,52 +22,30 @@ _PYTHON = tuple(
 
 
 def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
-    """The analyzed logical plan as Spark's own JSON (TreeNode.toJSON), nodes in pre-order."""
-    return plan_json(df.sparkSession, df._jdf.queryExecution().analyzed())
+    """The analyzed logical plan as Spark's own JSON (TreeNode.toJSON), nodes in pre-order, with what ``WITH`` defines
+    where it is used."""
+    return plan_json(df.sparkSession, _written(df))
+
+
+def _written(df: DataFrame) -> Any:
+    """The analyzed plan with each common table expression in the place of its references, as the optimizer puts it
+    (InlineCTE); a reference by itself says nothing."""
+    plan = df._jdf.queryExecution().analyzed()
+    if ".WithCTE" not in str(plan.toJSON()):
+        return plan
+    rule = java_class(df.sparkSession._jvm, "org.apache.spark.sql.catalyst.optimizer.InlineCTE")
+    parameters = int(rule.getConstructors()[0].getParameterCount())  # Spark 4.3 has more than 4.2
+    always = (True, *(False for _ in range(parameters - 1)))
+    return df.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(*always).apply(plan)
 
 
 def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
     """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
     it would be without the node and everything above it."""
     execution = df._jdf.queryExecution()
-    node = pre_order(execution.analyzed())[position]
+    node = pre_order(_written(df))[position]
     optimizer = execution.sparkSession().sessionState().optimizer()
     return [plan_json(df.sparkSession, optimizer.execute(child)) for child in sequence(node.children())]
-
-
-def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
-    """The streaming leaves of the analyzed plan, in pre-order: format, options and given name (or None) of each.
-
-    TreeNode.toJSON leaves out a source's options and its name (``UserProvided`` becomes null; measured), so they are
-    read from the nodes.
-    """
-    found = []
-    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if not leaf.isStreaming():
-            continue
-        kind = leaf.getClass().getSimpleName()
-        options: dict[str, str] = {}
-        if kind == "StreamingRelation":
-            source = leaf.dataSource()
-            format_name = source.className()
-            options = scala_map(source.options())
-        elif kind == "StreamingRelationV2":
-            format_name = leaf.sourceName()
-            options = dict(leaf.extraOptions())
-        else:
-            format_name = kind
-        found.append({"format": str(format_name), "options": options, "name": _source_name(leaf)})
-    return found
-
-
-def _source_name(leaf: Any) -> str | None:
-    """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
-    if all(m.getName() != "sourceIdentifyingName" for m in leaf.getClass().getMethods()):
-        return None
-    name = leaf.sourceIdentifyingName()
-    return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
 
 
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:

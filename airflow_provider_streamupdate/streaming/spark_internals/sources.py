@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,15 +15,18 @@ _PYTHON_TABLE = "PythonTable"  # org.apache.spark.sql.execution.datasources.v2.p
 
 
 def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
-    """The streaming leaves of the analyzed plan, in pre-order: ``format``, ``options``, given ``name`` (or None),
-    ``path`` (whole, of a source of files), ``table`` (of a catalog's table) and ``code`` (the digest of a Python data
-    source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured)."""
+    """The streaming leaves of the analyzed plan, in pre-order, which is that of an offset log's lines: ``leaf`` (as
+    TreeNode.toJSON has it), ``format, ``options``, given ``name`` (or None),
+    ``path`` (whole, of a source of files), ``table`` (of a catalog's table) and ``code`` (the digest of a Python
+    data source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured). What ``WITH``
+    defines is read once, however often it is referred to."""
     found = []
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
-        if leaf.isStreaming():
-            found.append({"name": _given_name(leaf), **_told(df.sparkSession, leaf)})
+        if leaf.isStreaming() and leaf.getClass().getSimpleName() != "CTERelationRef":
+            node = json.loads(leaf.toJSON())
+            found.append({"leaf": node, "name": _given_name(leaf), **_told(df.sparkSession, leaf)})
     return found
 
 
