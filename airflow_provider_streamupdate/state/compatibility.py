@@ -92,10 +92,12 @@ def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     alone = len(old.sources) == len(new.sources) == 1 and old.sources[0].name == new.sources[0].name
     before = {s.name: s for s in old.sources}
+    stateful = bool(old.stages and new.stages)
     for source in new.sources:
         name = f"{new.name}/{source.name}"
         if source.name in before:
-            change = SourceChange(old=before[source.name], new=source, alone=alone)
+            others = tuple(s for s in new.sources if s is not source)
+            change = SourceChange(old=before[source.name], new=source, alone=alone, stateful=stateful, others=others)
             yield report_item("source", name, judge(SOURCE_RULES, change))
         else:
             yield report_item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))

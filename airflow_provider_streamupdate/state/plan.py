@@ -121,7 +121,10 @@ class SourcePlan:
 
     name: given with `source()` or Spark's own `.name()`; else ``source-<n>`` by its position
     native: whether Spark has the name, too (`.name()`): its offset log and folders then go by name
-    format: the class or short name; location: path or topics; options: without secrets, names in lower case
+    format: the class or short name; options: without secrets, names in lower case
+    location: the path of files, whole (scheme, working folder), topics, host and port, or a table's name
+    columns: type by name; order: the names in the schema's order (none in a plan of an earlier version of this package)
+    code: of a Python data source, a digest of its code, or UNKNOWN
     """
 
     name: str
@@ -131,6 +134,8 @@ class SourcePlan:
     native: bool = False
     columns: dict[str, Any] = attrs.field(factory=dict)
     options: dict[str, str] = attrs.field(factory=dict)
+    order: tuple[str, ...] = ()
+    code: str | None = None
 
 
 @attrs.frozen(kw_only=True)

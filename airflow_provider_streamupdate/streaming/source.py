@@ -90,12 +90,21 @@ def _given_names(plan: Node) -> dict[str, str]:
 
 def _plan(leaf: Node, details: dict[str, Any], given: str | None, number: int) -> SourcePlan:
     options = without_secrets(details["options"])
+    columns = leaf.expressions("output")
     return SourcePlan(
         name=given or f"source-{number}",
         named=given is not None,
         native=details["name"] is not None,
         format=details["format"],
-        location=options.get("path") or options.get("subscribe") or options.get("subscribepattern"),
-        columns={a.fields["name"]: a.fields["dataType"] for a in leaf.expressions("output")},
+        location=details["table"] or details["path"] or _location(options),
+        columns={a.fields["name"]: a.fields["dataType"] for a in columns},
         options=options,
+        order=tuple(a.fields["name"] for a in columns),
+        code=details["code"],
     )
+
+
+def _location(options: dict[str, str]) -> str | None:
+    if "host" in options and "port" in options:
+        return f"{options['host']}:{options['port']}"
+    return next((options[k] for k in ("path", "subscribe", "subscribepattern", "assign") if options.get(k)), None)

@@ -266,9 +266,14 @@ def test_an_unnamed_source_more_is_refused_and_says_what_to_do() -> None:
             LOSS,
             "servers changed",
         ),
-        ({}, {"options": {"multiline": "true"}}, CARRIED, "options multiline changed"),
+        ({}, {"options": {"multiline": "true"}}, LOSS, "options changed: [multiline from its default to true]"),
         ({}, {"options": {"maxfilespertrigger": "7"}}, CARRIED, "offsets continue"),
-        ({}, {"options": {"startingoffsets": "latest"}}, CARRIED, "which only a new source looks at"),
+        (
+            {"format": "kafka", "location": "t", "options": {"subscribe": "t"}},
+            {"format": "kafka", "location": "t", "options": {"subscribe": "t", "startingoffsets": "latest"}},
+            CARRIED,
+            "which only a new source looks at",
+        ),
     ],
 )
 def test_a_named_source_that_changed(old: dict[str, Any], new: dict[str, Any], verdict: str, words: str) -> None:

@@ -87,6 +87,9 @@ def test_the_order_of_verdicts(one: str, other: str) -> None:
 NAMED = {"named": True, "format": "json"}
 A, B = (SourcePlan(name=n, location=f"/{n}", **NAMED) for n in "ab")  # type: ignore[arg-type]
 KAFKA = attrs.evolve(A, format="kafka", location="t", options={"subscribe": "t", "kafka.bootstrap.servers": "x"})
+SOCKET = attrs.evolve(A, format="socket", location="h:1", options={"host": "h", "port": "1"})
+CSV = attrs.evolve(A, format="csv", order=("k", "l"))
+STRICT = {"mode": "DROPMALFORMED"}
 AGGREGATE = {"keys": ["a.k", "a.l"], "aggregates": ["sum(a.x)", "count(1)"]}
 JOIN = {"join type": "Inner", "keys": ["a.k = b.k"], "condition": [], "left columns": [], "right columns": []}
 FUNCTION = {"keys": ["a.k"], "code": "#1", "input": ["x = a.x", "y = a.y"], "timeout": "NoTimeout"}
@@ -247,7 +250,20 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "source.topics": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "subscribe": "u"})),
     "source.cluster": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "kafka.bootstrap.servers": "y"})),
     "source.start": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "startingoffsets": "latest"})),
+    "source.place": sources((SOCKET,), attrs.evolve(SOCKET, options={"host": "h", "port": "2"})),
     "source.options": sources((A,), attrs.evolve(A, options={"multiline": "true"})),
+    "source.parsing": tuple(
+        attrs.evolve(plan, stages=()) for plan in sources((A,), attrs.evolve(A, options={"multiline": "true"}))
+    ),
+    "source.columns": sources((CSV,), attrs.evolve(CSV, order=("l", "k"))),
+    "source.columns-unknown": sources(
+        (attrs.evolve(CSV, format="ours"),), attrs.evolve(CSV, format="ours", order=("l", "k"))
+    ),
+    "source.columns-earlier": sources((attrs.evolve(CSV, order=()),), CSV),
+    "source.columns-number": sources(
+        (attrs.evolve(CSV, options=STRICT),), attrs.evolve(CSV, options=STRICT, order=("k", "l", "m"))
+    ),
+    "source.code": sources((attrs.evolve(A, code="1"),), attrs.evolve(A, code="2")),
     "source.new": sources((A,), A, B),
     "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),
     "source.new-naming": sources((A,), A, attrs.evolve(B, native=True)),

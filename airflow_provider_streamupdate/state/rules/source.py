@@ -5,53 +5,80 @@ from __future__ import annotations
 
 import attrs
 
-from ..plan import SourcePlan
+from ..plan import UNKNOWN, SourcePlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
+from .source_options import (
+    FILES,
+    KAFKA,
+    format_of,
+    known_format,
+    meaning,
+    place,
+    positional,
+    same_place,
+    servers,
+    short_format,
+    start,
+)
 
-# Spark's own formats that list files: their log knows each file by its path (FileStreamSource).
-FILES = ("json", "csv", "text", "parquet", "orc", "avro", "xml")
-# Options that say how fast or by which way rows come, not which (Structured Streaming guide and Kafka guide).
-_PACE = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
-         "minpartitions", "maxrecordsperpartition", "rowspersecond", "rowsperbatch", "numpartitions", "rampuptime",
-         "fetchoffset.numretries", "fetchoffset.retryintervalms", "maxcachedfiles", "discardcachedinputratio",
-         "kafkaconsumer.polltimeoutms", "groupidprefix", "kafka.group.id", "failondataloss")  # fmt: skip
-_START = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy")
-_LOCATION = ("path", "subscribe", "subscribepattern", "assign")
-_CLUSTER = ("kafka.bootstrap.servers",)
 _SUPPORTED_GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 
 
 @attrs.frozen(kw_only=True)
 class SourceChange:
-    """A source before and after. `alone`: both plans have just this one, so that it needs no name."""
+    """A source before and after. `alone`: both plans have just this one, so that it needs no name. `stateful`: the
+    query has state before and after, so that rows of before and of now meet. `others`: the new plan's other
+    sources."""
 
     old: SourcePlan
     new: SourcePlan
     alone: bool = False
-
-    def options(self, *names: str) -> tuple[dict[str, str], dict[str, str]]:
-        old, new = ({k: v for k, v in s.options.items() if k in names} for s in (self.old, self.new))
-        return old, new
+    stateful: bool = True
+    others: tuple[SourcePlan, ...] = ()
 
     @property
-    def others(self) -> list[str]:
-        """Options that changed, beside those with a rule of their own."""
-        known = {*_PACE, *_START, *_LOCATION, *_CLUSTER}
-        keys = {*self.old.options, *self.new.options} - known
-        return sorted(k for k in keys if self.old.options.get(k) != self.new.options.get(k))
+    def options(self) -> list[str]:
+        """Options that changed, of those that decide what the rows are."""
+        old, new = meaning(self.old), meaning(self.new)
+        return sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+
+    @property
+    def parsing(self) -> list[str]:
+        """Those of them by which a row is read, in a query whose rows of before nobody remembers."""
+        known = set() if self.stateful else format_of(self.new).parsing
+        return [k for k in self.options if k in known]
 
 
-def short_format(name: str) -> str:
-    """``json`` for Spark's own class names, too."""
-    return name.rsplit(".", 1)[-1].lower().removesuffix("fileformat").removesuffix("sourceprovider")
+# Why an option counts, where its name does not say so.
+_WHY = {
+    "rowspersecond": "an offset is a number of seconds, and it says which values are in them",
+    "rampuptime": "an offset is a number of seconds, and it says which values are in them",
+    "cleansource": "files that are removed are missing after a rollback",
+    "latestfirst": "rows come in another order, and are late otherwise",
+}
+
+
+def _shown_options(c: SourceChange, names: list[str]) -> list[str]:
+    old, new = meaning(c.old), meaning(c.new)
+    return [
+        f"{k} from {old.get(k, 'its default')} to {new.get(k, 'its default')}" + (f" ({_WHY[k]})" if k in _WHY else "")
+        for k in names
+    ]
+
+
+def _same_format(c: SourceChange) -> bool:
+    return short_format(c.old.format) == short_format(c.new.format)
 
 
 def _position(c: SourceChange) -> Facts | None:
     """An unnamed source among others is known by its position alone: it must read the same place."""
     if c.alone or (c.old.named and c.new.named):
         return None
-    same = (c.old.format, c.old.location) == (c.new.format, c.new.location) and c.old.location is not None
+    same = _same_format(c) and same_place(c.old, c.new)
+    if not place(c.new):  # known by its options, if they are no other one's
+        twins = [s for s in c.others if (s.format, meaning(s)) == (c.new.format, meaning(c.new))]
+        same = same and meaning(c.old) == meaning(c.new) and not twins
     return None if same else {"old": _shown(c.old), "new": _shown(c.new)}
 
 
@@ -59,16 +86,30 @@ def _shown(source: SourcePlan) -> str:
     return " ".join(filter(None, (source.format, source.location)))
 
 
+def _position_free(c: SourceChange) -> bool:
+    return _position(c) is None and _same_format(c)
+
+
+def _other_place(c: SourceChange) -> Facts | None:
+    if not _position_free(c) or same_place(c.old, c.new):
+        return None
+    old, new = place(c.old), place(c.new)
+    changed = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+    if changed == ["path"]:
+        return {"old": old.get("path"), "new": new.get("path")}
+    return {"old": {k: old[k] for k in changed if k in old}, "new": {k: new[k] for k in changed if k in new}}
+
+
 def _files(c: SourceChange) -> Facts | None:
-    return differ(c.old.location, c.new.location) if short_format(c.new.format) in FILES else None
+    return _other_place(c) if short_format(c.new.format) in FILES else None
 
 
 def _topics(c: SourceChange) -> Facts | None:
-    return None if short_format(c.new.format) in FILES else differ(*c.options(*_LOCATION))
+    return _other_place(c) if format_of(c.new) is KAFKA else None
 
 
-def _position_free(c: SourceChange) -> bool:
-    return _position(c) is None and c.old.format == c.new.format
+def _elsewhere(c: SourceChange) -> Facts | None:
+    return None if _files(c) or _topics(c) else _other_place(c)
 
 
 def _naming(c: SourceChange) -> Facts | None:
@@ -80,11 +121,59 @@ def _by(source: SourcePlan) -> str:
 
 
 def _start(c: SourceChange) -> Facts | None:
-    return differ(*c.options(*_START))
+    return differ(start(c.old), start(c.new))
 
 
-def _other(c: SourceChange) -> Facts | None:
-    return {"names": ", ".join(c.others)} if c.others else None
+def _options(c: SourceChange) -> Facts | None:
+    names = [k for k in c.options if k not in c.parsing]
+    if not names or not _position_free(c):
+        return None
+    unknown = "" if known_format(c.new) else f"; what they mean to {c.new.format} is not known here"
+    return {"options": _shown_options(c, names), "unknown": unknown}
+
+
+def _parsing(c: SourceChange) -> Facts | None:
+    return {"options": _shown_options(c, c.parsing)} if c.parsing else None
+
+
+def _moved(c: SourceChange) -> str | None:
+    """The first column by position that has another name: more or fewer columns at the end are no rename."""
+    pairs = zip(c.old.order, c.new.order, strict=False)
+    found = next(((i, old, new) for i, (old, new) in enumerate(pairs, 1) if old != new), None)
+    return f"column {found[0]} was {found[1]} and is {found[2]}" if found and c.stateful else None
+
+
+def _columns(c: SourceChange) -> Facts | None:
+    known = known_format(c.new) and (positional(c.old) or positional(c.new))
+    moved = _moved(c) if known and _same_format(c) else None
+    return {"moved": moved, "format": short_format(c.new.format)} if moved else None
+
+
+def _columns_unknown(c: SourceChange) -> Facts | None:
+    if known_format(c.new) or not _same_format(c) or not (moved := _moved(c)):
+        return None
+    return {"moved": moved, "format": c.new.format}
+
+
+def _order_unknown(c: SourceChange) -> Facts | None:
+    return {} if c.stateful and _same_format(c) and positional(c.new) and c.new.order and not c.old.order else None
+
+
+def _strict(source: SourcePlan) -> bool:
+    return "mode" in meaning(source)
+
+
+def _columns_number(c: SourceChange) -> Facts | None:
+    """Where a line with more or fewer values than the schema has columns is dropped or fails, their number counts."""
+    csv = short_format(c.new.format) == "csv" and _strict(c.new)
+    if not csv or not c.stateful or not c.old.order or _moved(c):
+        return None
+    return differ(len(c.old.order), len(c.new.order))
+
+
+def _code(c: SourceChange) -> Facts | None:
+    unknown = UNKNOWN in (c.old.code, c.new.code)
+    return {} if _same_format(c) and (unknown or c.old.code != c.new.code) else None
 
 
 _SourceRule = Rule[SourceChange]
@@ -126,7 +215,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="format changed from {old} to {new}: offsets of one mean nothing to the other; give it another name",
         source=_SUPPORTED_GUIDE,
         tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
-        applies=lambda c: differ(c.old.format, c.new.format) if _position(c) is None else None,
+        applies=lambda c: None if _same_format(c) or _position(c) else differ(c.old.format, c.new.format),
     ),
     _SourceRule(
         id="source.folder",
@@ -136,17 +225,28 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         "name to read the new one from its beginning",
         source="measured: at a start Spark looks at the last batch's files again, and stops at 'Wrong basePath'",
         tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
-        applies=lambda c: _files(c) if _position_free(c) else None,
+        applies=_files,
     ),
     _SourceRule(
         id="source.topics",
         verdict=REFUSED,
-        change="other topics (or another location of a source that is not of files) under the same name",
+        change="other topics of a Kafka source under the same name (their order does not count)",
         reason="location changed from {old} to {new}: its offsets are the old one's; give the source another name to "
         "start it at its configured offset",
         source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
         tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
-        applies=lambda c: _topics(c) if _position_free(c) else None,
+        applies=_topics,
+    ),
+    _SourceRule(
+        id="source.place",
+        verdict=REFUSED,
+        change="another place of a source that is neither of files nor of Kafka under the same name: host and port, "
+        "table, query, and whatever names a place in a format that is not known",
+        reason="it reads {new} in place of {old}: its offsets are the old one's; give the source another name to start "
+        "it at its configured offset",
+        source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
+        tests=("spark/test_source_options.py::test_another_place_is_refused",),
+        applies=_elsewhere,
     ),
     _SourceRule(
         id="source.cluster",
@@ -156,7 +256,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         "offsets",
         source="KafkaSourceOffset holds topic, partition and number, and no cluster",
         tests=("state/test_compatibility.py::test_a_named_source_that_changed",),
-        applies=lambda c: differ(*c.options(*_CLUSTER)),
+        applies=lambda c: differ(servers(c.old), servers(c.new)),
     ),
     _SourceRule(
         id="source.start",
@@ -169,12 +269,81 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     ),
     _SourceRule(
         id="source.options",
+        verdict=LOSS,
+        change="another option of a source that is not known to change no row: how rows are parsed (in a query with "
+        "state), which files or records are read, and every option of a format that is not known",
+        reason="options changed: {options}; the rows in its state and the rows to come are not read alike{unknown}: "
+        "agree if they mean the same",
+        source="CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions, OrcOptions and FileStreamOptions of "
+        "Spark 4.3; state/rules/source_options.py lists what is harmless",
+        tests=(
+            "spark/test_ends.py::test_rows_are_read_by_other_options_from_now_on",
+            "spark/test_source_options.py::test_an_option_that_changes_rows_needs_agreement",
+        ),
+        applies=_options,
+    ),
+    _SourceRule(
+        id="source.parsing",
         verdict=CARRIED,
-        change="other options of a source (how rows are parsed): from now on, as any stateless change",
-        reason="options {names} changed: they hold for new rows",
+        change="other options by which rows are parsed, in a query without state",
+        reason="options changed: {options}; they hold for new rows, and nothing remembers the old ones",
         source=_SUPPORTED_GUIDE,
-        tests=("spark/test_ends.py::test_rows_are_read_by_other_options_from_now_on",),
-        applies=_other,
+        tests=("spark/test_source_options.py::test_a_query_without_state_may_parse_otherwise",),
+        applies=_parsing,
+    ),
+    _SourceRule(
+        id="source.columns",
+        verdict=REFUSED,
+        change="another name at the same place of a schema that is given by position (csv, text, socket; avro with "
+        "positionalFieldMatching): other data under an old name. More columns at the end are none",
+        reason="{moved}, and {format} gives data to columns by their position: a name then means other data than in "
+        "the state; keep the schema's names, and rename after reading (withColumnRenamed)",
+        source="UnivocityParser: a token goes to the column of its position; TextFileFormat has one; measured",
+        tests=(
+            "spark/test_source_options.py::test_swapped_names_of_a_csv_schema_are_refused",
+            "spark/test_source_options.py::test_swapped_names_of_a_csv_schema_are_wrong_with_spark_alone",
+        ),
+        applies=_columns,
+    ),
+    _SourceRule(
+        id="source.columns-unknown",
+        verdict=LOSS,
+        change="another name at the same place of the schema of a source whose format is not known",
+        reason="{moved}, and it is not known whether {format} gives data to columns by position or by name: agree if "
+        "by name",
+        source="what is not known to be harmless is agreed to or refused",
+        tests=("state/test_source_rules.py::test_columns_of_a_format_that_is_not_known",),
+        applies=_columns_unknown,
+    ),
+    _SourceRule(
+        id="source.columns-earlier",
+        verdict=LOSS,
+        change="a schema that is given by position, after a plan of an earlier version of this package",
+        reason="the saved plan does not hold the order of the schema's columns, which says what they mean: agree if it "
+        "is what it was",
+        source="plans used to have the columns by name alone",
+        tests=("state/test_source_rules.py::test_a_plan_without_the_order_of_columns",),
+        applies=_order_unknown,
+    ),
+    _SourceRule(
+        id="source.columns-number",
+        verdict=LOSS,
+        change="more or fewer columns of a csv schema where lines of another length are dropped, or fail (mode)",
+        reason="the schema had {old} columns and has {new}: lines of another number of values are dropped, or fail, in "
+        "this mode; agree if no line is kept or dropped that was not",
+        source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
+        tests=("state/test_source_rules.py::test_the_number_of_csv_columns",),
+        applies=_columns_number,
+    ),
+    _SourceRule(
+        id="source.code",
+        verdict=LOSS,
+        change="other code of a Python data source, or code that cannot be compared where it could be",
+        reason="the data source's code changed: agree if it goes on with the old one's offsets and gives the same rows",
+        source="pyspark.sql.datasource: offsets and rows are what its code makes of them; a digest of its class "
+        "(streaming/code.py)",
+        tests=("spark/test_source_options.py::test_a_python_data_source_is_its_options_and_its_code",),
+        applies=_code,
     ),
 )
 

@@ -7,9 +7,10 @@ Class and field names are verified with javap on the released jars. What differs
 from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
-from .plans import analyzed_plan, optimized_inputs, streaming_sources
+from .plans import analyzed_plan, optimized_inputs
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import FILE_MANAGER, given_settings, next_state_format, session_setting
+from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
 from .writers import writer_details, writer_frame

@@ -1,0 +1,68 @@
+"""The streaming sources of a plan: what Spark was told of each, which TreeNode.toJSON leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ...state.plan import UNKNOWN
+from ..code import code_digest
+from .jvm import module, scala_map
+
+_PYTHON_TABLE = "PythonTable"  # org.apache.spark.sql.execution.datasources.v2.python
+
+
+def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
+    """The streaming leaves of the analyzed plan, in pre-order: ``format``, ``options``, given ``name`` (or None),
+    ``path`` (whole, of a source of files), ``table`` (of a catalog's table) and ``code`` (the digest of a Python data
+    source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured)."""
+    found = []
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        if leaf.isStreaming():
+            found.append({"name": _given_name(leaf), **_told(df.sparkSession, leaf)})
+    return found
+
+
+def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
+    kind = leaf.getClass().getSimpleName()
+    if kind == "StreamingRelation":
+        source = leaf.dataSource()
+        options = scala_map(source.options())
+        path = next((v for k, v in options.items() if k.lower() == "path"), None)
+        # A folder whose source is Spark's own: DataSource.sourceInfo calls it FileSource[path].
+        whole = _whole(spark, path) if path is not None and str(leaf.sourceName()).startswith("FileSource[") else None
+        return {"format": str(source.className()), "options": options, "path": whole, "table": None, "code": None}
+    if kind == "StreamingRelationV2":
+        name, table = str(leaf.sourceName()), None
+        if leaf.catalog().isDefined() and leaf.identifier().isDefined():
+            table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
+        python = leaf.table().getClass().getSimpleName() == _PYTHON_TABLE
+        code = _python_code(spark, name) if python else None
+        return {"format": name, "options": dict(leaf.extraOptions()), "path": None, "table": table, "code": code}
+    return {"format": kind, "options": {}, "path": None, "table": None, "code": None}
+
+
+def _given_name(leaf: Any) -> str | None:
+    """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
+    if all(m.getName() != "sourceIdentifyingName" for m in leaf.getClass().getMethods()):
+        return None
+    name = leaf.sourceIdentifyingName()
+    return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
+
+
+def _whole(spark: SparkSession, path: str) -> str:
+    """A path as FileStreamSource makes it whole: with its file system (fs.defaultFS) and, of a relative one, the
+    working folder."""
+    made = spark._jvm.org.apache.hadoop.fs.Path(path)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    return str(made.getFileSystem(conf).makeQualified(made).toString())
+
+
+def _python_code(spark: SparkSession, name: str) -> str:
+    """A digest of a Python data source's class, which Spark keeps as a pickle; UNKNOWN when it cannot be told."""
+    registered = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource(name)
+    byte = module(spark, "scala.reflect.ClassTag").Byte()
+    return code_digest(bytes(registered.dataSourceCls().command().toArray(byte))) or UNKNOWN
