@@ -44,6 +44,9 @@ def submit(
     The driver is detached: it outlives this command. With --snapshot the new version is checked against the snapshot
     first, and stages are matched by name. An app that runs already is replaced with update, not with submit.
 
+    An app that could run, but never be updated, is refused before anything is started: what it is not understood of
+    is named, with its operator and the reason.
+
     With --fork the app goes on from the snapshot of another one (--from-app), or of its own, under query ids of its
     own, so that both can run side by side; their sinks must be different ones.
 
@@ -68,7 +71,7 @@ def submit(
     app: str | None = None
     with progress(f"planning {application.file}", interrupted) as report:
         if snapshot is None:
-            app = client.plan(application).app
+            app = client.plan(application, start=True, agree=agree).app
         else:
             planned = client.plan_and_check(
                 application, None, snapshot, agree, renames, fork, from_app, in_place=not fork

@@ -61,7 +61,8 @@ class SubmitRequests(CheckRequests):
         from_app: str | None = None,
     ) -> Deployed:
         """Start a new deployment, fresh or from a snapshot, and wait until its queries run. CorruptError, with nothing
-        started, when a file of the snapshot is not what was stored.
+        started, when a file of the snapshot is not what was stored; ApplicationError when a fresh app could never be
+        updated, and that was not agreed to.
 
         app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
         fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
@@ -76,7 +77,7 @@ class SubmitRequests(CheckRequests):
         self.registry.folder.check_writable()
         if app is None:
             progress(f"planning {application.file}")
-            plan = plan_application(launcher, application).plan
+            plan = plan_application(launcher, application, start=snapshot is None, agree=agree).plan
             app = plan.app
             if snapshot is not None and not fork and self.find_owned(app, owner) is None:
                 self.check_again(plan, snapshot, agree)

@@ -145,10 +145,11 @@ class StreamSubmitOperator(ApplicationOperator):
         app = self.app_name
         if app and not optional_text(self.digest) and self.client.find_owned(app, owner) is None:
             self.log.info("planning %s", application.file)
-            plan = self.client.plan(application)
+            snapshot, agree = optional_text(self.from_snapshot), text_list(self.agree, "agree")
+            plan = self.client.plan(application, start=snapshot is None, agree=agree if snapshot is None else ())
             check_app(app, plan.app, application.file)
-            if (snapshot := optional_text(self.from_snapshot)) and not self.fork:
-                self.client.check_again(plan, snapshot, text_list(self.agree, "agree"))
+            if snapshot and not self.fork:
+                self.client.check_again(plan, snapshot, agree)
         return app
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:

@@ -41,6 +41,11 @@ def _without(text: str, gone: re.Pattern[str], kept: re.Pattern[str]) -> str:
     return text.replace("\0(", OPEN).replace("\0)", CLOSE)
 
 
+def mistaken(name: str, other: str) -> bool:
+    """Whether a text that refers to the source or stage `name` looks as if it referred to `other`."""
+    return name != other and _names([other]).search(f"{name}.") is not None
+
+
 def _names(names: list[str]) -> re.Pattern[str]:
     if not names:
         return re.compile(r"(?!)")

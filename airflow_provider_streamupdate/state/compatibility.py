@@ -26,6 +26,7 @@ from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
+    NAME_RULES,
     NEW_QUERY_RULES,
     SETTING_RULES,
     WATERMARK_RULES,
@@ -79,6 +80,8 @@ def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
 def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
     yield from _sources(old, new)
     yield report_item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
+    if findings := judge(NAME_RULES, QueryChange(old=old, new=new)):
+        yield report_item("query", f"{new.name}:names", findings)
     if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
         yield report_item("watermark", f"{new.name}:watermark", findings)
     if old.stages and new.stages:
@@ -112,7 +115,7 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         name = f"{new.name}/{stage.name}"
         before = old.stage(stage.name)
         if before is None:
-            yield report_item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, stores=new.stores)))
+            yield report_item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, query=new)))
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
             findings = [*_migrated(judge(STAGE_RULES, change), _migration(change)), *judge(STORE_RULES, change)]

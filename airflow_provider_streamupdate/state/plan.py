@@ -156,6 +156,7 @@ class QueryPlan:
     conf: settings that change what rows or expressions mean (time zone, case sensitivity, ANSI)
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
+    written: file and line of its function, for messages
     """
 
     name: str
@@ -167,6 +168,7 @@ class QueryPlan:
     watermarks: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
     stores: dict[str, str] = attrs.field(factory=dict)
+    written: str = ""
 
     def stage(self, name: str) -> StagePlan | None:
         return next((s for s in self.stages if s.name == name), None)

@@ -50,6 +50,7 @@ from ..state.in_flight import ChangeRequest
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.report import CompatibilityReport
+from ..state.self_update import check_updatable
 from ..state.serde import to_json
 from ..state.successor import Successor
 from .epoch import Epoch
@@ -179,7 +180,11 @@ class Agent:
         self, app: StreamingApp, spark: SparkSession, writers: dict[str, DataStreamWriter], saved: SavedState | None
     ) -> AppPlan:
         recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
-        plan = plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable)
+        plan = plan_app(
+            spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
+        )
+        if saved is None and not any(recorded.values()):  # it has no state yet
+            check_updatable(plan, self.spec.agree)
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self.folder.write("plan.json", to_json(plan))

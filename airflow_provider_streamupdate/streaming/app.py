@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -89,6 +90,11 @@ class StreamingApp:
             writers[name] = _checked_writer(f"query {name} of app {self.name}", returned)
         return writers
 
+    def written(self) -> dict[str, str]:
+        """File and line of every query function, for messages: ``v1.py:12``."""
+        codes = {name: getattr(function, "__code__", None) for name, function in self._queries.items()}
+        return {n: f"{Path(c.co_filename).name}:{c.co_firstlineno}" for n, c in codes.items() if c is not None}
+
     def main(self, argv: Sequence[str] | None = None) -> None:
         """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
         options = _parser(self.name).parse_args(sys.argv[1:] if argv is None else argv)
@@ -138,6 +144,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
+    plan.add_argument("--start", action="store_true", help="check that it can be updated later, too")
     plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current or plan:FILE")
     plan.add_argument("--rehearse", type=int, metavar="K", help="run K batches from it, against snapshot:[NAME]")
     plan.add_argument("--scratch", help="with --rehearse: the name of the folder it is done in")

@@ -24,6 +24,7 @@ from ..state.plan_file import PlanFile
 from ..state.registry import AppRegistry, Registry
 from ..state.rehearsal import Rehearsal, check_harmless
 from ..state.report import CompatibilityReport
+from ..state.self_update import check_updatable
 from ..state.serde import to_dict
 from ..state.snapshots import SnapshotStore
 from .adoption import check_adoptable
@@ -70,12 +71,18 @@ def _plan(
     writers = app.build(spark, parse_settings(options.set))
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
-        return plan_app(spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable)
+        return plan_app(
+            spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
+        )
 
     if options.adopt:
         return *_adoptable(parse_settings(options.adopt), planned, writers), None
     if not options.against:
-        return planned(), None, None
+        made = planned()
+        if options.start:
+            writers = app.build(spark, parse_settings(options.set))
+            check_updatable(made, options.agree, again=planned())
+        return made, None, None
     kind, _, path = options.against.partition(":")
     renames = parse_settings(options.rename)
     if kind == "plan":

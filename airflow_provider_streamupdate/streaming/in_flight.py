@@ -60,7 +60,14 @@ class Rebuilding:
         writers = app.build(self._spark, request.params)
         saved = SavedState.find(self._registry, f"deployment:{self._deployment}")
         plan = plan_app(
-            self._spark, app.name, writers, app.require_names, saved.recorded(), app.migrations, app.reloadable
+            self._spark,
+            app.name,
+            writers,
+            app.require_names,
+            saved.recorded(),
+            app.migrations,
+            app.reloadable,
+            app.written(),
         )
         report = saved.compare(plan, request.agree)
         check_plans(saved.plan, plan, report)

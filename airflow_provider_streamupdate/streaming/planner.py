@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state.errors import ApplicationError
+from ..state.errors import ApplicationError, StreamUpdateError, describe
+from ..state.names import confused
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
+from .batches import check_batches
 from .definition import CLOCKS, KINDS, define, with_clocks
 from .expression import zone
 from .lineage import Lineage, watermarks
@@ -36,6 +40,7 @@ def plan_app(
     recorded: Mapping[str, Mapping[str, str]] | None = None,
     migrations: Iterable[tuple[str, str]] = (),
     reloadable: Iterable[str] = (),
+    written: Mapping[str, str] | None = None,
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
     a plan is not understood; Spark's own errors where it refuses the query.
@@ -45,13 +50,22 @@ def plan_app(
         Only the state stores become what the session was told, when it was told: a restore rewrites them.
     migrations: the stages and states the app has functions for
     reloadable: the parameters the app declares to be
+    written: where the queries' functions are (file and line), for messages
     """
     version = spark_internals.check_version(spark)
     settings = {key: spark_internals.session_setting(spark, key) for key in _SETTINGS}
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
     given = spark_internals.given_settings(spark, (PROVIDER, PARTITIONS))
     queries = tuple(
-        _plan_query(name, writer, settings, dict((recorded or {}).get(name, {})), given, tuple(migrations))
+        _plan_query(
+            name,
+            writer,
+            settings,
+            dict((recorded or {}).get(name, {})),
+            given,
+            tuple(migrations),
+            (written or {}).get(name, ""),
+        )
         for name, writer in writers.items()
     )
     warnings = [
@@ -75,18 +89,29 @@ def _plan_query(
     recorded: dict[str, str],
     given: dict[str, str],
     migrations: tuple[tuple[str, str], ...],
+    written: str,
 ) -> QueryPlan:
+    where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
     mode = details["output_mode"]
+    check_batches(where, details)
+    if refused := spark_internals.unsupported(df, mode):
+        raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
     sources, order = plan_sources(name, df, analyzed)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else {}
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
-        optimized = parse_plan(planned.optimized, mode)
-        leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
-        stages, lineage = _stages(name, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
+        with _understood(where):
+            optimized = parse_plan(planned.optimized, mode)
+            leaf_names = dict(zip(map(output_ids, streaming_leaves(analyzed)), order, strict=True))
+            stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
+    if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
+        raise ApplicationError(
+            f"{where}: {'; '.join(problems)}: the descriptions of state refer to both by their names; give one of them "
+            "another name (--rename old=new, when state under the old one goes on)"
+        )
     stages = tuple(
         attrs.evolve(
             stage,
@@ -108,7 +133,22 @@ def _plan_query(
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)
         },
+        written=written,
     )
+
+
+@contextlib.contextmanager
+def _understood(where: str) -> Iterator[None]:
+    """ApplicationError in place of whatever is raised by a plan of a form that was not foreseen."""
+    try:
+        yield
+    except StreamUpdateError:
+        raise
+    except Exception as error:
+        raise ApplicationError(
+            f"{where}: its plan is not understood, so that its state could not be found again "
+            f"({describe(error)}); write it in another way, or report it with the query"
+        ) from error
 
 
 def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[str]:
@@ -140,7 +180,7 @@ def dry_run(
 
 
 def _stages(
-    query: str,
+    where: str,
     df: DataFrame,
     analyzed: Node,
     optimized: Node,
@@ -157,20 +197,20 @@ def _stages(
         operator["operatorInfo"]["operatorName"] in STATEFUL[node.name]
         for node, operator in zip(nodes, operators, strict=True)
     )
+    written = [n for n in analyzed.walk() if n.stateful]
     if not fits:
         raise ApplicationError(
-            f"query {query}: its stateful operators cannot be told apart: the plan has {len(given)}, after "
-            f"optimization {len(nodes)}, and Spark made {len(operators)} "
-            f"({', '.join(o['operatorInfo']['operatorName'] for o in operators)}); simplify the query"
+            f"{where}: its stateful operators cannot be told apart, so that their state could not be found again: it "
+            f"has {_listed(n.name for n in written)}, after optimization {_listed(n.name for n in nodes)}, and for "
+            f"Spark {_listed(o['operatorInfo']['operatorName'] for o in operators)}; {_differing(written, nodes)}"
         )
-    names = _names(query, given, operators)
+    names = _names(where, given, operators)
     before = Lineage(analyzed, _leaf_names(analyzed, leaf_names), names)
     lineage = Lineage(optimized, _leaf_names(optimized, leaf_names), names, before)
     stages = tuple(
         _stage(lineage, node, operator, name, named is not None, state)
         for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
     )
-    written = [n for n in analyzed.walk() if n.stateful]
     inputs = _Inputs(df, analyzed, before, dict(zip(map(id, written), names, strict=True)), leaf_names, mode)
     stages = tuple(
         attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters or ()))
@@ -275,7 +315,7 @@ def schema_files(folder: Path, operator: dict[str, Any]) -> Iterator[tuple[str, 
             yield name, path
 
 
-def _names(query: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
+def _names(where: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
     counts: dict[str, int] = {}
     names = []
     for name, operator in zip(given, operators, strict=True):
@@ -285,11 +325,26 @@ def _names(query: str, given: list[str | None], operators: list[dict[str, Any]])
             name = f"{kind}-{counts[kind]}"
         if name in names:
             raise ApplicationError(
-                f"query {query}: two stages are named {name!r}; give each stateful operator its own name "
+                f"{where}: two stages are named {name!r}; give each stateful operator its own name "
                 "(a named DataFrame that is used twice becomes two operators)"
             )
         names.append(name)
     return names
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _differing(written: list[Node], optimized: list[Node]) -> str:
+    """What to do, by the kinds of operators that are not the same number before and after optimization."""
+    before, after = (Counter(n.name for n in nodes) for nodes in (written, optimized))
+    changed = sorted(before.keys() | after.keys(), key=lambda n: (before[n] == after[n], n))
+    first = changed[0] if changed else "operator"
+    if before[first] == after[first]:
+        return f"write the query without one of its {_listed(changed)}"
+    how = "merges or drops one" if before[first] > after[first] else "makes more of them"
+    return f"the optimizer {how} ({first}: {before[first]} written, {after[first]} planned): write it as it is planned"
 
 
 def _kind(operator: str) -> str:

@@ -356,6 +356,7 @@ class Driver:
 def main(argv: list[str]) -> int:
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
     parser = argparse.ArgumentParser()
+    parser.add_argument("--start", action="store_true")
     parser.add_argument("mode")
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
         parser.add_argument(option)

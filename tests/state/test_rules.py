@@ -89,6 +89,7 @@ A, B = (SourcePlan(name=n, location=f"/{n}", **NAMED) for n in "ab")  # type: ig
 KAFKA = attrs.evolve(A, format="kafka", location="t", options={"subscribe": "t", "kafka.bootstrap.servers": "x"})
 SOCKET = attrs.evolve(A, format="socket", location="h:1", options={"host": "h", "port": "1"})
 CSV = attrs.evolve(A, format="csv", order=("k", "l"))
+TWO_RATES = tuple(SourcePlan(name=f"source-{n}", named=False, format="rate") for n in (1, 2))
 STRICT = {"mode": "DROPMALFORMED"}
 AGGREGATE = {"keys": ["a.k", "a.l"], "aggregates": ["sum(a.x)", "count(1)"]}
 JOIN = {"join type": "Inner", "keys": ["a.k = b.k"], "condition": [], "left columns": [], "right columns": []}
@@ -217,6 +218,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
     "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
     "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
+    "stage.new-not-understood": (q(), q(of("aggregate"), attrs.evolve(of("aggregate", keys=["?x"]), name="more"))),
     "stage.new-families": (
         q(stores={PROVIDER: DEFAULT_STORE}),
         q(
@@ -244,6 +246,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         tuple(attrs.evolve(s, named=False) for s in (A, B)),
         *(attrs.evolve(s, named=False, location=o.location) for s, o in ((A, B), (B, A))),
     ),
+    "source.twins": sources(TWO_RATES, *TWO_RATES),
     "source.naming": sources((A,), attrs.evolve(A, native=True)),
     "source.format": sources((A,), attrs.evolve(A, format="csv")),
     "source.folder": sources((A,), attrs.evolve(A, location="/elsewhere")),
@@ -296,6 +299,11 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
     "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
+    "query.new-not-understood": (
+        PLAN,
+        attrs.evolve(PLAN, queries=(*PLAN.queries, q(of("aggregate", keys=["?x"]), name="more"))),
+    ),
+    "query.names": (q(of("aggregate")), q(attrs.evolve(of("aggregate"), name="a"))),
     "query.gone": (attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more"))), PLAN),
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from .again import AGAIN_RULES
 from .fork import FORK_RULES
 from .lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
-from .query import APP_RULES, GONE_QUERY_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
+from .query import APP_RULES, GONE_QUERY_RULES, NAME_RULES, NEW_QUERY_RULES, SETTING_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
 from .sink import SINK_RULES
 from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
@@ -24,7 +24,7 @@ TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Watermarks and settings": (*WATERMARK_RULES, *SETTING_RULES),
     "Sources": (*SOURCE_RULES, *NEW_SOURCE_RULES, *GONE_SOURCE_RULES),
     "Sinks and output modes": SINK_RULES,
-    "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES),
+    "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES, *NAME_RULES),
     "Forks": FORK_RULES,
     "Batches that run again": AGAIN_RULES,
 }

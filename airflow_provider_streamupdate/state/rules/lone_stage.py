@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
-from ..plan import RESTORABLE_KINDS, StagePlan
+from ..plan import RESTORABLE_KINDS, QueryPlan, StagePlan
 from ..report import EMPTY, IGNORED, REFUSED
 from ..stores import NAMES, PROVIDER, ROCKSDB, column_families
-from .rule import Facts, Rule
+from .change import StageChange
+from .rule import Facts, Rule, judge
+from .stage import STAGE_RULES
 
 
 @attrs.frozen(kw_only=True)
 class LoneStage:
-    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name. stores:
-    of a new one, the settings of its query's stores."""
+    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name. query: of
+    a new one, its own."""
 
     stage: StagePlan
     twin: StagePlan | None = None
-    stores: Mapping[str, str] = attrs.field(factory=dict)
+    query: QueryPlan | None = None
 
 
 def _initial_state(c: LoneStage) -> Facts | None:
@@ -27,8 +27,20 @@ def _initial_state(c: LoneStage) -> Facts | None:
 
 
 def _families_without_rocksdb(c: LoneStage) -> Facts | None:
-    provider = c.stores.get(PROVIDER, ROCKSDB)
+    provider = c.query.stores.get(PROVIDER, ROCKSDB) if c.query else ROCKSDB
     return {"store": NAMES.get(provider, provider)} if column_families(c.stage) and provider != ROCKSDB else None
+
+
+def not_understood(stage: StagePlan, query: QueryPlan) -> str | None:
+    """Why the stage could not be carried by an update that changes nothing; None when it could."""
+    change = StageChange(old=stage, new=stage, before=query, after=query)
+    return "; ".join(f.reason for f in judge(STAGE_RULES, change) if f.verdict == REFUSED) or None
+
+
+def _not_understood(c: LoneStage) -> Facts | None:
+    if c.query is None or c.stage.kind not in RESTORABLE_KINDS:
+        return None
+    return {"why": why} if (why := not_understood(c.stage, c.query)) else None
 
 
 def _gone(c: LoneStage) -> Facts | None:
@@ -63,6 +75,15 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         applies=lambda c: (
             None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
         ),
+    ),
+    _LoneRule(
+        id="stage.new-not-understood",
+        verdict=REFUSED,
+        change="a new stage whose keys, aggregates or conditions are not understood",
+        reason="no later update could carry it, not even one that changes nothing: {why}",
+        source="the rules for stages, applied to the stage and itself",
+        tests=("state/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
+        applies=_not_understood,
     ),
     _LoneRule(
         id="stage.new-initial-state",

@@ -6,8 +6,10 @@ import re
 
 import attrs
 
+from ..names import confused
 from ..plan import TIME_ZONE, AppPlan, QueryPlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from .lone_stage import not_understood
 from .rule import Facts, Rule, differ
 
 
@@ -79,6 +81,12 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
     ),
 )
 
+
+def _stages_not_understood(query: QueryPlan) -> Facts | None:
+    found = {s.name: why for s in query.stages if (why := not_understood(s, query))}
+    return {"stages": "; ".join(f"its stage {name}: {why}" for name, why in found.items())} if found else None
+
+
 NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
     Rule[QueryPlan](
         id="query.new",
@@ -88,6 +96,15 @@ NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         source="each query has a checkpoint of its own",
         tests=("state/test_compatibility.py::test_a_new_query_starts_from_its_source",),
         applies=lambda c: {},
+    ),
+    Rule[QueryPlan](
+        id="query.new-not-understood",
+        verdict=REFUSED,
+        change="a new query with a stage whose keys, aggregates or conditions are not understood",
+        reason="no later update could carry {stages}",
+        source="the rules for stages, applied to each stage and itself",
+        tests=("state/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
+        applies=_stages_not_understood,
     ),
 )
 
@@ -100,6 +117,27 @@ GONE_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         source="queries are matched by name alone",
         tests=("state/test_compatibility.py::test_a_removed_query_needs_agreement",),
         applies=lambda c: {},
+    ),
+)
+
+
+def _names(c: QueryChange) -> Facts | None:
+    plans = (c.old, c.new)
+    found = confused((s.name for q in plans for s in q.sources), (s.name for q in plans for s in q.stages))
+    problems = list(found)
+    return {"problems": "; ".join(problems)} if problems else None
+
+
+NAME_RULES: tuple[Rule[QueryChange], ...] = (
+    Rule[QueryChange](
+        id="query.names",
+        verdict=REFUSED,
+        change="a name of a source or stage that can be read as another one's, of the old plan or of the new one: a "
+        "source where a stage had the name, `orders.eu` beside `orders`",
+        reason="{problems}: the descriptions of state refer to sources and stages by their names; choose another name",
+        source="lineage.py writes what a column comes from as name.column",
+        tests=("state/test_names.py::test_names_that_are_read_as_another_one_are_refused",),
+        applies=_names,
     ),
 )
 

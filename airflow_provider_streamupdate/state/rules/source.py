@@ -76,10 +76,17 @@ def _position(c: SourceChange) -> Facts | None:
     if c.alone or (c.old.named and c.new.named):
         return None
     same = _same_format(c) and same_place(c.old, c.new)
-    if not place(c.new):  # known by its options, if they are no other one's
-        twins = [s for s in c.others if (s.format, meaning(s)) == (c.new.format, meaning(c.new))]
-        same = same and meaning(c.old) == meaning(c.new) and not twins
+    if not place(c.new):  # known by its options
+        same = same and meaning(c.old) == meaning(c.new)
     return None if same else {"old": _shown(c.old), "new": _shown(c.new)}
+
+
+def _twins(c: SourceChange) -> Facts | None:
+    """Two unnamed sources that have no place and the same options, such as two of the rate source."""
+    if c.new.named or place(c.new):
+        return None
+    twins = [s.name for s in c.others if not s.named and (s.format, meaning(s)) == (c.new.format, meaning(c.new))]
+    return {"others": ", ".join(twins), "format": c.new.format} if twins else None
 
 
 def _shown(source: SourcePlan) -> str:
@@ -197,6 +204,16 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         source="the offset log has a line a source, by position; measured: Spark reads on at the other one's offsets",
         tests=("spark/test_traps.py::test_two_unnamed_sources_that_swap_places",),
         applies=_position,
+    ),
+    _SourceRule(
+        id="source.twins",
+        verdict=REFUSED,
+        change="unnamed sources of one format that have no place and the same options",
+        reason="it has no name, and nothing tells it from {others} (format {format}): they may have swapped places; "
+        "name them with source()",
+        source="the offset log has a line a source, by position",
+        tests=("state/test_compatibility.py::test_unnamed_sources_that_cannot_be_told_apart_are_refused",),
+        applies=_twins,
     ),
     _SourceRule(
         id="source.naming",

@@ -13,7 +13,7 @@ from .settings import FILE_MANAGER, given_settings, next_state_format, session_s
 from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import writer_details, writer_frame
+from .writers import unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",
@@ -33,6 +33,7 @@ __all__ = [
     "stop_after_batch",
     "streaming_sources",
     "thread_alive",
+    "unsupported",
     "with_empty_sources",
     "write_empty_store",
     "writer_details",
