@@ -50,7 +50,7 @@ class RestorePlan:
     files (checkpoint format v2), and operators: old operator id -> new of the stages whose files are among the moves.
     made_state_name: the name, without its ending, of the state files made for empty and migrated stages; it has the id
     `made_state_id` in v2. ahead: the state of a batch in flight is brought, too, so that empty stages need it as well;
-    not where stages are migrated, whose state of that batch would be the old version's."""
+    where stages are migrated, only when the sink is known to have that batch, so that nothing makes this state anew."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -73,8 +73,10 @@ class RestorePlan:
         return (self.made_state_name, *([str(self.version + 1)] if self.ahead else []))
 
 
-def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> RestorePlan:
+def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sink: bool = False) -> RestorePlan:
     """Match stages by name. The caller has made sure that the plans are compatible.
+
+    in_sink: the sink is known to have the batch in flight, and will skip it
 
     Spark's own description of an operator (``_metadata``, ``_stateSchema``) is not taken from the snapshot: the dry
     run of the new plan writes it, with the new operator ids and paths.
@@ -97,7 +99,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan) -> Res
             "the snapshot's offset log does not record spark.sql.shuffle.partitions, so no empty state can be made "
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
-    ahead = snapshot.state_ahead and not migrated
+    ahead = snapshot.state_ahead and (in_sink or not migrated)
     moves = _moves(snapshot, target, _folders(old, new))
     return RestorePlan(
         moves=tuple(m for m in moves if ahead or not is_state_at(m[0].path, snapshot.batch + 2)),

@@ -125,6 +125,9 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     top = f"state/{old.operator_id}/"
     wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
     partitions = set()
+    if not any(file.path == f"commits/{snapshot.batch}" for file in snapshot.files):  # of a batch in flight
+        before = next(file for file in snapshot.files if file.path == f"commits/{snapshot.batch - 1}")
+        target.copy_from(source, before.object, f"commits/{snapshot.batch}")
     for file in snapshot.files:
         if file.path.startswith(f"{top}_metadata/v2/"):
             target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target, old.operator_id))

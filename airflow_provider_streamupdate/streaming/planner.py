@@ -145,9 +145,10 @@ def _understood(where: str) -> Iterator[None]:
     except StreamUpdateError:
         raise
     except Exception as error:
+        what = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
         raise ApplicationError(
-            f"{where}: its plan is not understood, so that its state could not be found again "
-            f"({describe(error)}); write it in another way, or report it with the query"
+            f"{where}: its plan is not understood, so that its state could not be found again ({what}); write it in "
+            "another way, or report it with the query"
         ) from error
 
 

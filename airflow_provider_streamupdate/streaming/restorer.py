@@ -27,6 +27,7 @@ from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, room_needed, write_commits
+from ..state.rules.source import FILES, short_format
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -254,6 +255,10 @@ def restore_query(
     for stage in plan.migrated:
         functions = find_functions(migrations or {}, query.name, stage)
         migrate_stage(spark, stage, snapshot, source, checkpoint, plan, functions)
+        if plan.ahead:  # the sink skips the batch in flight, so that the one after it begins with this state
+            after = attrs.evolve(snapshot, batch=snapshot.batch + 1)
+            made = attrs.evolve(plan, made_state_name=str(plan.version + 1))
+            migrate_stage(spark, stage, after, source, checkpoint, made, functions)
     write_commits(plan, source, checkpoint)
 
 
@@ -342,7 +347,7 @@ def _restore(
     old = saved.plan.query(query.name)
     if old is None:
         raise CorruptError(f"{saved.source} holds files of query {query.name}, but its plan does not know the query")
-    plan = plan_restore(snapshot, old, query)
+    plan = plan_restore(snapshot, old, query, snapshot.state_ahead and _in_sink(query, snapshot.batch + 1))
     df = spark_internals.writer_frame(writer)
     source = saved.folders[query.name]
     brings_state = source.local or not scratch
@@ -357,6 +362,15 @@ def _restore(
     for stage in plan.empty:
         empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan
+
+
+def _in_sink(query: QueryPlan, batch: int) -> bool:
+    """Whether the sink is known to have a batch: a file sink tells it by its log (FileStreamSink.addBatch)."""
+    path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
+    if path is None or short_format(query.sink.format) not in FILES:
+        return False
+    last = spark_internals.file_sink_batch(SparkSession.active(), path)
+    return last is not None and last >= batch
 
 
 def _write_metadata(

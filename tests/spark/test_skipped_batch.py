@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
+from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.export import export
 
@@ -58,6 +59,40 @@ def test_a_batch_that_the_sink_has_is_skipped_and_its_state_goes_on(
     bench.write([row("c", 5), row("d", 1)])  # c came in the batch that is skipped
     bench.run(new, "append", snapshot=left)
     assert written(bench) == Counter("abcd")
+
+
+def windows(*sums: str) -> Callable:
+    """Sums by ten minutes; in another order the state is migrated."""
+
+    def build(bench: Bench):
+        rows = bench.source().withWatermark("ts", "0 minutes").groupBy(F.window("ts", "10 minutes"), "k")
+        return stage("w", rows.agg(*(F.sum(c).alias(c) for c in sums))).select("k", *sums)
+
+    return build
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "how", ["aggregates in another order", pytest.param("more partitions", marks=pytest.mark.slow)]
+)
+def test_a_skipped_batch_s_state_is_migrated(spark, tmp_path, store: tuple, how: str) -> None:
+    """The sink has the batch that was not committed, and the stage's state is rewritten in the same update."""
+    bench = Bench(spark, tmp_path, *store)
+    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, windows("a", "b"))
+    new = windows("a", "b")
+    if how == "more partitions":
+        bench.spark.conf.set("spark.sql.shuffle.partitions", "3")
+    else:
+        new = windows("b", "a")
+    verdicts = {i.name: i.verdict for i in bench.check(left, new, "append").items}
+    assert verdicts["q/w"] == "migrated"
+    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])  # the window of the first ones ends
+    bench.run(new, "append", snapshot=left)
+    out = [json.loads(line) for f in (tmp_path / "out").glob("*.json") for line in f.read_text().splitlines()]
+    assert sorted((r["k"], r["a"], r["b"]) for r in out) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
 
 
 @pytest.mark.slow
