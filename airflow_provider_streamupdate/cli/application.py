@@ -60,7 +60,7 @@ agree_option = click.option(
     multiple=True,
     metavar="NAME",
     help="A loss that is agreed to, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the "
-    "same. Repeatable.",
+    "same; for a fresh submit QUERY/STAGE, which no update could carry. Repeatable.",
 )
 
 

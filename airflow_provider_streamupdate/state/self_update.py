@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .agreement import SAME, agreements
 from .compatibility import compare
 from .errors import ApplicationError
 from .plan import AppPlan, QueryPlan
@@ -18,7 +19,7 @@ def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | N
     again: the same app's plan made a second time (unless given, the plan itself): what is another one each time, such
         as a key with a random number, is not known again
     """
-    agreed = set(agree)
+    agreed = {name.removesuffix(SAME) for name in agreements(agree)}
     found = [i for i in compare(plan, again or plan, "itself").items if i.verdict != CARRIED]
     problems = [_described(plan, item) for item in found if item.name not in agreed]
     if problems:
