@@ -59,8 +59,11 @@ def text(expression: Node, columns: Columns) -> str:
         name, children = _MIRROR[name], children[::-1]
     if "UDF" in name or "UDAF" in name or "UDTF" in name or "UserDefined" in name or "Udf" in name:
         return _function(name, fields, children)
+    if name == "CaseWhen" and len(children) == 3:
+        name, fields = "If", {}  # all there is of one that has but one condition
     if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
         fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
+        children[1] = f"{expression.children[1].fields['value']}:interval"  # nor the unit it was given in
     return f"{name.lower()}({', '.join(children + details(name, fields))})"
 
 
@@ -106,6 +109,8 @@ def _literal(fields: dict[str, Any]) -> str:
         return marks.escape(repr(value))
     if isinstance(value, dict) and "unreadable" in value:
         return f"{UNKNOWN}literal: {value['unreadable']}"
+    if value is None:
+        return f"null:{shown_value(kind)}"
     shown = shown_value(value) if isinstance(value, dict) else marks.escape(str(value))
     return shown if kind in ("integer", "boolean") else f"{shown}:{shown_value(kind)}"
 

@@ -18,9 +18,11 @@ FIELDS = {
     "inputAggBufferOffset": "a place in a buffer at run time; 0 in every logical plan",
     "mutableAggBufferOffset": "the same",
     "mode": "of an AggregateExpression: how a physical plan divides the work; Complete in every logical plan",
+    "branches": "of a CaseWhen: pairs of its children, whose number says which they are",
+    "elseValue": "the same",
 }
-# `mode` is noise in one class only; aes_encrypt, for example, has a mode that counts.
-ONLY_IN = {"mode": ("AggregateExpression",)}
+# These are noise in one class only; aes_encrypt, for example, has a mode that counts.
+ONLY_IN = {"mode": ("AggregateExpression",), "branches": ("CaseWhen",), "elseValue": ("CaseWhen",)}
 
 # Settings of an expression that are not written out in a text: Spark 4's own. Every other value is.
 USUAL = {

@@ -77,6 +77,12 @@ def test_places_in_buffers(rows):
     assert len(modes) == 1 and "Complete" in modes.pop()
 
 
+def test_the_pairs_of_a_case(rows):
+    one = column(rows().select(F.expr("case when a = 1 then b when a = 2 then a end")))
+    other = column(rows().select(F.expr("case when a = 1 then b when a = 2 then a else b end")))
+    assert one != other and "branches" not in one + other and "elseValue" not in one + other
+
+
 def test_a_mode_that_counts(rows):
     """`mode` is left out in one class; the same name elsewhere counts."""
     assert noise.counts("AesEncrypt", "mode", "GCM") and not noise.counts("AggregateExpression", "mode", "Complete")
@@ -92,6 +98,6 @@ def test_what_is_usual_is_left_out_and_else_written(spark, rows):
 
 def test_every_entry_has_a_reason_and_a_test():
     tested = {"exprId", "qualifier", "resultId", "explicitMetadata", "metadata", "nonInheritableMetadataKeys"}
-    tested |= {"nullable", "inputAggBufferOffset", "mutableAggBufferOffset", "mode"}
+    tested |= {"branches", "elseValue", "nullable", "inputAggBufferOffset", "mutableAggBufferOffset", "mode"}
     assert set(noise.FIELDS) - {"resultIds"} == tested
     assert all(noise.FIELDS.values())

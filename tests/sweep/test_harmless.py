@@ -8,6 +8,7 @@ tests/spark/test_meaning.py.
 from __future__ import annotations
 
 import itertools
+import re
 
 from tests.sweep.judge import meanings, session
 from tests.sweep.table import stream
@@ -35,8 +36,7 @@ SYNONYMS = {
     "sign({d})": ["signum({d})"],
     "ceil({d})": ["ceiling({d})"],
     "ln({d})": ["LN({d})"],
-    "mod({i}, 7)": ["{i} % 7", "{i} MOD 7"],
-    "random_unused({i})": [],
+    "mod({i}, 7)": ["{i} % 7"],
     "int({s})": ["cast({s} as int)", "{s}::int", "CAST({s} AS INTEGER)"],
     "string({i})": ["cast({i} as string)", "{i}::string"],
     "bigint({i})": ["cast({i} as bigint)", "cast({i} as long)"],
@@ -66,14 +66,14 @@ SYNONYMS = {
     "{s} in ('a', 'b')": ["{s} in ('b', 'a')"],
     "{i} > 1 and {j} > 2 and {d} > 3": ["{d} > 3 and {i} > 1 and {j} > 2", "{j} > 2 and ({d} > 3 and {i} > 1)"],
     "{i} > 1 or {j} > 2 or {d} > 3": ["{d} > 3 or ({j} > 2 or {i} > 1)"],
-    "if({b}, {i}, {j})": ["case when {b} then {i} else {j} end", "iff({b}, {i}, {j})"],
+    "if({b}, {i}, {j})": ["case when {b} then {i} else {j} end"],
     "case {i} when 1 then 'a' else 'b' end": ["case when {i} = 1 then 'a' else 'b' end"],
     "decode({i}, 1, 'a', 'b')": ["decode({i} , 1 , 'a' , 'b')"],
     "{i} + {j}": ["{j} + {i}", "({i} + {j})", "{i}+{j}"],
     "{i} * {j}": ["{j} * {i}"],
     "{d} + {e}": ["{e} + {d}"],
     "{i} + 1": ["1 + {i}", "{i} + (3 - 2)"],
-    "{i} * 3600": ["{i} * 60 * 60 / 1", "{i} * (60 * 60)", "3600 * {i}"],
+    "{i} * 3600": ["{i} * (60 * 60)", "3600 * {i}"],
     "- {i}": ["negative({i})", "-({i})"],
     "{i} & {j}": ["{j} & {i}"],
     "{i} | {j}": ["{j} | {i}"],
@@ -99,7 +99,6 @@ SYNONYMS = {
     "round({d})": ["round({d}, 0)"],
     "lpad({s}, 5)": ["lpad({s}, 5, ' ')"],
     "`c_int` + 0": ["c_int + 0", "rows.c_int + 0"],
-    "'it''s'": ['"it\'\'s"'],
 }  # fmt: skip
 NAMES = {"i": "c_int", "j": "c_int2", "d": "c_double", "e": "c_double2", "s": "c_str", "b": "c_bool"}
 AT_MOST = 0.02
@@ -120,7 +119,8 @@ def test_the_same_written_otherwise(sweep_spark, tmp_path, capsys) -> None:
     def written(text: str) -> str:
         for sign, name in names.items():
             text = text.replace("{%s}" % sign, name)  # noqa: UP031
-        return text.replace("dt", dates["date"]).replace("ts", dates["timestamp"])
+        text = re.sub(r"\bdt\b", dates["date"], text)
+        return re.sub(r"\bts\b", dates["timestamp"], text)
 
     taken, refused = [], []
     for one, other in pairs():
