@@ -138,7 +138,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
-    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current or plan:FILE")
+    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current, plan:FILE, or nothing")
     plan.add_argument("--rehearse", type=int, metavar="K", help="run K batches from it, against snapshot:[NAME]")
     plan.add_argument("--scratch", help="with --rehearse: the name of the folder it is done in")
     plan.add_argument("--fork", action="store_true", help="check it as a fork")
