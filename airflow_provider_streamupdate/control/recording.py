@@ -65,8 +65,8 @@ def begin(
         if old is None or state != RUNNING:
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
-                f"start it again with streamupdate restart {app} and then update it, or take its state with "
-                "save-snapshot --cancel and start the new version with submit --snapshot"
+                f"streamupdate restart {app} starts it again, to be updated then; or take its state with save-snapshot "
+                "--cancel, then start it with submit --snapshot"
             )
         record = UpdateRecord(
             app=app,

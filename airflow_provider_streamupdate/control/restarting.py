@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..state import lease
-from ..state.boundaries import boundary
 from ..state.deployment import FINAL_STATES, SUSPENDED
 from ..state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
 from ..state.fresh import committed
@@ -53,7 +52,6 @@ class RestartRequests(Requests):
             if not deployed.reattached:
                 progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
             drivers.wait_running(deployed.deployment, timeout)
-            boundary("new-running")
         progress(f"deployment {deployed.deployment} of {app} is running")
         return deployed
 
