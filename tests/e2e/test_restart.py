@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.state.errors import IncompatibleError
 from tests.ground.records import Records
 
 STATEFUL = Path(__file__).parents[1] / "ground" / "standalone_app.py"
@@ -38,10 +39,10 @@ class Files(Records):
         wait_for(lambda: drivers.gone(deployment) or None, "the end of its processes", self.patience)
         assert drivers.state(deployment) == "lost"
 
-    def submit(self, number: int, *more: str, output: Path, code: int) -> str:
-        given = ["--set", f"input={self.input}", "--set", f"output={output}", "--master", "local[2]"]
+    def refused(self) -> str:
+        """What a plain submit of version 2 is told."""
         conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
-        return self.cli("submit", self.version(number), "--deployment", f"d{number}", *given, *conf, *more, code=code)
+        return self.cli("submit", self.version(2), "--deployment", "two", *self.params, *conf, code=1)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_a_killed_driver_is_restarted_with_its_state_and_not_submitted_without(g
     ground.write()
     before = set(ground.client.registry.folder.files(f"{ground.app}/deployments"))
 
-    told = ground.submit(2, output=ground.output, code=1)
+    told = ground.refused()
     assert "deployment one (lost, files up to batch 1)" in told and "streamupdate restart records" in told
     assert set(ground.client.registry.folder.files(f"{ground.app}/deployments")) == before
     assert ground.client.status(ground.app).current.epoch == 1
@@ -80,13 +81,12 @@ def test_a_fresh_start_is_refused_where_the_file_sink_would_drop_its_rows(ground
     ground.run_version_1()
     ground.kill("one")
     ground.write()
-    told = ground.submit(2, "--fresh", output=ground.output, code=1)
-    assert "has batches up to 1, and the sink skips batches of these ids" in told
+    with pytest.raises(IncompatibleError, match="has batches up to 1, and the sink skips batches of these ids"):
+        ground.client.submit(ground.of_version(2), "two", fresh=True)
     assert ground.client.status(ground.app).current.epoch == 1
 
-    elsewhere = ground.folder / "anew"
-    ground.submit(2, "--fresh", output=elsewhere, code=0)
+    ground.given["output"] = str(ground.folder / "anew")
+    ground.client.submit(ground.of_version(2), "two", fresh=True, timeout=ground.patience)
     ground.wait_for_all()
-    ground.given["output"] = str(elsewhere)
     ground.count_up("files anew", ground.file_sink())
     assert ground.client.status(ground.app).status.queries["files"].first_batch == 0
