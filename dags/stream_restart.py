@@ -6,6 +6,8 @@ nothing.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG, Param
 
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
@@ -16,6 +18,8 @@ with DAG(
     schedule=None,
     catchup=False,
     is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
+    # a retry reattaches to what an earlier try started
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Restart a streaming app",

@@ -192,6 +192,6 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     expect(dialog).to_contain_text("goes on from its own checkpoint")
     dialog.get_by_role("button", name="Restart").click()
     expect(frame.get_by_role("status").filter(has_text="of DAG stream_restart starts the driver")).to_be_visible()
-    expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=WAIT)
+    expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=2 * WAIT)
     expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
     expect(frame.locator("#next-step")).to_have_count(0)
