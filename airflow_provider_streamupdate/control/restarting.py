@@ -65,8 +65,8 @@ class RestartRequests(Requests):
             )
         update = under_way(registry)
         if update is not None:
-            held = lease.read(registry.folder)
-            holder = held.holder if held and held.held else None
+            found = lease.read(registry.folder)
+            holder = found.holder if found and lease.held(registry.folder, found) else None
             who = f"process {holder.pid} on {holder.host} works on it" if holder else "no process works on it now"
             raise LeaseHeldError(
                 f"an update of {registry.name} to {update.new} is under way ({update.strategy}, {update.step}), and "
