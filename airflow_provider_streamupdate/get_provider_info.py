@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.submit",
             "operators.snapshot",
             "operators.cancel",
+            "operators.restart",
             "operators.rollback",
             "operators.promote",
             "operators.standby",
@@ -57,6 +58,7 @@ def _options() -> dict[str, Any]:
             "stream_update",
         ),
         "rollback_dag_id": _option("The DAG that the page rolls back with.", "stream_rollback"),
+        "restart_dag_id": _option("The DAG that the page starts dead drivers again with.", "stream_restart"),
         "connections": _option(
             "Ids of the connections whose apps the page shows, separated by commas. Empty: all of type streamupdate in "
             "the database and the environment, and streamupdate_default.",

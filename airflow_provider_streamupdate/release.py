@@ -98,7 +98,8 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
     if status.state != RUNNING:
         return (
             False,
-            f"app {app} is {status.state}; a schedule does not start what was stopped: update it by hand",
+            f"app {app} is {status.state}; a schedule does not start what was stopped: "
+            + (status.next_step or f"streamupdate restart {app} goes on where it stopped"),
         )
     for spec in client.deployments(app):
         record = client.registry.app(app).update(spec.deployment)

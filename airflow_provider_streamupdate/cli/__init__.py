@@ -8,6 +8,7 @@ from .group import main
 
 for _command in (
     apps.submit,
+    apps.restart,
     updates.update,
     updates.rollback,
     updates.plan,

@@ -1,4 +1,4 @@
-"""Commands that start, stop and pause an app: submit, cancel, suspend, resume."""
+"""Commands that start, stop and pause an app: submit, restart, cancel, suspend, resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @click.command(short_help="Start an app, fresh or from a snapshot.")
 @application_argument
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
-@click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else without state).")
+@click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else the app must have none).")
+@click.option("--fresh", is_flag=True, help="Start without state on purpose, although the app has some.")
 @agree_option
 @rename_option
 @click.option("--fork", is_flag=True, help="Go on from the snapshot beside the app it is of, under own query ids.")
@@ -33,6 +34,7 @@ def submit(
     application: Application,
     deployment: str | None,
     snapshot: str | None,
+    fresh: bool,
     agree: tuple[str, ...],
     renames: dict[str, str],
     fork: bool,
@@ -42,7 +44,12 @@ def submit(
     """Start the app that APP_FILE defines, and wait until its queries run.
 
     The driver is detached: it outlives this command. With --snapshot the new version is checked against the snapshot
-    first, and stages are matched by name. An app that runs already is replaced with update, not with submit.
+    first, and stages are matched by name. An app that runs already is replaced with update, not with submit; one whose
+    driver died goes on with restart.
+
+    An app that has state (committed batches, or snapshots) is not started without it, unless --fresh says so: it then
+    begins with batch 0, where its sources are told to begin. That is refused where a sink would skip these batches, and
+    needs agreement where results come a second time.
 
     An app that could run, but never be updated, is refused before anything is started: what it is not understood of
     is named, with its operator and the reason.
@@ -63,16 +70,17 @@ def submit(
         check_name("deployment", deployment)
     if (fork and snapshot is None) or (from_app and not fork):
         raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
+    if fresh and snapshot is not None:
+        raise click.UsageError("--fresh starts without state and --snapshot with one: leave one of them out")
     client = settings.client()
     if snapshot is not None:
         need_snapshot(client, snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes its time
     interrupted = "a driver that was started goes on (streamupdate list shows it; cancel ends it)"
     app: str | None = None
-    with progress(f"planning {application.file}", interrupted) as report:
-        if snapshot is None:
-            app = client.plan(application, start=True, agree=agree).app
-        else:
+    first = f"planning {application.file}" if snapshot else f"submitting {application.file}"
+    with progress(first, interrupted) as report:
+        if snapshot is not None:
             planned = client.plan_and_check(
                 application, None, snapshot, agree, renames, fork, from_app, in_place=not fork
             )
@@ -94,10 +102,37 @@ def submit(
             renames=renames,
             fork=fork,
             from_app=from_app,
+            fresh=fresh,
         )
     if settings.as_json:
         print_json(deployed)
     note(settings, f"{deployed.app} runs as deployment {deployed.deployment} (epoch {deployed.epoch})")
+
+
+@click.command(short_help="Start an app's dead driver again, from its own checkpoint.")
+@click.argument("app")
+@click.option("--deployment", metavar="ID", help="Only when this one is current (else whichever is).")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
+@shared
+@pass_settings
+def restart(settings: Settings, app: str, deployment: str | None, timeout: float) -> None:
+    """Start the driver of APP's current deployment again, and wait until its queries run.
+
+    It goes on where it stopped, with its own code, parameters and checkpoint, after its driver was lost, failed, was
+    cancelled or came to its end. Nothing is updated. Refused while its driver lives, and during an update, which is
+    continued or rolled back instead.
+
+    \b
+    Example:
+      streamupdate restart flight-windows
+    """
+    client = settings.client()
+    interrupted = f"a driver that was started goes on (streamupdate status {app}); else run the same command again"
+    with progress(f"restarting {app}", interrupted) as report:
+        deployed = client.restart(app, deployment, timeout, report)
+    if settings.as_json:
+        print_json(deployed)
+    note(settings, f"{deployed.app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
 
 
 @click.command(short_help="End an app, at once or after its current batch.")

@@ -24,7 +24,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
 
     Java and spark-submit, whether Spark's version is supported and its environment mixed with Airflow's; whether the
     root can be written and locked and shows writes at once; the clocks of this machine, the root and the drivers;
-    whether each app's files can be read. No driver is started.
+    whether each app's files can be read, and its driver is not lost or failed. No driver is started.
 
     Exit code: 0 all is well (there may be warnings), 1 something failed.
 

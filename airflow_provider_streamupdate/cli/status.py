@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..control.overview import Glance
     from ..state.application import Application
     from ..state.deployment import Status
+    from ..state.errors import StreamUpdateError
     from ..state.plan import AppPlan
     from ..state.update import UpdateRecord
 
@@ -33,6 +34,7 @@ def list_apps(ctx: click.Context) -> None:
     how long ago the driver was heard of, by this machine's clock. One that is silent cannot be looked at from here; a
     command that rests on it watches it first. A second line of an app is the new version that runs beside its current
     one (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
+    What to do about an app whose driver is lost or failed goes to standard error.
 
     \b
     Example:
@@ -123,6 +125,8 @@ def _list(settings: Settings) -> bool:
             click.echo(f"no apps under {settings.root}", err=True)
         for app, problem in broken:
             click.echo(f"Error: {app}: {problem}", err=True)
+        for app, step in _next_steps(found):
+            click.echo(f"{app}: {step}", err=True)
     return bool(broken)
 
 
@@ -156,6 +160,16 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
         )
 
 
+def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator[tuple[str, str]]:
+    """The apps whose drivers are dead, each with what to do."""
+    from ..control.overview import summary
+
+    for app, glance in found:
+        told = summary(app, glance)
+        if step := told.get("next_step"):
+            yield f"{app} is {told['state']}", step
+
+
 def _figures(state: str, status: Status | None) -> tuple[Any, ...]:
     from ..control.overview import figures
 
@@ -176,6 +190,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
         for part in ("params", "conf", "env_vars"):
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
     current = found.current.deployment if found.current else None
+    document["next_step"] = found.next_step
     document["driver_log"] = client.driver_log(found.app, current) if current else None
     document["changes"] = list(_changes(client, found.app, current)) if current else []
     document["plan"] = to_dict(made)
@@ -186,7 +201,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
 def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     from ..control.overview import figures
 
-    facts: dict[str, Any] = {"app": found.app, "state": found.state}
+    facts: dict[str, Any] = {"app": found.app, "state": found.state, "next step": found.next_step}
     status, spec, current = found.status, found.spec, found.current
     if current and spec:
         promoted = "promoted" if current.promoted else "not promoted"

@@ -23,10 +23,9 @@ from .requests import Requests
 class CheckRequests(Requests):
     """The client's requests on an application that is not running yet."""
 
-    def plan(self, application: Application, start: bool = False, agree: Iterable[str] = ()) -> AppPlan:
-        """Run a plan-only driver (15-30 s); nothing is started. `start`: it is to be started fresh, so ApplicationError
-        when it could never be updated, and that is not agreed to by name."""
-        return plan_application(self._need_launcher(), application, start=start, agree=agree).plan
+    def plan(self, application: Application) -> AppPlan:
+        """Run a plan-only driver (15-30 s); nothing is started."""
+        return plan_application(self._need_launcher(), application).plan
 
     def check(
         self,

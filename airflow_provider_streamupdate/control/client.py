@@ -18,10 +18,12 @@ from .changing import ChangeRequests
 from .collecting import CollectRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .next_step import next_step
 from .overview import Beside, OverviewRequests, beside
 from .parallel import ParallelRequests, SideBySide
 from .rehearsing import RehearseRequests
 from .requests import quiet
+from .restarting import RestartRequests
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
 from .submitting import Deployed, SubmitRequests
@@ -45,12 +47,18 @@ class AppStatus:
     update: UpdateRecord | None
     beside: Beside | None = None
 
+    @property
+    def next_step(self) -> str | None:
+        """What to do about a dead driver; None when nothing has to be done."""
+        return next_step(self.app, self.state, self.current, self.update)
+
 
 class StreamUpdateClient(
     ParallelRequests,
     SnapshotRequests,
     CollectRequests,
     SubmitRequests,
+    RestartRequests,
     RehearseRequests,
     HandoverRequests,
     ChangeRequests,

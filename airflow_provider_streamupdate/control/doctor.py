@@ -16,6 +16,7 @@ from ..state import clock
 from ..state.errors import StreamUpdateError
 from ..state.storage import Folder
 from .launcher import check_java, check_spark_submit, spark_environment
+from .next_step import next_step
 from .requests import Requests
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
@@ -146,4 +147,6 @@ def _app(requests: Requests, name: str) -> str:
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future: set that "
             "machine's clock and this one's by NTP"
         )
+    if step := next_step(name, state, current, registry.last_update()):
+        raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
     return f"{current.deployment} is {state}"

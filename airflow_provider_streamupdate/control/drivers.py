@@ -143,7 +143,7 @@ class Drivers:
         tell, it cannot begin a batch any more."""
         self._check_launcher()
         before = self.app.current()
-        if before is not None and before.deployment != spec.deployment:
+        if before is not None:
             self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
             raise FencedError(
@@ -244,7 +244,8 @@ class Drivers:
             why = "its process ended without a word"
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}; correct "
-            f"that and submit again (streamupdate log shows more)\n{self._last_lines(deployment)}"
+            f"that and start it again: streamupdate restart {self.app.name}, or submit when it is to be another "
+            f"version (streamupdate log shows more)\n{self._last_lines(deployment)}"
         )
 
     def _last_lines(self, deployment: str) -> str:

@@ -22,6 +22,7 @@ from ..state.snapshots import SnapshotStore
 from ..state.update import PARALLEL, UpdateRecord
 from . import process
 from .drivers import NEW, Drivers
+from .next_step import next_step
 from .requests import Requests
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
@@ -98,6 +99,7 @@ class OverviewRequests(Requests):
         return {
             "app": app,
             "state": state,
+            "next_step": next_step(app, state, current, updates[-1] if updates else None),
             "current": to_dict(current),
             "status": to_dict(status),
             "deployments": deployments,
@@ -165,6 +167,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "epoch": found.current.epoch if found.current else None,
         **figures(found.status),
         "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
+        "next_step": next_step(app, found.state, found.current, update),
         "updating_to": update.new if update and update.outcome is None else None,
         "last_update": {
             "deployment": update.new,

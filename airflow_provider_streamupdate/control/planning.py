@@ -45,7 +45,6 @@ def plan_application(
     fork: bool = False,
     from_app: str | None = None,
     rehearse: tuple[int, str] | None = None,
-    start: bool = False,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
@@ -53,7 +52,6 @@ def plan_application(
 
     adopt: check these checkpoints (URIs by query)
     rehearse: run so many batches, in the scratch folder of that name
-    start: it is to be started fresh, so ApplicationError when it could never be updated
     """
     application.check()
     launcher.check()
@@ -62,7 +60,6 @@ def plan_application(
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
         args += [f"--set={key}={value}" for key, value in application.params.items()]
-        args += ["--start"] if start else []
         args += [f"--agree={name}" for name in agree]
         if against:
             args += ["--root", root, "--against", against]

@@ -65,7 +65,8 @@ def begin(
         if old is None or state != RUNNING:
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
-                "take its state with save-snapshot --cancel, then start it with submit --snapshot"
+                f"streamupdate restart {app} starts it again, to be updated then; or take its state with save-snapshot "
+                "--cancel, then start it with submit --snapshot"
             )
         record = UpdateRecord(
             app=app,
@@ -125,6 +126,13 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
             registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
             boundary("pause-noted")
         return end(client, app, deployment, PROMOTED)
+
+
+def under_way(registry: AppRegistry) -> UpdateRecord | None:
+    """The update that has begun and not ended, of which the current deployment is the old version or the new one."""
+    current = registry.current_id()
+    found = [u for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
+    return found[-1] if found else None
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:

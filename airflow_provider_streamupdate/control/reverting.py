@@ -20,6 +20,7 @@ from ..state.superseded import check_kept
 from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
 from .drivers import NEW, Drivers
 from .holding import holding
+from .recording import under_way
 from .submitting import Deployed
 from .waiting import Progress, wait_for
 
@@ -39,7 +40,8 @@ def rollback(
     if deployment is not None:
         check_name("deployment", deployment)
     registry = client.registry.existing(app)
-    new = deployment or _under_way(registry) or registry.current_id()
+    update = under_way(registry) if deployment is None else None
+    new = deployment or (update.new if update else registry.current_id())
     record = registry.update(new) if new else None
     old = record.old if record else registry.spec(str(new)).parent
     if new is None or old is None:
@@ -52,13 +54,6 @@ def rollback(
     check_kept(registry, old)
     with holding(registry, new):
         return _go_back(client, registry, new, old, timeout, progress, reason)
-
-
-def _under_way(registry: AppRegistry) -> str | None:
-    """What an update under way brings in, for whom the current deployment is the old or the new one."""
-    current = registry.current_id()
-    found = [u.new for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
-    return found[-1] if found else None
 
 
 def _go_back(

@@ -12,16 +12,18 @@ from ..state.application import Application, default_deployment_id
 from ..state.boundaries import boundary
 from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
 from ..state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
+from ..state.fresh import NOTHING, check_agreed
 from ..state.names import check_name
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry, used_before
 from ..state.report import CompatibilityReport
 from ..state.snapshots import SnapshotStore
-from .checking import CheckRequests
+from .checking import CheckRequests, same_app
 from .drivers import NEW, Drivers
 from .holding import holding
 from .planning import plan_application
 from .requests import quiet
+from .stateless import check_no_state, check_start
 from .version import store_application
 from .waiting import Progress
 
@@ -59,11 +61,15 @@ class SubmitRequests(CheckRequests):
         renames: Mapping[str, str] | None = None,
         fork: bool = False,
         from_app: str | None = None,
+        fresh: bool = False,
     ) -> Deployed:
-        """Start a new deployment, fresh or from a snapshot, and wait until its queries run. CorruptError, with nothing
-        started, when a file of the snapshot is not what was stored; ApplicationError when a fresh app could never be
-        updated, and that was not agreed to.
+        """Start a new deployment, from a snapshot or without state, and wait until its queries run. CorruptError, with
+        nothing started, when a file of the snapshot is not what was stored; RefusedError, with nothing started, when
+        the app has state and no snapshot is given; ApplicationError when an app without state could never be updated,
+        and that was not agreed to.
 
+        fresh: leave the state that the app has behind on purpose. IncompatibleError, with nothing started, when what
+            the sinks have makes that wrong, or it was not agreed to
         app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
         fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
             is another one
@@ -72,12 +78,17 @@ class SubmitRequests(CheckRequests):
         application.check()
         if (fork and snapshot is None) or (from_app and not fork):
             raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
+        if fresh and snapshot is not None:
+            raise InvalidInputError("a fresh start is one without state; leave the snapshot out, or fresh")
         launcher = self._need_launcher()
         launcher.check()
         self.registry.folder.check_writable()
-        if app is None:
+        agree = tuple(agree)
+        if snapshot is None and (app is None or (fresh and self.find_owned(app, owner) is None)):
+            app = self._check_stateless(application, app, agree, owner, fresh, progress)
+        elif app is None:
             progress(f"planning {application.file}")
-            plan = plan_application(launcher, application, start=snapshot is None, agree=agree).plan
+            plan = plan_application(launcher, application).plan
             app = plan.app
             if snapshot is not None and not fork and self.find_owned(app, owner) is None:
                 self.check_again(plan, snapshot, agree)
@@ -96,11 +107,12 @@ class SubmitRequests(CheckRequests):
                 digest=application.digest(),
                 submitted_at=clock.now(),
                 from_snapshot=snapshot,
-                agree=tuple(agree),
+                agree=agree,
                 renames=dict(renames or {}),
                 owner=owner,
                 fork=fork,
                 from_app=None if from_app == app else from_app,
+                fresh=fresh,
             )
             deployed = self._submit(registry, drivers, spec, progress)
             progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
@@ -128,10 +140,12 @@ class SubmitRequests(CheckRequests):
                 )
             _check_not_replaced(registry, current, deployment)
             self._check_nothing_runs(registry, drivers, current, but=deployment)
+            check_start(registry, drivers, spec)
             if _unrestored(registry, deployment):
                 _verify(registry, spec, progress)
         else:
             self._check_nothing_runs(registry, drivers, current)
+            check_start(registry, drivers, wanted)
             _verify(registry, wanted, progress)
             if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
                 self.check_adopted(registry.name, wanted.from_snapshot)
@@ -140,6 +154,46 @@ class SubmitRequests(CheckRequests):
             registry.create_deployment(spec)
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+    def _check_stateless(
+        self,
+        application: Application,
+        app: str | None,
+        agree: tuple[str, ...],
+        owner: str,
+        fresh: bool,
+        progress: Progress,
+    ) -> str:
+        """The name of the app that is to start without state, by a plan-only driver, which looks at its sinks, too.
+        Nothing more is looked at when this owner has submitted it: then what the app has is its own."""
+        progress(f"planning {application.file}")
+        planned = plan_application(
+            self._need_launcher(),
+            application,
+            root=self.root,
+            storage_options=self.storage_options,
+            against=NOTHING,
+            agree=agree,
+        )
+        if app is not None:
+            same_app(application, planned.plan, app)
+        name, report = planned.plan.app, planned.report
+        assert report is not None  # it was asked for
+        if self.find_owned(name, owner) is not None:
+            return name
+        registry = self.registry.app(name)
+        drivers = self._drivers(registry)
+        self._check_nothing_runs(registry, drivers, registry.current())
+        if not fresh:
+            check_no_state(registry, drivers)
+        check_agreed(report, agree)
+        if not report.compatible:
+            raise IncompatibleError(
+                f"{application.file} cannot start without state; nothing was started:\n  "
+                + "\n  ".join(report.problems),
+                report,
+            )
+        return name
 
     def check_again(self, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
         """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not

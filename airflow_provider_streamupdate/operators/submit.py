@@ -31,7 +31,9 @@ class StreamSubmitOperator(ApplicationOperator):
 
     application ...: see ApplicationOperator
     deployment_id: id of the new deployment, never used before; None: made from the application's digest
-    from_snapshot: the snapshot its state comes from; None: it starts without state
+    from_snapshot: the snapshot its state comes from; None: it starts without state, which is refused when the app has
+        some
+    fresh: start without state on purpose, although the app has some
     agree: names of the losses that are agreed to
     renames: stages and sources that have new names, ``{"old": "new"}``
     fork: go on from the snapshot beside the app it is of, under query ids of its own; from_app: that app, when it
@@ -63,6 +65,7 @@ class StreamSubmitOperator(ApplicationOperator):
         renames: Mapping[str, str] | str | None = None,
         fork: bool = False,
         from_app: str | None = None,
+        fresh: bool = False,
         timeout: Any = None,
         retry_dead_driver: bool = True,
         owner_token: str | None = None,
@@ -75,6 +78,7 @@ class StreamSubmitOperator(ApplicationOperator):
         self.renames = renames
         self.fork = fork
         self.from_app = from_app
+        self.fresh = fresh
         self.timeout = timeout
         self.retry_dead_driver = retry_dead_driver
         self.owner_token = owner_token
@@ -96,6 +100,7 @@ class StreamSubmitOperator(ApplicationOperator):
                     renames=text_map(self.renames, "renames"),
                     fork=self.fork,
                     from_app=optional_text(self.from_app),
+                    fresh=self.fresh,
                     owner=owner,
                     timeout=timeout,
                     progress=self.log.info,
@@ -143,7 +148,8 @@ class StreamSubmitOperator(ApplicationOperator):
     def _app(self, application: Application, owner: str) -> str | None:
         """The app's name; checked against the application's plan unless an earlier task or try did so."""
         app = self.app_name
-        if app and not optional_text(self.digest) and self.client.find_owned(app, owner) is None:
+        planned = optional_text(self.digest) or self.fresh  # by an earlier task, or by the client
+        if app and not planned and self.client.find_owned(app, owner) is None:
             self.log.info("planning %s", application.file)
             snapshot, agree = optional_text(self.from_snapshot), text_list(self.agree, "agree")
             plan = self.client.plan(application, start=snapshot is None, agree=agree if snapshot is None else ())

@@ -19,7 +19,7 @@ from ..control.overview import summary
 from ..state import errors
 from ..state.errors import StreamUpdateError
 from .connections import Installations
-from .guard import User, editor, may, reader, rollback_dag_id, update_dag_id
+from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, update_dag_id
 from .looks import Looks
 from .masking import masked
 from .runs import asked_for, update_runs
@@ -88,10 +88,11 @@ def create_app() -> FastAPI:
                 "may_edit": may(request, user, "PUT", update_dag_id()),
                 "may_trigger": {
                     dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN)
-                    for dag_id in (update_dag_id(), rollback_dag_id())
+                    for dag_id in (update_dag_id(), rollback_dag_id(), restart_dag_id())
                 },
                 "update_dag_id": update_dag_id(),
                 "rollback_dag_id": rollback_dag_id(),
+                "restart_dag_id": restart_dag_id(),
             }
         )
 

@@ -27,6 +27,11 @@ def rollback_dag_id() -> str:
     return str(conf.get("streamupdate", "rollback_dag_id", fallback="stream_rollback"))
 
 
+def restart_dag_id() -> str:
+    """The DAG that the page starts dead drivers again with."""
+    return str(conf.get("streamupdate", "restart_dag_id", fallback="stream_restart"))
+
+
 def may(request: Request, user: Any, method: Any, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
     """Whether Airflow lets the user do this with a DAG, or with what belongs to it."""
     try:

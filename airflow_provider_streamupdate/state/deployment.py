@@ -28,6 +28,7 @@ class DeploymentSpec:
     parent: the deployment it took over from; from_snapshot: the snapshot its state came from
     agree: names of the losses that were agreed to
     renames: stages and sources of the snapshot under the names they have in this version
+    fresh: it starts without state on purpose, although the app had some
     fork: it goes on with the state under query ids of its own; from_app: the app the snapshot is of (None: its own)
     owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
     """
@@ -44,6 +45,7 @@ class DeploymentSpec:
     owner: str = ""
     fork: bool = False
     from_app: str | None = None
+    fresh: bool = False
 
 
 @attrs.frozen(kw_only=True)

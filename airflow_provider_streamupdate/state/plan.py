@@ -146,6 +146,11 @@ class SinkPlan:
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
 
+    @property
+    def path(self) -> str | None:
+        """The option of this name, as it was written."""
+        return next((value for key, value in self.options.items() if key.lower() == "path"), None)
+
 
 @attrs.frozen(kw_only=True)
 class QueryPlan:

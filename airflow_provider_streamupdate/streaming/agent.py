@@ -54,6 +54,7 @@ from ..state.self_update import check_updatable
 from ..state.serde import to_json
 from ..state.successor import Successor
 from .epoch import Epoch
+from .fresh import check_start
 from .in_flight import Built, Rebuilding
 from .origin import Origin
 from .planner import plan_app
@@ -163,6 +164,8 @@ class Agent:
             take_down(Checkpoint(folder))
         if not self.epoch.standby:  # its checkpoints are a moment old, and every look counts
             self._go_on_after_others(plan)
+        if saved is None:
+            check_start(self.app, plan, self.spec.agree, self.spec.deployment)
         queries = RunningQueries(spark, writers, checkpoints, plan)
         try:
             queries.start()

@@ -19,6 +19,7 @@ from ..state.adoption import assign, find_checkpoint
 from ..state.checkpoint import Checkpoint
 from ..state.compatibility import compare
 from ..state.errors import ApplicationError, StreamUpdateError, describe
+from ..state.fresh import NOTHING
 from ..state.plan import AppPlan
 from ..state.plan_file import PlanFile
 from ..state.registry import AppRegistry, Registry
@@ -29,6 +30,7 @@ from ..state.serde import to_dict
 from ..state.snapshots import SnapshotStore
 from .adoption import check_adoptable
 from .agent import Agent
+from .fresh import judge_start
 from .planner import plan_app
 from .rehearsal import rehearse, saved_rows
 from .restorer import SavedState, check_restorable
@@ -75,14 +77,16 @@ def _plan(
             spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
         )
 
+    if options.against == NOTHING:
+        made = planned()
+        writers = app.build(spark, parse_settings(options.set))
+        check_updatable(made, options.agree, again=planned())
+        registry = Registry(options.root, storage_options.from_environment()).app(app.name)
+        return made, judge_start(registry, made, options.agree), None
     if options.adopt:
         return *_adoptable(parse_settings(options.adopt), planned, writers), None
     if not options.against:
-        made = planned()
-        if options.start:
-            writers = app.build(spark, parse_settings(options.set))
-            check_updatable(made, options.agree, again=planned())
-        return made, None, None
+        return planned(), None, None
     kind, _, path = options.against.partition(":")
     renames = parse_settings(options.rename)
     if kind == "plan":

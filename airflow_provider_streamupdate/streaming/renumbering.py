@@ -41,7 +41,7 @@ def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint) ->
     does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact), so it is asked."""
     kind = short_format(query.sink.format)
     if kind in FILES:
-        path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
+        path = query.sink.path
         return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
     if kind not in TABLES:
         return None

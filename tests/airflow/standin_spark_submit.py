@@ -40,6 +40,7 @@ from airflow_provider_streamupdate.state.deployment import Current, QueryStatus,
 from airflow_provider_streamupdate.state.errors import NotFoundError, RefusedError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.state.fork import compare_fork
+from airflow_provider_streamupdate.state.fresh import NOTHING, compare_fresh, plans_before
 from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.in_flight import ChangeRequest, check_parameters
 from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
@@ -98,7 +99,11 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
             source = f"checkpoint {options.adopt[0].partition('=')[2]}"
             answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
         kind, _, name = (options.against or "").partition(":")
-        if kind:
+        if kind == NOTHING:
+            before = plans_before(Registry(options.root).app(made.app))
+            report = compare_fresh(before, made, {}, options.agree)
+            answer["report"] = to_dict(report)
+        elif kind:
             registry = Registry(options.root).existing(options.from_app or made.app) if kind != "plan" else None
             if registry is None:
                 file = PlanFile.read(name)
@@ -356,7 +361,6 @@ class Driver:
 def main(argv: list[str]) -> int:
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
     parser = argparse.ArgumentParser()
-    parser.add_argument("--start", action="store_true")
     parser.add_argument("mode")
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
         parser.add_argument(option)

@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
-DAGS = ["stream_maintenance", "stream_release", "stream_rollback", "stream_update"]
+DAGS = ["stream_maintenance", "stream_release", "stream_restart", "stream_rollback", "stream_update"]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 
 
@@ -126,6 +126,22 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
 
 def release(site: Site, application: str, **fields: Any) -> dict[str, Any]:
     return {"app": "alarm", "application": application, "drain_timeout": 20, **fields}
+
+
+def test_restarting_by_hand(site: Site) -> None:
+    site.submit()
+    for _ in range(2):  # the second one changes nothing
+        if site.client.status("alarm").current.epoch == 1:
+            site.client.drivers("alarm").kill("v1")
+        run = site.run_dag("stream_restart", app="alarm", deployment_id="v1")
+        assert run.state == "success", run.states
+        assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current.epoch == 2
+    assert run.xcom("restart")["reattached"]
+
+
+def test_a_restart_that_the_page_asks_for_does_not_wait(bag: Any) -> None:
+    """A DAG that is paused when it is made leaves its first run queued."""
+    assert bag.dags["stream_restart"].is_paused_upon_creation is False
 
 
 def test_rolling_back_by_hand(site: Site) -> None:

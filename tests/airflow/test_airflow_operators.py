@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.operators.check import StreamCompatibilityChe
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
 from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
 from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOperator
+from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
@@ -82,6 +83,7 @@ def test_bad_names_are_refused_and_not_retried(site: Site, context: Context, bad
         StreamCancelOperator(task_id="t4", app=bad),
         StreamRollbackOperator(task_id="t5", app=bad),
         StreamPromoteOperator(task_id="t6", app=bad),
+        StreamRestartOperator(task_id="t9", app=bad),
     ]
     new = {"application": site.application("v2"), "app": "alarm"}
     ids = [  # no deployment id is no error
@@ -430,6 +432,39 @@ def test_rollback_without_a_previous_deployment(site: Site, context: Context) ->
     with pytest.raises(AirflowFailException, match="nothing to roll back to"):
         StreamRollbackOperator(task_id="t", app="alarm").execute(context)
     assert site.drivers_alive() == ["v1"]
+
+
+def test_restart_goes_on_from_the_deployment_s_own_checkpoint(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.wait_healthy("alarm")
+    site.client.drivers("alarm").kill("v1")
+    operator = StreamRestartOperator(task_id="t", app="alarm", deployment_id="v1")
+    assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": False}
+    assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": True}
+    assert site.drivers_alive() == ["v1"]
+    status = site.client.wait_healthy("alarm").status
+    assert status.queries["events"].first_batch > 0
+
+
+def test_restart_that_is_refused_is_not_retried(site: Site, context: Context) -> None:
+    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
+        StreamRestartOperator(task_id="t", app="alarm").execute(context)
+    site.submit()
+    with pytest.raises(AirflowFailException, match="deployment v0 of alarm is not current, v1 is"):
+        StreamRestartOperator(task_id="t", app="alarm", deployment_id="v0").execute(context)
+
+
+def test_a_task_does_not_start_an_app_that_has_state_without_it(site: Site, context: Context) -> None:
+    """A DAG that submits ran once more after the driver had died."""
+    site.submit()
+    site.client.wait_healthy("alarm")
+    site.client.drivers("alarm").kill("v1")
+    new = {"application": site.application("v2"), "app": "alarm", "deployment_id": "v2"}
+    with pytest.raises(AirflowFailException, match="StreamRestartOperator, or from_snapshot or fresh"):
+        StreamSubmitOperator(task_id="t", **new).execute(context)
+    assert site.drivers_alive() == [] and [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+    assert StreamSubmitOperator(task_id="t", **new, fresh=True).execute(context)["deployment"] == "v2"
+    assert StreamSubmitOperator(task_id="t", **new, fresh=True).execute(context)["reattached"]
 
 
 def test_no_spark_connection_is_refused_before_anything_is_written(site: Site, context: Context) -> None:

@@ -161,6 +161,25 @@ def test_what_the_page_knows_of_its_user(page: Page) -> None:
     ]
 
 
+def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
+    seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
+    assert {m["restart_dag_id"] for m in seen.values()} == {"stream_restart"}
+    assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
+
+
+def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
+    def told() -> list[Any]:
+        return [
+            page.get("/api/apps")["apps"][0]["next_step"],
+            page.get("/api/apps/streamupdate_default/flights")["next_step"],
+        ]
+
+    assert told() == [None, None]
+    set_status(app, "v1", status("failed", error="ValueError: a row"))
+    one, other = told()
+    assert one == other and "streamupdate restart flights goes on from its own checkpoint" in one
+
+
 def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:
     secret = "hunter2-hunter2"
     site.connect(storage_options=json.dumps({"secret": secret, "endpoint": "x"}))

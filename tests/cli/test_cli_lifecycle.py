@@ -39,7 +39,7 @@ def test_submit_starts_a_driver_that_outlives_the_command(site: Site) -> None:
     assert spec.application.params == {"input": "/in"} and spec.application.conf == {"spark.x": "1"}
     assert spec.deployment == spec.digest[:8]
     steps = result.stderr.splitlines()
-    assert steps[0].startswith("planning ") and steps[-1].endswith("is running")
+    assert [step.split()[0] for step in steps[:2]] == ["submitting", "planning"] and steps[-1].endswith("is running")
     assert site.alive() == [spec.deployment]
 
 
@@ -67,7 +67,7 @@ def test_a_running_app_is_not_submitted_again(running: Site) -> None:
 
 def test_a_deployment_id_is_used_once(running: Site) -> None:
     running.run("cancel", "alarm")
-    result = running.run("submit", running.application("v2"), "--deployment", "v1", "--json")
+    result = running.run("submit", running.application("v2"), "--deployment", "v1", "--fresh", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "AlreadyExistsError"
 
 

@@ -68,6 +68,7 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "state_rows": 42,
         "updating_to": None,
         "beside": None,
+        "next_step": None,
         "last_update": None,
     }
 
@@ -144,7 +145,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     result = run("status", "flights", "--json")
     found = document(result)
     assert set(found) == {
-        *("app", "state", "current", "spec", "status", "launch", "update", "beside"),
+        *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside"),
         *("driver_log", "changes", "plan", "deployments"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}

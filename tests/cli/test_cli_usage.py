@@ -20,6 +20,7 @@ from .conftest import Run, document
 
 COMMANDS = (
     "submit",
+    "restart",
     "update",
     "rollback",
     "plan",

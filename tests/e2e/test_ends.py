@@ -31,26 +31,28 @@ def final_state(ground, deployment: str) -> str:
 def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
     ground.feed()
 
-    def submit(deployment: str) -> tuple[psutil.Process, psutil.Process]:
-        ground.client.submit(ground.application("v1"), deployment, app=ground.app)
+    def started() -> tuple[psutil.Process, psutil.Process]:
         ground.wait_for_batches(1)
         return processes(ground)
 
-    _, python = submit("terminated")
+    ground.client.submit(ground.application("v1"), "one", app=ground.app)
+    _, python = started()
     python.terminate()
-    assert final_state(ground, "terminated") == "cancelled"
+    assert final_state(ground, "one") == "cancelled"
     assert ground.client.status(ground.app).status.reason == "stopped by signal SIGTERM"
 
-    jvm, _ = submit("without-jvm")
+    ground.client.restart(ground.app)
+    jvm, _ = started()
     jvm.kill()
-    assert final_state(ground, "without-jvm") == "failed"
+    assert final_state(ground, "one") == "failed"
     assert "the driver's JVM ended" in str(ground.client.status(ground.app).status.error)
 
-    jvm, python = submit("without-python")
+    ground.client.restart(ground.app)
+    jvm, python = started()
     python.kill()
-    assert final_state(ground, "without-python") == "lost"
+    assert final_state(ground, "one") == "lost"
     assert not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE
-    with pytest.raises(NotRunningError, match="without-python is lost"):
+    with pytest.raises(NotRunningError, match="one is lost"):
         ground.client.begin_cancel(ground.app)
 
 

@@ -267,7 +267,8 @@ def test_the_plan_of_a_start_refuses_what_no_update_could_carry(bench: Bench) ->
         driver.plan(app, _parser("bench").parse_args(["plan", "--out", str(out), *arguments]))
         return json.loads(out.read_text())
 
-    error = answer("--start")["error"]
+    start = ("--root", str(bench.folder / "root"), "--against", "nothing")
+    error = answer(*start)["error"]
     assert error["type"] == "ApplicationError" and "nothing was started" in error["message"]
     assert "stage q/n (test_understood.py:" in error["message"] and "--agree q/n" in error["message"]
-    assert answer("--start", "--agree", "q/n")["plan"] and answer()["plan"]
+    assert answer(*start, "--agree", "q/n")["plan"] and answer()["plan"]

@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_streamupdate.state.again import with_again
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.fork import compare_fork
+from airflow_provider_streamupdate.state.fresh import compare_fresh
 from airflow_provider_streamupdate.state.plan import (
     TIME_ZONE,
     AppPlan,
@@ -299,6 +300,11 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "again.function": (sink("foreachBatch"), sink("foreachBatch")),
     "again.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
     "again.elsewhere": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "fresh.start": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "fresh.files": (sink("json", path="/x"), sink("json", path="/x")),
+    "fresh.skipped": (sink("hudi", path="/x"), sink("hudi", path="/x")),
+    "fresh.function": (sink("noop"), sink("foreachBatch")),
+    "fresh.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
     "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
     "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
@@ -323,6 +329,8 @@ def test_the_example_of_a_rule(id: str) -> None:
     report = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1")
     if id.startswith("again."):
         report = with_again(report, old, new, {"windows": "batches 2 to 3"}, ())
+    if id.startswith("fresh."):
+        report = compare_fresh([old], new, {"windows": 3})
     items = report.items
     named = [item for item in items if id in item.rules]
     [rule] = [r for r in RULES if r.id == id]

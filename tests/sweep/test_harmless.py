@@ -1,7 +1,7 @@
 """Harmless changes: the same written otherwise. At most 2 % of them may be taken for a change.
 
-Each pair is two texts of SQL, planned on a stream; what makes them the same is Spark's own parser, analyzer and optimizer,
-or what the product knows (operands that may change places, names that do not count). Pairs of whole apps are in
+Each pair is two texts of SQL, planned on a stream; what makes them the same is Spark's own parser, analyzer and
+optimizer, or what the product knows (operands that may change places, names that do not count). Pairs of whole apps are in
 tests/spark/test_meaning.py.
 """
 
@@ -81,7 +81,7 @@ SYNONYMS = {
     "abs({i})": ["ABS({i})", "abs ( {i} )", "/* size */ abs({i})"],
     "array({i}, {j})": ["array( {i},{j} )"],
     "size(array({i}))": ["cardinality(array({i}))", "array_size(array({i}))"],
-    "transform(array({i}), x -> x + 1)": ["transform(array({i}), element -> element + 1)", "transform(array({i}), x -> 1 + x)"],
+    "transform(array({i}), x -> x + 1)": ["transform(array({i}), y -> y + 1)", "transform(array({i}), x -> 1 + x)"],
     "filter(array({i}), x -> x > 0)": ["filter(array({i}), y -> y > 0)", "filter(array({i}), x -> 0 < x)"],
     "aggregate(array({i}), 0, (a, x) -> a + x)": ["reduce(array({i}), 0, (sum, v) -> sum + v)"],
     "exists(array({i}), x -> x = 1)": ["exists(array({i}), q -> 1 = q)"],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -167,3 +170,28 @@ def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: s
     page.wait_for_url(re.compile("/dags/stream_update/.*plugin/streaming-app"))
     expect(inside(page).locator("h1")).to_contain_text(APP, timeout=WAIT)
     expect(inside(page).locator("#updates tbody tr")).to_contain_text("promoted")
+
+
+def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -> None:
+    """The DAG was never unpaused: a run that is asked for does not wait."""
+    folder = site.root / APP
+    current = json.loads((folder / "current.json").read_text())
+    launch = json.loads((folder / "deployments" / current["deployment"] / "launch.json").read_text())
+    viewer, page = open_page("viewer", f"{LIST}/{ADDRESS}"), open_page("editor", f"{LIST}/{ADDRESS}")
+    frame = inside(page)
+    expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
+    expect(frame.get_by_role("button", name="Restart…")).to_have_count(0)
+    os.killpg(launch["pid"], signal.SIGKILL)
+    for shown in (frame, inside(viewer)):
+        expect(shown.locator("#next-step")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
+    expect(inside(viewer).get_by_role("button", name="Restart…")).to_have_count(0)
+    listed = inside(open_page("viewer", LIST))
+    expect(listed.locator("#apps tbody tr")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
+    frame.get_by_role("button", name="Restart…").click()
+    dialog = frame.locator("dialog")
+    expect(dialog).to_contain_text("goes on from its own checkpoint")
+    dialog.get_by_role("button", name="Restart").click()
+    expect(frame.get_by_role("status").filter(has_text="of DAG stream_restart starts the driver")).to_be_visible()
+    expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=2 * WAIT)
+    expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
+    expect(frame.locator("#next-step")).to_have_count(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .again import AGAIN_RULES
 from .fork import FORK_RULES
+from .fresh import FRESH_RULES
 from .lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NAME_RULES, NEW_QUERY_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
@@ -28,6 +29,7 @@ TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES, *NAME_RULES),
     "Forks": FORK_RULES,
     "Batches that run again": AGAIN_RULES,
+    "Starts without state": FRESH_RULES,
 }
 
 __all__ = ["NEEDS_AGREEMENT", "ORDER", "TABLE", "Finding", "Rule", "judge", "worst"]

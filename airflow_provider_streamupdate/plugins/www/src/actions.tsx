@@ -3,11 +3,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { type AppDocument, appPath, ask, type Me, trigger } from "./api";
+import { type AppDocument, appPath, ask, type Me, paused, trigger } from "./api";
 import { Dialog } from "./dialog";
 
 export type Asked =
-  | { what: "snapshot" | "update" | "rollback" }
+  | { what: "snapshot" | "update" | "rollback" | "restart" }
   | { what: "verify" | "delete"; snapshot: string };
 
 interface Props {
@@ -118,6 +118,30 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           <p>
             Deployment {current?.deployment} ends, and {current?.parent ?? "the one before it"} runs again where it was
             stopped. Batches that {current?.deployment} has written since then are computed a second time.
+          </p>
+        </Dialog>
+      );
+    case "restart":
+      return (
+        <Dialog
+          title={`Restart ${app.app}`}
+          verb="Restart"
+          close={close}
+          act={async () => {
+            if (await paused(me.restart_dag_id)) {
+              throw new Error(`DAG ${me.restart_dag_id} is paused, so that a run of it would wait: unpause it first`);
+            }
+            const run = await trigger(me.restart_dag_id, {
+              app: app.app,
+              deployment_id: current?.deployment,
+              conn_id: app.conn_id,
+            });
+            done(`run ${run.dag_run_id} of DAG ${me.restart_dag_id} starts the driver of ${current?.deployment} again`);
+          }}
+        >
+          <p>
+            The driver of deployment {current?.deployment} is started again and goes on from its own checkpoint, with
+            the code and parameters it has.
           </p>
         </Dialog>
       );

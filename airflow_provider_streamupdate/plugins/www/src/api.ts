@@ -13,6 +13,7 @@ export interface Me {
   may_trigger: Record<string, boolean>;
   update_dag_id: string;
   rollback_dag_id: string;
+  restart_dag_id: string;
 }
 
 export interface ListedApp {
@@ -20,6 +21,7 @@ export interface ListedApp {
   app: string;
   state: string;
   error?: Failure;
+  next_step?: Maybe<string>;
   deployment?: Maybe<string>;
   epoch?: Maybe<number>;
   rows_in_per_second?: Maybe<number>;
@@ -124,6 +126,7 @@ export interface AppDocument {
   conn_id: string;
   app: string;
   state: string;
+  next_step: Maybe<string>;
   current: Maybe<{ deployment: string; epoch: number; promoted: boolean }>;
   status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
   deployments: Deployment[];
@@ -171,3 +174,6 @@ export const appPath = (conn: string, app: string, ...rest: string[]): string =>
 
 export const trigger = (dag: string, conf: unknown): Promise<{ dag_run_id: string }> =>
   ask(`${airflow}api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, "POST", { logical_date: null, conf });
+
+export const paused = async (dag: string): Promise<boolean> =>
+  (await ask<{ is_paused: boolean }>(`${airflow}api/v2/dags/${encodeURIComponent(dag)}`)).is_paused;

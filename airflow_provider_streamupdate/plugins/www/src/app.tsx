@@ -6,7 +6,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Action, type Asked, UPDATES } from "./actions";
 import { airflow, type AppDocument, appPath, ask, type Deployment, type Me, type Run, type Snapshot, type Stage, type Update } from "./api";
 import { Chart } from "./chart";
-import { ago, bytes, count, moment, RUNNING, seconds } from "./format";
+import { ago, bytes, count, DEAD, moment, RUNNING, seconds } from "./format";
 import { follow, safe } from "./frame";
 import { cutovers, History, type Point } from "./history";
 import { Word } from "./list";
@@ -206,6 +206,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const underWay = app.updates.find((update) => update.outcome === null);
   const following = app.runs.filter((run) => run.deployment === underWay?.new);
   const last = app.updates.at(-1);
+  const ongoing = underWay && [underWay.old, underWay.new].includes(current?.deployment ?? "");
   const edits = me?.may_edit ?? false;
   return (
     <>
@@ -235,6 +236,11 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
               Update…
             </button>
           )}
+          {me?.may_trigger[me.restart_dag_id] && current && DEAD.includes(app.state) && !ongoing && (
+            <button type="button" class="primary" onClick={() => setAsked({ what: "restart" })}>
+              Restart…
+            </button>
+          )}
           {me?.may_trigger[me.rollback_dag_id] && current?.parent && (
             <button type="button" onClick={() => setAsked({ what: "rollback" })}>
               Roll back…
@@ -246,6 +252,11 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       {said && (
         <p class="said" role="status">
           {said}
+        </p>
+      )}
+      {app.next_step && (
+        <p class="problem" role="status" id="next-step">
+          The driver is {app.state}: {app.next_step}
         </p>
       )}
       {app.status?.error && <p class="problem">{app.status.error}</p>}

@@ -48,6 +48,9 @@ export function ago(value: Value<string>): string {
 /** States in which a driver lives. */
 export const RUNNING = ["starting", "standby", "restoring", "running", "draining", "suspended"];
 
+/** States of a driver that is gone although nobody asked it to end, or that seems so. */
+export const DEAD = ["failed", "lost", "silent"];
+
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated"];
 const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible"];
 const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "rolled-back", "ignored", "carried with loss"];

@@ -22,7 +22,16 @@ const outcome = (app: ListedApp): string | undefined =>
 
 const COLUMNS: Column<ListedApp>[] = [
   { name: "Name", value: (a) => a.app, show: (a) => <a href={appLink(a.conn_id, a.app)}>{a.app}</a> },
-  { name: "State", value: (a) => a.state, show: (a) => <Word of={a.state} /> },
+  {
+    name: "State",
+    value: (a) => a.state,
+    show: (a) => (
+      <>
+        <Word of={a.state} />
+        {a.next_step && <div class="quiet next-step">{a.next_step}</div>}
+      </>
+    ),
+  },
   {
     name: "Deployment",
     value: (a) => a.deployment,

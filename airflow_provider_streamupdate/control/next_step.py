@@ -1,0 +1,23 @@
+"""What to do about an app whose driver is dead, or seems so: the one sentence that all who look at it show."""
+
+from __future__ import annotations
+
+from ..state.deployment import FAILED, LOST, SILENT, Current
+from ..state.update import UpdateRecord
+
+
+def next_step(app: str, state: str, current: Current | None, update: UpdateRecord | None) -> str | None:
+    """None when nothing has to be done: it runs, or was ended on request. `update`: the last one, ended or not."""
+    if current is None or state not in (LOST, FAILED, SILENT):
+        return None
+    if update is not None and update.outcome is None and current.deployment in (update.old, update.new):
+        return (
+            f"an update to {update.new} is under way ({update.step}): run it again to continue it, or "
+            f"streamupdate rollback {app}"
+        )
+    if state == SILENT:
+        return f"streamupdate restart {app} watches it for a sign of life, and starts it again when there is none"
+    why = "when what its error says is mended, " if state == FAILED else ""
+    return (
+        f"{why}streamupdate restart {app} goes on from its own checkpoint (streamupdate log {app} shows why it ended)"
+    )

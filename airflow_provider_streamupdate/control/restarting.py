@@ -1,0 +1,106 @@
+"""Starting a dead driver again: the current deployment goes on from its own checkpoint, in an epoch of its own."""
+
+from __future__ import annotations
+
+from ..state import lease
+from ..state.deployment import FINAL_STATES, SUSPENDED
+from ..state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
+from ..state.fresh import committed
+from ..state.names import check_name
+from ..state.registry import AppRegistry
+from .drivers import NEW, Drivers
+from .holding import holding
+from .recording import under_way
+from .requests import Requests, quiet
+from .stateless import told
+from .stopping import STOP_SECONDS
+from .submitting import Deployed
+from .waiting import Progress, wait_for
+
+
+class RestartRequests(Requests):
+    """The client's request to start a driver again."""
+
+    def restart(
+        self,
+        app: str,
+        deployment: str | None = None,
+        timeout: float = 300.0,
+        progress: Progress = quiet,
+        reattach: bool = False,
+    ) -> Deployed:
+        """Start the driver of the app's current deployment again, with the code, parameters and checkpoint it has, and
+        wait until its queries run. A rerun after a crash at any point does what is missing.
+
+        AlreadyRunningError when its driver lives; LeaseHeldError when an update is under way; NotRunningError when
+        there is no deployment, or another one than `deployment` is current; DriverError when it dies at its start.
+        One on another machine that was not heard of for long may still run: it is kept from beginning another batch.
+
+        deployment: the one that is to be started again; None: whichever is current
+        timeout: seconds until it must run
+        reattach: a driver that lives is waited for instead: what was asked for was done, by an earlier try
+        """
+        if deployment is not None:
+            check_name("deployment", deployment)
+        registry = self.registry.existing(app)
+        self._need_launcher().check()
+        self.registry.folder.check_writable()
+        drivers = self._drivers(registry)
+        found = self._restartable(registry, deployment)
+        with holding(registry, found):
+            deployed = self._restart(registry, drivers, self._restartable(registry, deployment), progress, reattach)
+            if not deployed.reattached:
+                progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
+            drivers.wait_running(deployed.deployment, timeout)
+        progress(f"deployment {deployed.deployment} of {app} is running")
+        return deployed
+
+    def _restartable(self, registry: AppRegistry, wanted: str | None) -> str:
+        """The current deployment, when it may be started again."""
+        current, _ = self._current(registry)
+        if wanted not in (None, current):
+            raise NotRunningError(
+                f"deployment {wanted} of {registry.name} is not current, {current} is "
+                f"({self._drivers(registry).state(current)}); only the current one can be started again"
+            )
+        update = under_way(registry)
+        if update is not None:
+            found = lease.read(registry.folder)
+            holder = found.holder if found and lease.held(registry.folder, found) else None
+            who = f"process {holder.pid} on {holder.host} works on it" if holder else "no process works on it now"
+            raise LeaseHeldError(
+                f"an update of {registry.name} to {update.new} is under way ({update.strategy}, {update.step}), and "
+                f"{who}; run that update again to continue it, or streamupdate rollback {registry.name}"
+            )
+        return current
+
+    def _restart(
+        self, registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool
+    ) -> Deployed:
+        current = registry.current()
+        assert current is not None  # `deployment` is
+        state = drivers.state(deployment)
+        if state not in (*FINAL_STATES, NEW):
+            if reattach and state != SUSPENDED:
+                progress(f"deployment {deployment} of {registry.name} is {state}: nothing is started")
+                return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch, reattached=True)
+            app = registry.name
+            way = f"streamupdate resume {app}" if state == SUSPENDED else "cancel it first to start it anew"
+            raise AlreadyRunningError(
+                f"deployment {deployment} is {state}: the driver of app {app} lives, and none was started; {way}"
+            )
+        _end_processes(drivers, deployment, progress)
+        batches = committed(registry, deployment)
+        where = f"from its own checkpoint ({told(batches)})" if batches else "which has committed no batch"
+        progress(f"starting {deployment} again, {where}")
+        drivers.start(registry.spec(deployment), current.epoch + 1, promoted=current.promoted)
+        return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
+
+
+def _end_processes(drivers: Drivers, deployment: str, progress: Progress) -> None:
+    """See to it that nothing is left of a driver that has said its last word."""
+    try:
+        wait_for(lambda: drivers.gone(deployment) or None, "the end of its processes", STOP_SECONDS)
+    except WaitTimeoutError:
+        progress(f"the driver of {deployment} has ended, but not its processes: ending them")
+        drivers.kill(deployment)

@@ -1,0 +1,74 @@
+"""A start without state: refused in one place, whoever asks for it, when the app has state and nobody said that it is
+to be left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..state.deployment import DeploymentSpec
+from ..state.errors import RefusedError
+from ..state.fresh import committed
+from ..state.registry import AppRegistry
+from ..state.snapshots import SnapshotStore
+from .drivers import Drivers
+
+
+def check_start(registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec) -> None:
+    """RefusedError when `wanted` would start without state although the app has some. A deployment that has committed
+    batches goes on from those."""
+    if wanted.from_snapshot is None and not wanted.fresh and not committed(registry, wanted.deployment):
+        check_no_state(registry, drivers)
+
+
+def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
+    """RefusedError when the app has state: batches that a deployment has committed, or a snapshot. It names what there
+    is, and the ways."""
+    deployment, batches = _last_to_commit(registry)
+    snapshot = _newest_snapshot(registry)
+    if deployment is None and snapshot is None:
+        return
+    app, has, ways = registry.name, [], []
+    if deployment is not None:
+        has.append(f"deployment {deployment} ({drivers.state(deployment)}, {told(batches)})")
+        if deployment == registry.current_id():
+            ways.append(
+                f"`streamupdate restart {app}` starts {deployment} again from its own checkpoint, and after that "
+                "`streamupdate update FILE` brings a new version in"
+            )
+    if snapshot is not None:
+        has.append(f"snapshot {snapshot[0]} ({snapshot[1]})")
+    name = snapshot[0] if snapshot else "NAME"
+    ways.append(
+        f"`streamupdate submit FILE --snapshot {name}` starts from a snapshot"
+        + (f" (`streamupdate save-snapshot {app} NAME --cancel` takes one of what the app has come to)" if ways else "")
+    )
+    ways.append("`streamupdate submit FILE --fresh` starts without state on purpose")
+    raise RefusedError(
+        f"app {app} has state, and would be started without it; nothing was started. There is {' and '.join(has)}. "
+        f"Choose: {'; '.join(ways)}. In Airflow: StreamRestartOperator, or from_snapshot or fresh of "
+        "StreamSubmitOperator"
+    )
+
+
+def told(batches: Mapping[str, int]) -> str:
+    """E.g. ``windows up to batch 14``."""
+    return ", ".join(f"{query} up to batch {batch}" for query, batch in sorted(batches.items()))
+
+
+def _last_to_commit(registry: AppRegistry) -> tuple[str | None, Mapping[str, int]]:
+    """The current deployment when it has committed, else the newest one that has."""
+    newest_first = [spec.deployment for spec in reversed(registry.deployments())]
+    current = registry.current_id()
+    for deployment in sorted(newest_first, key=lambda name: name != current):
+        if batches := committed(registry, deployment):
+            return deployment, batches
+    return None, {}
+
+
+def _newest_snapshot(registry: AppRegistry) -> tuple[str, str] | None:
+    """Its name, and what it is of. A damaged one is state as well: it may be repaired."""
+    store = SnapshotStore(registry)
+    if found := store.all():
+        batches = ((query, saved.batch) for query, saved in sorted(found[-1].queries.items()))
+        return found[-1].name, ", ".join(f"{query} after batch {batch}" for query, batch in batches)
+    return next(((damaged.name, "damaged") for damaged in store.damaged()), None)

@@ -1,0 +1,57 @@
+"""Starting a dead driver again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from ..hooks.plain import plain
+from ..hooks.values import optional_text, seconds
+from ..links.streamupdate import DriverLogLink, SparkUiLink
+from ..state.errors import StreamUpdateError
+from ..state.names import check_name
+from .base import StreamUpdateOperator
+from .steps import link_driver
+
+
+class StreamRestartOperator(StreamUpdateOperator):
+    """Ends with the driver of the current deployment running, from its own checkpoint; when it lives already, nothing
+    is started, so that doing it again changes nothing.
+
+    Returns what runs: `app`, `deployment`, `epoch`, and `reattached` when it lived already.
+
+    app: the app
+    deployment_id: the deployment to start again, when it is still current; None: whichever is current
+    timeout: seconds (or a timedelta, or ISO 8601 text) until it must run; None: the connection's
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "timeout")
+    operator_extra_links = (SparkUiLink(), DriverLogLink())
+    ui_color = "#d5ecd9"
+
+    def __init__(self, *, app: str, deployment_id: str | None = None, timeout: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.deployment_id = deployment_id
+        self.timeout = timeout
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        with self.step(context):
+            check_name("app", self.app)
+            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            try:
+                deployed = self.client.restart(
+                    self.app,
+                    deployment=optional_text(self.deployment_id),
+                    timeout=timeout,
+                    progress=self.log.info,
+                    reattach=True,
+                )
+            finally:  # a driver that died has a log as well
+                with suppress(StreamUpdateError):
+                    if current := self.client.registry.app(self.app).current_id():
+                        link_driver(context, self.client, self.app, current)
+            how = "runs already" if deployed.reattached else "runs again"
+            self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
+            result: dict[str, Any] = plain(deployed)
+            return result
