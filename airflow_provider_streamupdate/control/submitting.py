@@ -85,7 +85,7 @@ class SubmitRequests(CheckRequests):
         self.registry.folder.check_writable()
         agree = tuple(agree)
         if snapshot is None and (app is None or (fresh and self.find_owned(app, owner) is None)):
-            app = self._check_stateless(application, app, agree, owner, fresh, progress)
+            app = self.check_stateless(application, app, agree, owner, fresh, progress)
         elif app is None:
             progress(f"planning {application.file}")
             plan = plan_application(launcher, application).plan
@@ -155,7 +155,7 @@ class SubmitRequests(CheckRequests):
         drivers.start(spec, epoch)
         return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
-    def _check_stateless(
+    def check_stateless(
         self,
         application: Application,
         app: str | None,

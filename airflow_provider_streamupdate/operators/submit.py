@@ -150,11 +150,13 @@ class StreamSubmitOperator(ApplicationOperator):
         app = self.app_name
         planned = optional_text(self.digest) or self.fresh  # by an earlier task, or by the client
         if app and not planned and self.client.find_owned(app, owner) is None:
+            snapshot, agree = optional_text(self.from_snapshot), tuple(text_list(self.agree, "agree"))
+            if snapshot is None:
+                return self.client.check_stateless(application, app, agree, owner, False, self.log.info)
             self.log.info("planning %s", application.file)
-            snapshot, agree = optional_text(self.from_snapshot), text_list(self.agree, "agree")
-            plan = self.client.plan(application, start=snapshot is None, agree=agree if snapshot is None else ())
+            plan = self.client.plan(application)
             check_app(app, plan.app, application.file)
-            if snapshot and not self.fork:
+            if not self.fork:
                 self.client.check_again(plan, snapshot, agree)
         return app
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from .errors import ApplicationError
-from .names import check_name
+from .names import check_name, path_problem
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +49,9 @@ class Application:
         for extra in (*self.py_files, *self.files):
             if not Path(extra).is_file():
                 raise ApplicationError(f"file {extra} of application {self.file} does not exist")
+        for stored in (self.file, *self.py_files, *self.files):
+            if problem := path_problem(f"application/{Path(stored).name}"):
+                raise ApplicationError(f"file {stored!r} of the application {problem}: give it a plain name")
         for kind, keys in (("parameter", self.params), ("conf", self.conf)):
             for key, value in keys.items():
                 if not key or not isinstance(value, str):

@@ -8,45 +8,30 @@ format v2 the commit says by id which files these are (commit_log.py).
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import zipfile
 from typing import Any
-
-import attrs
 
 from .commit_log import LINEAGE_BYTES, CommitEntry, read_lineage
 from .errors import CorruptError, NotFoundError
+from .named_files import check_named_files, files_of_zip, is_store_file, names_files
+from .names import check_path
+from .offset_log import OffsetEntry
 from .serde import parse_json
 from .snapshot import QuerySnapshot, SnapshotFile
 from .storage import Folder
 
 FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
 
-_NUMBER = re.compile(r"\d+")
-
-
-@attrs.frozen(kw_only=True)
-class OffsetEntry:
-    """One entry of the offset log.
-
-    sources: the raw JSON offsets, ``-`` for a source that has none yet, in the entry's order
-    names: the sources' names in an entry of version 2 (OffsetMap, written when sources have `.name()`); empty in
-        version 1 (OffsetSeq), which goes by position
-    """
-
-    watermark_ms: int
-    conf: dict[str, str]
-    sources: tuple[str, ...]
-    names: tuple[str, ...] = ()
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class Checkpoint:
-    """One query's checkpoint folder."""
+    """One query's checkpoint folder. It may come from anywhere: no symbolic link in it is followed, and no name in its
+    files leads out of it."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
+        self._known: set[str] = set()  # folders that are no links
 
     def committed_batch(self) -> int | None:
         """The last committed batch; None before the first commit."""
@@ -60,10 +45,16 @@ class Checkpoint:
     def fenced(self) -> int | None:
         """The batch that a fence keeps from beginning; None where there is no fence."""
         last = max(self._numbers("offsets"), default=None)
-        return last if last is not None and self.folder.read(f"offsets/{last}", len(FENCE)) == FENCE else None
+        if last is None:
+            return None
+        self.folder.check_regular(f"offsets/{last}", self._known)
+        return last if self.folder.read(f"offsets/{last}", len(FENCE)) == FENCE else None
 
     def query_id(self) -> str:
-        return str(parse_json(self._need("metadata"), self.folder.path("metadata"))["id"])
+        described = parse_json(self._need("metadata"), self.folder.path("metadata"))
+        if not isinstance(described, dict) or "id" not in described:
+            raise CorruptError(f"{self.folder.path('metadata')} holds no query id, though the checkpoint needs one")
+        return str(described["id"])
 
     def commit_time(self, batch: int) -> float:
         """When `batch` committed, seconds since the epoch (the commit file's time)."""
@@ -72,19 +63,7 @@ class Checkpoint:
     def offsets(self, batch: int) -> OffsetEntry:
         """The offset log's entry of a batch; CorruptError when it is missing or of a version not known."""
         path = f"offsets/{batch}"
-        version, *lines = self._need(path).decode().split("\n")
-        if version not in ("v1", "v2"):
-            raise CorruptError(
-                f"{self.folder.path(path)} has version {version!r}; offset logs v1 and v2 are understood"
-            )
-        metadata = parse_json(lines[0].encode(), self.folder.path(path)) if lines[0] else {}
-        named = [line.partition(":") for line in lines[1:]] if version == "v2" else []
-        return OffsetEntry(
-            watermark_ms=int(metadata.get("batchWatermarkMs", 0)),
-            conf={k: str(v) for k, v in metadata.get("conf", {}).items()},
-            sources=tuple(offset for _, _, offset in named) if named else tuple(lines[1:]),
-            names=tuple(name for name, _, _ in named),
-        )
+        return OffsetEntry.parse(self._need(path), self.folder.path(path))
 
     def next_watermark_ms(self, batch: int) -> int:
         """The watermark the batch after `batch` starts with."""
@@ -134,6 +113,9 @@ class Checkpoint:
             paths += self._operator_files(operator, batch + 1, ids)
         ahead = self._files_ahead(batch + 2) if in_flight is not None and commit.state_ids is None else []
         paths = list(dict.fromkeys(paths + ahead))
+        for path in paths:
+            if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
+                check_named_files(path, self._need(path), self.folder.path(path))
         return QuerySnapshot(
             batch=batch,
             query_id=self.query_id(),
@@ -163,7 +145,7 @@ class Checkpoint:
                 continue
             for line in self._need(f"sources/{position}/{name}").decode().split("\n")[1:]:
                 if line:
-                    entry = json.loads(line)
+                    entry = parse_json(line.encode(), self.folder.path(f"sources/{position}/{name}"))
                     entries[entry["path"]] = entry
         return sorted(entries.values(), key=lambda e: (e["batchId"], e["timestamp"], e["path"]))
 
@@ -172,7 +154,7 @@ class Checkpoint:
         at its offset: later entries name files of no batch, which the next listing finds again."""
         folder = f"sources/{own}"
         names = self.folder.names(folder)
-        parsed = json.loads(offset) if offset.strip() not in ("-", "") else None
+        parsed = parse_json(offset.encode(), self.folder.path("offsets")) if offset.strip() not in ("-", "") else None
         if not (isinstance(parsed, dict) and set(parsed) == {"logOffset"}):
             return [f"{folder}/{n}" for n in names]
         last = int(parsed["logOffset"])
@@ -266,25 +248,22 @@ class Checkpoint:
 
     def _files_of_zip(self, path: str) -> list[str]:
         """What a RocksDB version refers to (its zip's ``metadata`` entry: SSTs and archived logs by unique name)."""
-        try:
-            with zipfile.ZipFile(io.BytesIO(self._need(path))) as archive:
-                text = archive.read("metadata").decode()
-            metadata = json.loads(text.split("\n", 1)[1])
-            ssts = [f"SSTs/{f['dfsSstFileName']}" for f in metadata.get("sstFiles", [])]
-            return ssts + [f"logs/{f['dfsLogFileName']}" for f in metadata.get("logFiles", [])]
-        except (zipfile.BadZipFile, KeyError, IndexError, ValueError) as error:
-            raise CorruptError(f"{self.folder.path(path)} is not a RocksDB version file: {error}") from error
+        return files_of_zip(self._need(path), self.folder.path(path))
 
     def _numbers(self, relative: str) -> list[int]:
         return sorted(int(n) for n in self.folder.names(relative) if _NUMBER.fullmatch(n))
 
     def _size(self, path: str) -> int:
+        check_path(path, self.folder.path())
+        self.folder.check_regular(path, self._known)
         try:
             return self.folder.size(path)
         except FileNotFoundError:
             raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint refers to it") from None
 
     def _need(self, path: str, first: int | None = None) -> bytes:
+        check_path(path, self.folder.path())
+        self.folder.check_regular(path, self._known)
         text = self.folder.read(path, first)
         if text is None:
             raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")

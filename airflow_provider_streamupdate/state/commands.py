@@ -9,7 +9,9 @@ from __future__ import annotations
 import attrs
 
 from . import clock
+from .errors import CorruptError
 from .in_flight import ChangeRequest
+from .names import named
 from .serde import from_json, to_json
 from .storage import Folder
 
@@ -25,9 +27,9 @@ class Command:
     name: str
     kind: str
     issued_at: str
-    snapshot: str | None = None
+    snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     cancel: bool = False
-    successor: str | None = None
+    successor: str | None = attrs.field(default=None, validator=named("deployment"))
     change: ChangeRequest | None = None
 
 
@@ -83,7 +85,10 @@ class CommandBox:
         commands = []
         for name in asked:
             if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
-                commands.append(from_json(text, Command, self.folder.path(f"{name}.json")))
+                command = from_json(text, Command, self.folder.path(f"{name}.json"))
+                if command.name != name:  # its answer would be written elsewhere
+                    raise CorruptError(f"{self.folder.path(name)}.json says that it is {command.name!r}; remove it")
+                commands.append(command)
         return sorted(commands, key=lambda c: c.issued_at)
 
     def answer(self, name: str, error: str | None = None) -> None:

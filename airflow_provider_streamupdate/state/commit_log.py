@@ -16,6 +16,7 @@ import attrs
 
 from . import lz4
 from .errors import CorruptError
+from .names import check_part
 from .serde import parse_json
 
 # operator id -> one tuple a partition -> one id a store
@@ -40,14 +41,23 @@ class CommitEntry:
     @classmethod
     def parse(cls, data: bytes, where: str) -> CommitEntry:
         """CorruptError for an entry that is truncated or of a version that is not known."""
-        version, _, metadata = data.decode().partition("\n")
+        try:
+            version, _, metadata = data.decode().partition("\n")
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"{where} is not an entry of a commit log: {error}") from error
         if version not in ("v1", "v2"):
-            raise CorruptError(f"{where} has version {version!r}; commit logs v1 and v2 are understood")
+            raise CorruptError(f"{where} has version {version[:40]!r}; commit logs v1 and v2 are understood")
         fields = parse_json(metadata.encode(), where) if metadata else {}
-        ids = fields.get("stateUniqueIds")
         state_ids = None
-        if ids is not None:
-            state_ids = {int(operator): tuple(map(tuple, partitions)) for operator, partitions in ids.items()}
+        try:
+            ids = fields.get("stateUniqueIds")
+            if ids is not None:
+                state_ids = {int(operator): tuple(map(tuple, partitions)) for operator, partitions in ids.items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CorruptError(f"{where} is not an entry of a commit log: {error}") from error
+        if state_ids is not None:
+            for state_id in (i for partitions in state_ids.values() for stores in partitions for i in stores):
+                check_part(state_id, where)
         return cls(version=version, fields=fields, state_ids=state_ids)
 
     @property
@@ -89,7 +99,8 @@ def read_lineage(changelog: bytes, where: str) -> dict[int, str]:
         if version not in ("v3", "v4"):
             raise ValueError(f"version {version!r}")
         lineage, _ = _text(rest, blocks)
-        return {int(item["version"]): str(item["checkpointUniqueId"]) for item in json.loads(lineage)}
+        items = json.loads(lineage)
+        return {int(item["version"]): check_part(item["checkpointUniqueId"], where) for item in items}
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise CorruptError(f"{where} is not a changelog with a lineage: {error}") from error
 

@@ -7,6 +7,7 @@ import attrs
 from .application import Application
 from .clock import age
 from .identity import ProcessIdentity
+from .names import named
 
 # States the driver writes. "lost" is never written: it is what a reader makes of a driver that is gone, or that it has
 # watched in vain for a sign of life; "silent", of one that it has not watched.
@@ -33,18 +34,18 @@ class DeploymentSpec:
     owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
     """
 
-    app: str
-    deployment: str
+    app: str = attrs.field(validator=named("app"))
+    deployment: str = attrs.field(validator=named("deployment"))
     application: Application
     digest: str
     submitted_at: str
-    parent: str | None = None
-    from_snapshot: str | None = None
+    parent: str | None = attrs.field(default=None, validator=named("deployment"))
+    from_snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     agree: tuple[str, ...] = ()
     renames: dict[str, str] = attrs.field(factory=dict)
     owner: str = ""
     fork: bool = False
-    from_app: str | None = None
+    from_app: str | None = attrs.field(default=None, validator=named("app"))
     fresh: bool = False
 
 
@@ -52,7 +53,7 @@ class DeploymentSpec:
 class Current:
     """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver."""
 
-    deployment: str
+    deployment: str = attrs.field(validator=named("deployment"))
     epoch: int
     promoted: bool = False
 

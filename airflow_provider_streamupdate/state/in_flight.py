@@ -9,6 +9,7 @@ import attrs
 
 from .application import Application
 from .errors import RefusedError
+from .names import named
 from .plan import AppPlan, QueryPlan
 from .report import CARRIED, LOSS, CompatibilityReport
 
@@ -28,7 +29,7 @@ class ChangeRequest:
     """What a driver is asked for. id: the update's; params: all parameters from now on; digest: the application's with
     them; asked_by: a person or a task; agree: names of the losses that are agreed to."""
 
-    id: str
+    id: str = attrs.field(validator=named("change"))
     params: dict[str, str]
     digest: str
     asked_by: str

@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from .names import named, parts
+
 # Kinds of stages whose state can be carried. Anything else is planned, but refused on restore.
 RESTORABLE_KINDS = (
     "aggregate",
@@ -106,7 +108,7 @@ class StagePlan:
     definition: dict[str, Any] = attrs.field(factory=dict)
     types: dict[str, str] | None = None
     schemas: tuple[StateSchema, ...] = ()
-    stores: tuple[str, ...] = ("default",)
+    stores: tuple[str, ...] = attrs.field(default=("default",), validator=parts)
     below: str = ""
     filters: tuple[str, ...] | None = None
     hidden: tuple[str, ...] | None = None
@@ -127,7 +129,7 @@ class SourcePlan:
     code: of a Python data source, a digest of its code, or UNKNOWN
     """
 
-    name: str
+    name: str = attrs.field(validator=named("source"))
     named: bool
     format: str
     location: str | None = None
@@ -167,7 +169,7 @@ class QueryPlan:
     written: file and line of its function, for messages
     """
 
-    name: str
+    name: str = attrs.field(validator=named("query"))
     output_mode: str
     sink: SinkPlan
     sources: tuple[SourcePlan, ...]

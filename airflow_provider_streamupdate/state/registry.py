@@ -10,9 +10,9 @@ import attrs
 from . import clock
 from .boundaries import boundary
 from .deployment import Current, DeploymentSpec, Launch, Status
-from .errors import AlreadyExistsError, FencedError, NotFoundError, StorageError
+from .errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, StorageError
 from .in_flight import ChangeRequest, ParameterChange
-from .names import check_name
+from .names import check_name, check_part, check_path
 from .plan import AppPlan
 from .report import CompatibilityReport
 from .serde import from_json, to_json
@@ -70,7 +70,9 @@ class AppRegistry:
         """Who may commit. An epoch that was claimed counts although its claimer died before it replaced
         current.json."""
         current = self._read("current.json", Current)
-        while claimed := self._read(_claim((current.epoch if current else 0) + 1), Current):
+        while claimed := self._read(path := _claim((current.epoch if current else 0) + 1), Current):
+            if current is not None and claimed.epoch <= current.epoch:  # it would be read for ever
+                raise CorruptError(f"{self.folder.path(path)} is the claim of epoch {claimed.epoch}, which is over")
             current = claimed
         return current
 
@@ -142,7 +144,10 @@ class AppRegistry:
     def changes(self, deployment: str) -> list[ParameterChange]:
         """What was changed in flight, in its order."""
         folder = f"deployments/{deployment}/changes"
-        numbers = sorted(int(n[:-5]) for n in self.folder.names(folder) if n.endswith(".json"))
+        names = [n.removesuffix(".json") for n in self.folder.names(folder) if n.endswith(".json")]
+        if strange := [n for n in names if not (n.isascii() and n.isdigit())]:
+            raise CorruptError(f"{self.folder.path(folder)} holds {strange[0]!r}.json, which is no change's; remove it")
+        numbers = sorted(map(int, names))
         found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in numbers)
         return [change for change in found if change]
 
@@ -182,6 +187,7 @@ class AppRegistry:
 
     def update(self, deployment: str) -> UpdateRecord | None:
         """The record of the update that brings or brought `deployment` in."""
+        check_part(deployment, f"{self.folder.path()}: a record or lease")
         return self._read(f"updates/{deployment}.json", UpdateRecord)
 
     def set_update(self, record: UpdateRecord) -> None:
@@ -205,7 +211,11 @@ class AppRegistry:
         return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
 
     def _spec(self, deployment: str) -> DeploymentSpec | None:
-        spec = self._read(f"deployments/{deployment}/spec.json", DeploymentSpec)
+        path = f"deployments/{deployment}/spec.json"
+        spec = self._read(path, DeploymentSpec)
+        if spec is not None:
+            for file in (spec.application.file, *spec.application.py_files, *spec.application.files):
+                check_path(file, self.folder.path(path))
         if spec is None or not (changes := self.changes(deployment)):
             return spec
         now = changes[-1].request

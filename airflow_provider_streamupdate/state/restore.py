@@ -152,12 +152,14 @@ def _moves(
 def bring_ahead(plan: RestorePlan, source: Folder, checkpoint: Folder, copied: dict[str, int]) -> int:
     """Bring the state files that stay what they are, for a restore that comes later, from a checkpoint that goes on;
     how many were still missing. `copied`: what is there already, path -> bytes; it is added to."""
+    known: set[str] = set()
     missing = [m for m in plan.moves if _LASTING.fullmatch(m[1]) and copied.get(m[1]) != m[0].size]
     if not checkpoint.same_disk(source):
         check_room(checkpoint, sum(file.size for file, _ in missing), "copying state ahead")
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
+        source.check_regular(file.object, known)
         checkpoint.copy_from(source, file.object, path)
         copied[path] = file.size
 
@@ -198,19 +200,20 @@ def bring_files(
     `state` those are only looked for. `copied` is what `bring_ahead` has brought.
     """
     there = copied or {}
+    known: set[str] = set()
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
         if there.get(path) == file.size:
             return
-        _check(source, file)
+        check_file(source, file, known)
         if state or not path.startswith("state/"):
             checkpoint.copy_from(source, file.object, path)
 
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         list(pool.map(bring, plan.moves))
     for file in plan.offsets:
-        _check(source, file)
+        check_file(source, file, known)
         entry = (source.read(file.object) or b"").decode()
         entry = record_stores(entry, plan.stores)
         checkpoint.write(file.path, reorder_offsets(entry, plan.old_order, plan.new_order).encode())
@@ -231,8 +234,9 @@ def record_stores(entry: str, stores: Mapping[str, str]) -> str:
 def write_commits(plan: RestorePlan, source: Folder, checkpoint: Folder) -> None:
     """Bring the entries of the commit log that name state files, with the new operator ids and, in the last one, the
     files that were made for new and migrated stages. To be called when these are there."""
+    known: set[str] = set()
     for file in plan.commits:
-        _check(source, file)
+        check_file(source, file, known)
         where = source.path(file.object)
         entry = CommitEntry.parse(source.read(file.object) or b"", where)
         ids = {plan.operators[old]: names for old, names in (entry.state_ids or {}).items() if old in plan.operators}
@@ -260,8 +264,11 @@ def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str
     return "\n".join([version, metadata, *(offsets.get(name, NO_OFFSET) for name in new_order)])
 
 
-def _check(source: Folder, file: SnapshotFile) -> None:
+def check_file(source: Folder, file: SnapshotFile, known: set[str]) -> None:
+    """CorruptError unless a file that is to be brought is there, of its size, and no link; a small one by its checksum,
+    too. `known`: as `Folder.check_regular` has it."""
     shown = f"{source.path(file.object)} ({file.path})"
+    source.check_regular(file.object, known)
     try:
         size = source.size(file.object)
     except FileNotFoundError:

@@ -44,6 +44,7 @@ def check_shared(app: AppRegistry, deployment: str, progress: Callable[[str], No
             return f"{app.folder.path(file.object)} and {checkpoint.path(file.path)}"
         app.folder.remove(file.object)
         app.folder.copy_from(checkpoint, file.path, file.object)
+        app.folder.sync([file.object])
         progress(f"{app.folder.path(file.object)} was damaged; it was stored again from {checkpoint.path(file.path)}")
         return None
 

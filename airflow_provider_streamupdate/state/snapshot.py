@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import attrs
 
+from .names import inside, named
 from .plan import AppPlan
+
+_OF_CHECKPOINT = re.compile(r"metadata|(offsets|commits)/[0-9]+|sources/[^/]+/.+|state/[0-9]+/.+")
+_OBJECT = re.compile(r"objects/[^/]+/[^/]+")
 
 
 @attrs.frozen(kw_only=True)
@@ -18,9 +23,9 @@ class SnapshotFile:
     sha256: None only before it is stored
     """
 
-    path: str
+    path: str = attrs.field(validator=inside)
     size: int
-    object: str
+    object: str = attrs.field(validator=inside)
     sha256: str | None = None
 
 
@@ -69,17 +74,31 @@ class Snapshot:
     """A complete snapshot. `kind`: live (the app went on), cancelled (no batch ran after it) or adopted (of checkpoints
     that were not this package's: `adopted_from`, their URIs by query)."""
 
-    name: str
-    app: str
-    deployment: str
+    name: str = attrs.field(validator=named("snapshot"))
+    app: str = attrs.field(validator=named("app"))
+    deployment: str = attrs.field(validator=named("deployment"))
     created_at: str
     kind: str
     plan: AppPlan
-    queries: dict[str, QuerySnapshot]
+    queries: dict[str, QuerySnapshot] = attrs.field(validator=named("query"))
     bytes_new: int = 0
     version: int = 1
     checksum: str = ""
     adopted_from: dict[str, str] = attrs.field(factory=dict)
+
+    def misplaced(self) -> str | None:
+        """What a stored manifest names that is none of a snapshot's files; None when there is nothing of that kind."""
+        for name, query in self.queries.items():
+            seen: set[str] = set()
+            for file in query.files:
+                if not _OF_CHECKPOINT.fullmatch(file.path):
+                    return f"names {file.path!r} in query {name}, which is no file of a checkpoint that is understood"
+                if not _OBJECT.fullmatch(file.object):
+                    return f"says that {file.path} of query {name} is in {file.object!r}, which is no snapshot's object"
+                if file.path in seen:
+                    return f"names {file.path} of query {name} twice"
+                seen.add(file.path)
+        return None
 
     @property
     def size(self) -> int:

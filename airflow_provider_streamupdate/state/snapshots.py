@@ -23,7 +23,8 @@ from . import exports as export_marks
 from .boundaries import boundary
 from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError, StorageError
 from .exports import Export
-from .names import check_name
+from .named_files import check_named_files, names_files
+from .names import check_name, named
 from .plan import AppPlan
 from .registry import AppRegistry
 from .serde import from_json, to_json
@@ -94,6 +95,8 @@ class SnapshotStore:
                 f"{path} describes snapshot {snapshot.name} of app {snapshot.app}: it lies in "
                 "another one's place; restore the file from a backup, or use another snapshot of the app"
             )
+        if problem := snapshot.misplaced():
+            raise CorruptError(f"{path} {problem}; restore the file from a backup, or do not use it")
         return snapshot
 
     def save(
@@ -155,6 +158,10 @@ class SnapshotStore:
             adopted_from=dict(adopted_from or {}),
         )
         snapshot = attrs.evolve(snapshot, checksum=hashlib.sha256(to_json(snapshot)).hexdigest())
+        # What the manifest names lasts before the manifest does. Of the checkpoint's files only this makes sure: Spark
+        # does not sync them, and an object may be a link to one.
+        made = f"objects/{export.export}/"
+        self.folder.sync([f.object for q in stored.values() for f in q.files if f.object.startswith(made)])
         boundary("files-copied")
         self._publish(export, to_json(snapshot))
         return snapshot
@@ -221,8 +228,11 @@ class SnapshotStore:
             raise CorruptError(f"snapshot {name} of {self.app.name} is damaged: {error}") from error
         files = {f.object: (q, f) for q, query in snapshot.queries.items() for f in query.files}
         problems: list[str] = []
+        folders: set[str] = set()
         with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-            for done, problem in enumerate(pool.map(lambda item: self._problem(*item), files.values()), 1):
+            for done, problem in enumerate(
+                pool.map(lambda item: self._problem(item[0], item[1], folders), files.values()), 1
+            ):
                 if problem:
                     problems.append(problem)
                 if progress and done % 100 == 0:
@@ -366,6 +376,8 @@ class SnapshotStore:
         export_id: str,
         known: Mapping[tuple[str, str, int], SnapshotFile],
     ) -> tuple[tuple[SnapshotFile, ...], int]:
+        folders: set[str] = set()
+
         def store(file: SnapshotFile) -> tuple[SnapshotFile, int]:
             same = known.get((query, file.path, file.size))
             if same and self._fits(same):
@@ -374,6 +386,7 @@ class SnapshotStore:
             name = f"objects/{export_id}/{hashlib.sha256(f'{query}/{file.path}'.encode()).hexdigest()}"
             try:
                 self.folder.copy_from(checkpoint, file.path, name)
+                self.folder.check_regular(name, folders)
                 digest, size = self.folder.sha256(name)
             except FileNotFoundError as error:
                 raise CorruptError(f"{checkpoint.path(file.path)} vanished during the export; try again") from error
@@ -390,15 +403,24 @@ class SnapshotStore:
         except FileNotFoundError:
             return False
 
-    def _problem(self, query: str, file: SnapshotFile) -> str | None:
+    def _problem(self, query: str, file: SnapshotFile, folders: set[str]) -> str | None:
         try:
+            self.folder.check_regular(file.object, folders)
             digest, size = self.folder.sha256(file.object)
         except FileNotFoundError:
             return f"{query}/{file.path} ({file.object}) is missing"
+        except CorruptError as error:
+            return f"{query}/{file.path} ({file.object}): {error}"
         if size != file.size:
             return f"{query}/{file.path} ({file.object}) has {size} bytes instead of {file.size}"
         if digest != file.sha256:
             return f"{query}/{file.path} ({file.object}) has another checksum"
+        if names_files(file.path):  # it is what was stored, which may have been made by anybody
+            where = f"{query}/{file.path} ({file.object})"
+            try:
+                check_named_files(file.path, self.folder.read(file.object) or b"", where)
+            except CorruptError as error:
+                return str(error)
         return None
 
     def read(self) -> tuple[list[Snapshot], list[DamagedSnapshot]]:
@@ -418,7 +440,7 @@ class SnapshotStore:
 class Newest:
     """The name of a deployment's last snapshot: for speed only, nothing rests on it."""
 
-    snapshot: str
+    snapshot: str = attrs.field(validator=named("snapshot"))
 
 
 def _newest(deployment: str) -> str:

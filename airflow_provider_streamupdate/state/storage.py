@@ -5,6 +5,12 @@ a temporary file in the same folder (link and rename are atomic there), on HDFS,
 themselves (a put is atomic, and a conditional put is exclusive, which `check_writable` tries). What was listed is never
 taken from fsspec's cache, because other processes write too. Folders there are empty objects whose names end with a
 slash (Hadoop makes them), or nothing but the beginning of other names.
+
+What outlasts a cut of power. On a local disk: what `write` and `create` have written when they return (the file and
+its folder are synced); what `copy_from` brought, once a `sync` of it has returned. In an object store: what was put,
+when that is acknowledged (S3 answers when an object is stored on several devices); `sync` has nothing to do. On HDFS: a
+name when it is acknowledged (the namenode syncs its journal), and bytes against the loss of fewer datanodes than hold
+them: a closed block is in the memory of each, and written to its disk at once where dfs.datanode.synconclose says so.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -24,8 +30,9 @@ import fsspec
 from fsspec.dircache import DirCache
 from fsspec.implementations.local import LocalFileSystem
 
+from . import disk
 from .boundaries import storage_call
-from .errors import InvalidInputError, StorageError
+from .errors import CorruptError, InvalidInputError, StorageError
 
 CHUNK = 1 << 20  # bytes read at a time when hashing
 _TRIES = 20  # to write into a folder that somebody removes whenever it is empty
@@ -33,6 +40,8 @@ _HADOOP = {"s3": "s3a"}  # fsspec's protocol -> Hadoop's own name for the same s
 # Answers to a conditional put that mean the same as FileExistsError: not every store says which condition failed, and
 # AWS answers the second of two that come at once with a conflict (PutObject, If-None-Match).
 _REFUSED = ("PreconditionFailed", "412", "ConditionalRequestConflict")
+# A link to a symbolic link, where that can be asked for
+_AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 
 
 @attrs.frozen
@@ -103,8 +112,9 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def write(self, relative: str, data: bytes) -> None:
-        """Create or replace a file atomically."""
+    def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
+        """Create or replace a file atomically. It outlasts a cut of power, unless it need not be `lasting`: then the
+        one it replaced may come back, whole."""
         with self._errors("write", relative):
             if not self.local:
                 self.fs.pipe_file(self.path(relative), data)
@@ -116,9 +126,12 @@ class Folder:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
                 raise
+            if lasting:
+                disk.sync_folder(os.path.dirname(temporary))
 
     def create(self, relative: str, data: bytes) -> bool:
-        """Create a file that did not exist; False when it does (the only lock primitive used anywhere)."""
+        """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It outlasts a
+        cut of power."""
         with self._errors("create", relative):
             if not self.local:
                 try:
@@ -137,7 +150,23 @@ class Folder:
                 return False
             finally:
                 os.unlink(temporary)
+            disk.sync_folder(os.path.dirname(temporary))
             return True
+
+    def sync(self, paths: Iterable[str], but: Collection[str] = ()) -> None:
+        """Files, or whole folders, outlast a cut of power when this returns, whoever wrote them, and so do the folders
+        on the way to them. `but`: files whose bytes do so already."""
+        if self.local:
+            with self._errors("sync", ""):
+                disk.sync(self.base, paths, but)
+
+    def check_regular(self, relative: str, known: set[str]) -> None:
+        """CorruptError when a file, or a folder on the way to it from here, is a symbolic link, or it is no plain file.
+        `known`: folders that were found to be none; added to. (Neither object stores nor HDFS have links: Hadoop
+        switched them off, HADOOP-10019.)"""
+        if self.local:
+            with self._errors("look for", relative):
+                disk.check_regular(self.base, relative, known)
 
     def names(self, relative: str = "") -> list[str]:
         """Names directly below a folder, sorted, hidden ones left out; empty when there is no such folder."""
@@ -163,13 +192,16 @@ class Folder:
         return paths[0] if len(paths) == 1 else max(paths, key=lambda path: (self.modified(path), path), default=None)
 
     def files(self, relative: str = "") -> list[str]:
-        """Paths, relative to `relative`, of all files below it, sorted; hidden ones left out."""
+        """Paths, relative to `relative`, of all files below it, sorted; hidden ones left out. A symbolic link is one of
+        them: none is followed."""
         with self._errors("list", relative):
-            self.fs.invalidate_cache()
             top = self.path(relative)
             try:
+                if self.local:
+                    return sorted(disk.files_below(top))
+                self.fs.invalidate_cache()
                 found = self.fs.find(top)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return []
         paths = [p[len(top) :].lstrip("/") for p in found if not p.endswith("/")]
         return sorted(p for p in paths if p and not any(part.startswith(".") for part in p.split("/")))
@@ -196,7 +228,10 @@ class Folder:
     def remove(self, relative: str) -> None:
         """Remove a file or a whole folder; nothing when there is none."""
         with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
-            self.fs.rm(self.path(relative), recursive=True)
+            if self.local and os.path.islink(self.path(relative)):
+                os.unlink(self.path(relative))
+            else:
+                self.fs.rm(self.path(relative), recursive=True)
 
     def remove_exactly(self, relative: str, data: bytes) -> bool | None:
         """Remove a file if it holds `data`, in one step: a newer one in its place is never hit, however long this
@@ -209,7 +244,10 @@ class Folder:
         """
         with self._errors("remove", relative):
             if self.local:
-                return _unlink_exactly(self.path(relative), data)
+                removed = _unlink_exactly(self.path(relative), data)
+                if removed:  # for good, before anything that it speaks of is removed
+                    disk.sync_folder(os.path.dirname(self.path(relative)))
+                return removed
             if (remove := getattr(self.fs, "rm_exactly", None)) is not None:
                 return bool(remove(self.path(relative), data))
             if hasattr(self.fs, "call_s3"):
@@ -289,18 +327,19 @@ class Folder:
 
     def copy_from(self, source: Folder, path: str, relative: str) -> None:
         """Bring an immutable file here without moving its bytes through this process where that is possible:
-        a hard link on one local disk, a server-side copy on one object store."""
+        a hard link on one local disk, a server-side copy on one object store. On a local disk it outlasts a cut of
+        power after a `sync` only: one for many files is much cheaper. A symbolic link is brought as one."""
         with self._errors("copy to", relative):
             target = self.path(relative)
             if self.local:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
             if self.local and source.local:
                 try:
-                    os.link(source.path(path), target)
+                    os.link(source.path(path), target, **_AS_IT_IS)
                 except FileExistsError:
                     return
                 except OSError:  # another disk, or a file system without links
-                    shutil.copyfile(source.path(path), target)
+                    shutil.copyfile(source.path(path), target, follow_symlinks=False)
             elif type(self.fs) is type(source.fs):
                 self.fs.cp_file(source.path(path), target)
             elif source.local:
@@ -336,7 +375,7 @@ class Folder:
         temporary = os.path.join(folder, f".{os.path.basename(relative)}.{uuid.uuid4().hex}")
         for again in range(_TRIES, -1, -1):
             try:
-                os.makedirs(folder, exist_ok=True)
+                disk.make_folder(folder)
                 file = open(temporary, "wb")  # noqa: SIM115 (closed below)
                 break
             except (FileNotFoundError, FileExistsError):  # somebody removes the folder, because it is empty
@@ -346,7 +385,7 @@ class Folder:
             with file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                disk.flush(file.fileno())
         except BaseException:  # a full disk, above all: what is left would make it fuller
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -358,7 +397,7 @@ class Folder:
         try:
             storage_call()
             yield
-        except StorageError:
+        except (StorageError, CorruptError):
             raise
         except Exception as error:  # every fsspec back end has its own exceptions
             if isinstance(error, FileNotFoundError) and verb not in ("write", "create"):

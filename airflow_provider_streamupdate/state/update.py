@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from .names import named
+
 # Steps in order; a record's `step` is the last one completed. Only strategy standby has a step standby, only parallel a
 # step beside, and a rehearsal is a step only where it was asked for.
 STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
@@ -20,15 +22,15 @@ class UpdateRecord:
     first (None with strategy parallel: the new one had committed before). snapshot_checked_at: when every byte of
     `snapshot` was last found to be whole."""
 
-    app: str
-    old: str | None
-    new: str
+    app: str = attrs.field(validator=named("app"))
+    old: str | None = attrs.field(validator=named("deployment"))
+    new: str = attrs.field(validator=named("deployment"))
     started_at: str
     digest: str = ""
     strategy: str = RESTART
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict)
-    snapshot: str | None = None
+    snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     snapshot_checked_at: str | None = None
     outcome: str | None = None
     reason: str | None = None

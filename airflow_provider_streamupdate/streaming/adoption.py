@@ -12,8 +12,11 @@ from urllib.parse import unquote
 
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state.checkpoint import Checkpoint, OffsetEntry
+from ..state.checkpoint import Checkpoint
 from ..state.errors import CorruptError, StreamUpdateError, describe
+from ..state.named_files import read_operator
+from ..state.names import check_path
+from ..state.offset_log import OffsetEntry
 from ..state.plan import RESTORABLE_KINDS, AppPlan, QueryPlan, SourcePlan, StagePlan, StateSchema
 from ..state.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import NO_OFFSET
@@ -144,7 +147,9 @@ def _clone(source: Folder, exported: QuerySnapshot, clone: Path) -> None:
         described = (top, f"{top}/0", *stores)
         paths |= {f"{d}/_metadata/{file}" for d in described for file in source.files(f"{d}/_metadata")}
         paths |= {f"{top}/_stateSchema/{file}" for file in source.files(f"{top}/_stateSchema")}
+    known: set[str] = set()
     for path in paths:
+        source.check_regular(check_path(path, source.path()), known)
         target.copy_from(source, path, path)
     (clone / "offsets" / str(exported.batch + 1)).touch()  # the dry run of a batch wants it to be in the log
 
@@ -158,8 +163,8 @@ def _operators(clone: Path, batch: int) -> dict[int, dict[str, Any]]:
         path = max(numbered, key=lambda p: int(p.name), default=folder / "_metadata/metadata")
         if not path.exists():
             continue
-        version, text = path.read_text().split("\n", 1)
-        operator = json.loads(text)
+        where = f"the checkpoint's {path.relative_to(clone)}"
+        version, operator = read_operator(path.read_bytes(), where)
         for store in operator["stateStoreInfo"]:
             if paths := store.get("stateSchemaFilePaths"):
                 inner = folder / "_stateSchema" / store["storeName"]

@@ -30,7 +30,7 @@ from ..state.migration import (
     value_type,
 )
 from ..state.plan import StagePlan
-from ..state.restore import MigratedStage, RestorePlan
+from ..state.restore import MigratedStage, RestorePlan, check_file
 from ..state.snapshot import QuerySnapshot
 from ..state.spark_types import ddl, fields, row_ddl, same
 from ..state.storage import Folder
@@ -125,10 +125,14 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
     top = f"state/{old.operator_id}/"
     wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
     partitions = set()
+    known: set[str] = set()
     if not any(file.path == f"commits/{snapshot.batch}" for file in snapshot.files):  # of a batch in flight
         before = next(file for file in snapshot.files if file.path == f"commits/{snapshot.batch - 1}")
+        check_file(source, before, known)
         target.copy_from(source, before.object, f"commits/{snapshot.batch}")
     for file in snapshot.files:
+        if file.path.startswith(wanted):
+            check_file(source, file, known)
         if file.path.startswith(f"{top}_metadata/v2/"):
             target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target, old.operator_id))
         elif file.path.startswith(wanted):

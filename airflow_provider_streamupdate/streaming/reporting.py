@@ -50,7 +50,7 @@ class Reporter:
             self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), beat=beat, **changes)
             if self._status.state != before:
                 self.events.add("state", state=self._status.state, reason=changes.get("reason"))
-            self.folder.write("status.json", to_json(self._status))
+            self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
 
     @contextlib.contextmanager
     def heartbeat(self) -> Iterator[None]:

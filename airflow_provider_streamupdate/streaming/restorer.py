@@ -45,13 +45,15 @@ LITTLE = 8  # files that need no other round
 @attrs.frozen(kw_only=True)
 class SavedState:
     """Saved state to start from: a snapshot, or (for a check) what a running deployment has committed right now.
-    `folders` hold the objects each query's files refer to."""
+    `folders` hold the objects each query's files refer to; those that are `stored` in a snapshot outlast a cut of
+    power."""
 
     source: str
     plan: AppPlan
     queries: dict[str, QuerySnapshot]
     folders: dict[str, Folder]
     fork: bool = False
+    stored: bool = False
     beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
 
     @classmethod
@@ -69,6 +71,7 @@ class SavedState:
                 plan=as_recorded(snapshot.plan, {name: q.conf for name, q in snapshot.queries.items()}),
                 queries=dict(snapshot.queries),
                 folders=dict.fromkeys(snapshot.queries, app.folder),
+                stored=True,
             )
         plan = app.plan(name)
         if plan is None:
@@ -209,9 +212,12 @@ def restore_app(
             if path not in there:
                 checkpoint.remove(path)
         made = (ahead or {}).get(query.name)
-        restore_query(saved, query, writers[query.name], checkpoint, migrations, made, there)
+        plan = restore_query(saved, query, writers[query.name], checkpoint, migrations, made, there)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        # The mark says that the checkpoint is whole, so all of it must last before. A stored snapshot's objects do.
+        place = f"deployments/{deployment}/checkpoint/{query.name}"
+        app.folder.sync([place], but={f"{place}/{path}" for _, path in plan.moves} if saved.stored else ())
         boundary("checkpoint-built")
         app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
         boundary("checkpoint-marked")
@@ -245,8 +251,9 @@ def restore_query(
     migrations: MigrationFunctions | None = None,
     ahead: MetadataAhead | None = None,
     copied: Mapping[str, int] | None = None,
-) -> None:
-    """Build one query's checkpoint in a folder that holds nothing, or nothing but what was `copied` ahead."""
+) -> RestorePlan:
+    """Build one query's checkpoint in a folder that holds nothing, or nothing but what was `copied` ahead; what was
+    done."""
     snapshot, source = saved.queries[query.name], saved.folders[query.name]
     if problem := _format_problem(writer, query, snapshot):
         raise ApplicationError(f"query {query.name}: {problem}")
@@ -260,6 +267,7 @@ def restore_query(
             made = attrs.evolve(plan, made_state_name=str(plan.version + 1))
             migrate_stage(spark, stage, after, source, checkpoint, made, functions)
     write_commits(plan, source, checkpoint)
+    return plan
 
 
 def check_restorable(

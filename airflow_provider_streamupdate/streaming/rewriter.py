@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ..state.errors import CorruptError
 from ..state.join_state import ROWS_BY_TIME, SIDES, by_time
+from ..state.named_files import schema_file
 from ..state.plan import StagePlan
 from ..state.restore import record_stores
 from ..state.storage import Folder
@@ -168,6 +169,7 @@ def with_schema_files_here(metadata: bytes, checkpoint: Folder, number: int) -> 
     described = json.loads(text)
     described["operatorInfo"]["operatorId"] = number
     for store in described["stateStoreInfo"]:
-        paths = (p.rpartition("/_stateSchema/")[2] for p in store.get("stateSchemaFilePaths", ()))
+        where = f"the metadata of operator {number}"
+        paths = (schema_file(path, where) for path in store.get("stateSchemaFilePaths") or ())
         store["stateSchemaFilePaths"] = [f"{checkpoint.uri}/state/{number}/_stateSchema/{path}" for path in paths]
     return f"{version}\n{json.dumps(described)}".encode()

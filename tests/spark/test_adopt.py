@@ -4,9 +4,11 @@ and offsets, against an oracle in plain Python; what is not of the given code is
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -336,3 +338,59 @@ def test_state_that_is_gone_is_refused(legacy: Legacy) -> None:
         zipped.unlink()
     with pytest.raises(errors.IncompatibleError, match=r"query q: .*has no files for version 2"):
         adopt(legacy.bench, counts(), legacy.checkpoint)
+
+
+# What strangers wrote
+
+
+def rename_in_zip(path: Path, name: str) -> None:
+    """The first SST that a RocksDB version refers to gets another name."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {info.filename: archive.read(info) for info in archive.infolist()}
+    version, _, text = entries["metadata"].decode().partition("\n")
+    described = json.loads(text)
+    described["sstFiles"][0]["dfsSstFileName"] = name
+    entries["metadata"] = f"{version}\n{json.dumps(described)}".encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for entry, data in entries.items():
+            archive.writestr(entry, data)
+
+
+def test_a_checkpoint_that_names_files_outside_is_not_adopted(legacy: Legacy) -> None:
+    (legacy.checkpoint.parent / "private.key").write_bytes(b"key")
+    newest = legacy.checkpoint / "state/0/0/2.zip"
+    rename_in_zip(newest, "../../../../../private.key")
+    assert (newest.parent / "SSTs/../../../../../private.key").read_bytes() == b"key"
+    with pytest.raises(errors.IncompatibleError, match=r"state/0/0/2\.zip names '\.\./.*leads out of its folder"):
+        adopt(legacy.bench, counts(), legacy.checkpoint)
+
+
+@pytest.mark.parametrize(
+    "path", ["metadata", "offsets", "offsets/1", "state", "state/0/1", "state/0/_metadata/metadata"]
+)
+def test_a_checkpoint_with_a_link_in_it_is_not_adopted(legacy: Legacy, path: str) -> None:
+    place, elsewhere = legacy.checkpoint / path, legacy.checkpoint.parent / "elsewhere"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    with pytest.raises((errors.CorruptError, errors.IncompatibleError), match="is a symbolic link; links are not"):
+        adopt(legacy.bench, counts(), legacy.checkpoint)
+
+
+def test_a_snapshot_whose_manifest_names_files_outside_is_not_restored(rocksdb: Bench) -> None:
+    bench = rocksdb
+    feed(bench, FIRST)
+    bench.run(counts())
+    key = bench.folder / "private.key"
+    key.write_bytes(b"key")
+    path = "snapshots/s1/snapshot.json"
+    described = json.loads(bench.registry.folder.read(path))
+    file = next(f for f in described["queries"]["q"]["files"] if "/SSTs/" in f["path"])
+    file.update(path="state/0/0/SSTs/../../../../../../../../../escaped", object="../../private.key", size=3)
+    described["checksum"] = ""
+    text = json.dumps(described, indent=1, sort_keys=True) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    text = text.replace(' "checksum": ""', f' "checksum": "{digest}"')
+    bench.registry.folder.write(path, text.encode())
+    with pytest.raises(errors.CorruptError, match="which leads out of its folder"):
+        bench.run(counts(), snapshot="s1")
+    assert not list(bench.folder.rglob("escaped"))

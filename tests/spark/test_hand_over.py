@@ -52,12 +52,12 @@ class Failing:
         real = getattr(Folder, method)
         left = [times]
 
-        def call(folder: Folder, relative: str, *arguments: Any) -> Any:
+        def call(folder: Folder, relative: str, *arguments: Any, **options: Any) -> Any:
             if not folder.path(relative).endswith(path) or left[0] == 0:
-                return real(folder, relative, *arguments)
+                return real(folder, relative, *arguments, **options)
             left[0] -= 1
             if after:
-                real(folder, relative, *arguments)
+                real(folder, relative, *arguments, **options)
             raise StorageError(f"cannot {method} {relative}")
 
         self.monkeypatch.setattr(Folder, method, call)

@@ -166,6 +166,15 @@ class CheckpointFiles:
     def state(self, path: str, data: bytes | None = None) -> None:
         self.folder.write(f"state/{path}", data if data is not None else f"bytes of {path}".encode())
 
+    def operator(self, number: int, stores: Iterable[str] = ("default",), schemas: Iterable[str] = ()) -> None:
+        """Spark's description of an operator (OperatorStateMetadataV2): `schemas` are absolute paths."""
+        described = {
+            "operatorInfo": {"operatorId": number, "operatorName": "stateStoreSave"},
+            "stateStoreInfo": [{"storeName": s, "stateSchemaFilePaths": list(schemas)} for s in stores],
+            "operatorPropertiesJson": "",
+        }
+        self.folder.write(f"state/{number}/_metadata/v2/0", f"v2\n{json.dumps(described)}".encode())
+
     def source_log(self, name: str, *entries: tuple[str, int], position: int = 0) -> None:
         """A file source's log entry or compaction; `entries` are (path, batch)."""
         lines = [json.dumps({"path": path, "timestamp": 1000 + batch, "batchId": batch}) for path, batch in entries]

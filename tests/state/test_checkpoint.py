@@ -148,6 +148,7 @@ def test_named_stores_and_spark_s_descriptions_are_taken(files: CheckpointFiles)
     stores = [f"0/0/{side}-{part}/1.delta" for side in ("left", "right") for part in ("keyToNumValues", "keyWithIndex")]
     for path in [*described, *stores]:
         files.state(path)
+    files.operator(0)
     assert paths(export(files), "state") == sorted(f"state/{path}" for path in [*described, *stores])
 
 

@@ -1,8 +1,8 @@
 """Harmless changes: the same written otherwise. At most 2 % of them may be taken for a change.
 
 Each pair is two texts of SQL, planned on a stream; what makes them the same is Spark's own parser, analyzer and
-optimizer, or what the product knows (operands that may change places, names that do not count). Pairs of whole apps are in
-tests/spark/test_meaning.py.
+optimizer, or what the product knows (operands that may change places, names that do not count). Pairs of whole apps are
+in tests/spark/test_meaning.py.
 """
 
 from __future__ import annotations
