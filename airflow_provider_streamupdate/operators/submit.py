@@ -16,6 +16,7 @@ from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
+from ..state.names import check_name
 from ..state.update import IN_FLIGHT, PARALLEL, STANDBY
 from .application import ApplicationOperator, check_app
 from .steps import link_driver, note_step, stop_driver
@@ -87,6 +88,8 @@ class StreamSubmitOperator(ApplicationOperator):
         owner = optional_text(self.owner_token) or owner_of(context["ti"])
         with self.step(context):
             application = self.described()
+            if wanted := optional_text(self.deployment_id):
+                check_name("deployment", wanted)  # before a driver is started for the plan
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             try:
                 if changed := self._changed(application, timeout, owner_of(context["ti"])):

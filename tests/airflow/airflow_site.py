@@ -85,12 +85,13 @@ class Site:
 
         return StreamUpdateHook().get_client()
 
-    def submit(self, version: str = "v1", deployment: str | None = None, **constants: Any) -> Any:
+    def submit(self, version: str = "v1", deployment: str | None = None, fresh: bool = False, **constants: Any) -> Any:
         """A running app."""
         from airflow_provider_streamupdate.state.application import Application
 
         application = Application(file=self.application(version, **constants))
-        return self.client.submit(application, deployment=deployment or version, app=constants.get("APP", "alarm"))
+        app = constants.get("APP", "alarm")
+        return self.client.submit(application, deployment=deployment or version, app=app, fresh=fresh)
 
     def run_dag(self, dag_id: str, folder: str = "dags", **conf: Any) -> DagOutcome:
         """Run a DAG to its end in this process, as `airflow dags test` does."""

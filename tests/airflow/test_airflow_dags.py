@@ -310,9 +310,9 @@ def test_maintenance_frees_superseded_checkpoints_but_the_way_back(site: Site) -
     site.submit("v1")
     client = site.client
     client.cancel("alarm")
-    site.submit("v2")
+    site.submit("v2", fresh=True)
     client.cancel("alarm")
-    site.submit("v3")
+    site.submit("v3", fresh=True)
     run = site.run_dag("stream_maintenance", keep_deployments=0, keep_deployment_days=0)
     assert run.state == "success", run.states
     collected = run.xcom("collect", map_index=0)

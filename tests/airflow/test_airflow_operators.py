@@ -142,7 +142,8 @@ def test_submit_again_by_the_same_task_reattaches(site: Site, context: Context) 
 def test_submit_refuses_a_used_deployment_id(site: Site, context: Context) -> None:
     site.submit()
     site.client.cancel("alarm")
-    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application("v2"), deployment_id="v1")
+    new = {"app": "alarm", "application": site.application("v2")}
+    operator = StreamSubmitOperator(task_id="t", **new, deployment_id="v1", fresh=True)
     with pytest.raises(AirflowFailException, match="already has a deployment 'v1'"):
         operator.execute(context)
 
