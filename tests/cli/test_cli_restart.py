@@ -72,8 +72,8 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "snapshot":
         assert f"snapshot nightly (events after batch {last})" in result.stderr
     assert files(running) == before and running.alive() == []
-    held = lease.read(registry(running).folder)
-    assert held is None or not held.held
+    folder = registry(running).folder
+    assert not lease.held(folder, lease.read(folder))
 
 
 def test_the_refusal_is_a_document_too(dead: Site) -> None:

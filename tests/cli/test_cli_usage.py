@@ -33,6 +33,7 @@ COMMANDS = (
     "list-snapshots",
     "verify-snapshot",
     "delete-snapshot",
+    "gc",
     "adopt",
     "suspend",
     "resume",
