@@ -51,6 +51,9 @@ WORSE = ("values", "types", "errors")
 # What all sessions have: little to wait for, and a zone with summer time.
 BASE = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "America/Los_Angeles"}
 
+# Under each of these all is tried: ANSI mode hides what many of the older settings change.
+BASES: tuple[dict[str, str], ...] = ({}, {"spark.sql.ansi.enabled": "false"})
+
 
 def start(folder: Path) -> SparkSession:
     """A session of its own (or the one this process has), which notes what is read, where there is a Java compiler."""
@@ -137,26 +140,29 @@ def _alone(session: SparkSession, statement: Statement) -> Outcome:
 
 @attrs.frozen
 class Found:
-    """value: of the setting, under which `text` gives another result than under its default"""
+    """value: of the setting, with which `text` gives another result than with its default; under: what else is set"""
 
     key: str
     value: str
     change: str
     text: str
     others: int = 0
+    under: dict[str, str] = attrs.field(factory=dict)
 
 
 @attrs.define
 class Sweep:
     spark: SparkSession
     all: list[Statement]
+    base: dict[str, str] = attrs.field(factory=dict)
     units: list[list[Statement]] = attrs.field(factory=list)
     expected: dict[str, Outcome] = attrs.field(factory=dict)
     reads: dict[str, set[str]] = attrs.field(factory=dict)  # by statement
 
     def baseline(self) -> list[str]:
-        """Evaluates everything twice under the defaults, and notes what it reads. Returns what was not repeatable."""
-        session = session_with(self.spark, {})
+        """Evaluates everything twice, with nothing changed but `base`, and notes what it reads. Returns what was not
+        repeatable."""
+        session = session_with(self.spark, self.base)
         first: dict[str, Outcome] = {}
         for begin in range(0, len(self.all), 300):
             first |= evaluate(session, self.all[begin : begin + 300])
@@ -170,7 +176,7 @@ class Sweep:
         self.units = [fine[i : i + PACK] for i in range(0, len(fine), PACK)]
         self.units += [[s] for s in self.all if not (s.expression and not first[s.text].error)]
         once = read_since(self.spark)  # what Spark keeps once it has read it counts as read by everything
-        session = session_with(self.spark, {})
+        session = session_with(self.spark, self.base)
         again: dict[str, Outcome] = {}
         for unit in self.units:
             read_since(self.spark)
@@ -187,7 +193,7 @@ class Sweep:
 
     def changed(self, flips: dict[str, str], units: Sequence[Sequence[Statement]]) -> dict[str, str]:
         """What the settings change: text -> how."""
-        session = session_with(self.spark, flips)
+        session = session_with(self.spark, {**self.base, **flips})
         found = {}
         try:
             for unit in units:
@@ -196,7 +202,7 @@ class Sweep:
                         if how := self.expected[text].change(outcome):
                             found[text] = how
         finally:
-            forget(self.spark, flips)
+            forget(self.spark, {**self.base, **flips})
         return found
 
     def group(self, flips: dict[str, str]) -> list[Found]:
@@ -217,7 +223,7 @@ class Sweep:
         if len(flips) == 1:
             ((key, value),) = flips.items()
             text = min(changes, key=lambda t: (WORSE.index(changes[t]), len(t)))
-            return [Found(key, value, changes[text], text, len(changes))]
+            return [Found(key, value, changes[text], text, len(changes), self.base)]
         items = list(flips.items())
         half = len(items) // 2
         return [*self._halves(dict(items[:half]), units), *self._halves(dict(items[half:]), units)]
@@ -241,36 +247,34 @@ def sweep(results: Path, minutes: float, only: str = "") -> None:
     write_files(spark, folder)
     known = settings(spark)
     say(f"{len(known)} settings, {sum(bool(s.values) for s in known)} to try")
-    run = Sweep(spark, corpus(spark, folder))
-    unstable = run.baseline()
-    (folder / "corpus.json").write_text(
-        json.dumps({t: [o.error, repr(o.values)[:200]] for t, o in run.expected.items()})
-    )
-    say(f"what the corpus gives: {folder}/corpus.json")
-    errors = sum(bool(o.error) for o in run.expected.values())
-    say(f"{len(run.all)} statements, {errors} of them errors, {len(run.units)} units; not repeatable: {unstable}")
-    read = set().union(*run.reads.values())
-    tried = [s for s in known if s.values and s.key in read and only in s.key]
-    say(f"{len(tried)} of them are read by the corpus")
     found: dict[str, Found] = {}
-    rounds = 0
-    while True:
-        rounds += 1
-        before = len(found)
-        left = [(s.key, v) for s in tried if s.key not in found for v in s.values]
-        for flips in _groups(left, random.Random(rounds), rounds == 1):
-            if time.time() - began > minutes * 60:
+    read: set[str] = set()
+    for base in BASES:
+        run = Sweep(spark, corpus(spark, folder), base)
+        unstable = run.baseline()
+        errors = sum(bool(o.error) for o in run.expected.values())
+        say(f"under {base or 'the defaults'}: {len(run.all)} statements, {errors} of them errors")
+        say(f"not repeatable: {unstable}")
+        read |= set().union(*run.reads.values())
+        rounds = 0
+        while True:
+            rounds += 1
+            before = len(found)
+            left = [(s.key, v) for s in known for v in s.values if s.key in read - base.keys() and only in s.key]
+            left = [(key, value) for key, value in left if key not in found]
+            for flips in _groups(left, random.Random(rounds), rounds == 1):
+                if time.time() - began > minutes * 60:
+                    break
+                for one in run.group({k: v for k, v in flips.items() if k not in found}):
+                    better = found.get(one.key)
+                    if better is None or WORSE.index(one.change) < WORSE.index(better.change):
+                        found[one.key] = one
+                        say(f"  {one.key}={one.value}: {one.change}, {one.text[:100]}")
+                say(f"round {rounds}: {len(found)} change something")
+                _save(results, known, read, found, len(run.all))
+            if len(found) == before or time.time() - began > minutes * 60:
                 break
-            for one in run.group({k: v for k, v in flips.items() if k not in found}):
-                better = found.get(one.key)
-                if better is None or WORSE.index(one.change) < WORSE.index(better.change):
-                    found[one.key] = one
-                    say(f"  {one.key}={one.value}: {one.change}, {one.text[:100]}")
-            say(f"round {rounds}: {len(found)} change something")
-            _save(results, known, read, found, unstable, run, rounds)
-        if len(found) == before or time.time() - began > minutes * 60:
-            break
-    say(f"done after {rounds} rounds: {len(found)}")
+    say(f"done: {len(found)} of {len(known)} settings change something, {len(read)} are read")
 
 
 def _groups(items: list[tuple[str, str]], order: random.Random, suspects_first: bool) -> list[dict[str, str]]:
@@ -293,15 +297,11 @@ def _fill(items: list[tuple[str, str]], size: int) -> list[dict[str, str]]:
     return groups
 
 
-def _save(
-    results: Path, known: list[Setting], read: set[str], found: dict[str, Found], unstable: list[str], run: Any, n: int
-) -> None:
+def _save(results: Path, known: list[Setting], read: set[str], found: dict[str, Found], statements: int) -> None:
     data = {
         "settings": [attrs.asdict(s) | {"read": s.key in read} for s in known],
         "found": {k: attrs.asdict(f) for k, f in sorted(found.items())},
-        "unstable": unstable,
-        "statements": len(run.all),
-        "rounds": n,
+        "statements": statements,
     }
     results.write_text(json.dumps(data, indent=1))
 

@@ -90,7 +90,7 @@ def _short(kind: str) -> bool:
     return kind.startswith("decimal(") and int(kind[8:].split(",")[0]) <= 18
 
 
-def limited(session: SparkSession, run: Callable[[], Any], seconds: float = 60) -> Any:
+def limited(session: SparkSession, run: Callable[[], Any], seconds: float = 300) -> Any:
     """Runs it; its jobs are cancelled when they take longer (a setting may make Spark wait)."""
     timer = threading.Timer(seconds, session.sparkContext.cancelAllJobs)
     timer.daemon = True

@@ -108,7 +108,7 @@ class Streams:
                 try:
                     writer = build(session, place).writeStream.outputMode(mode).foreachBatch(keep)
                     query = writer.option("checkpointLocation", str(place / "saved")).trigger(availableNow=True).start()
-                    if not query.awaitTermination(90):
+                    if not query.awaitTermination(300):
                         query.stop()
                         rows.append("does not end")
                 finally:

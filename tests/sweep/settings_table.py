@@ -54,14 +54,15 @@ def statement(measured: Measured, folder: Path) -> Statement:
 
 def confirm(spark: SparkSession, measured: Measured, folder: Path) -> str:
     """How the example's result changes: empty when it does not."""
-    flips = {measured.key: measured.other}
+    base = dict([measured.under.split("=", 1)]) if measured.under else {}
+    flips = {**base, measured.key: measured.other}
     if measured.kind == "stream":
         streams, name = Streams(spark, folder), measured.example.removesuffix(", restarted")
         for said, parts in ((name, ({},)), (f"{name}, restarted", ({}, {}))):
             streams.expected[said] = streams.run(name, parts)
         return streams.changed(flips, [name]).get(measured.example, "")
     one = statement(measured, folder)
-    before = _alone(session_with(spark, {}), one)
+    before = _alone(session_with(spark, base), one)
     try:
         return before.change(_alone(session_with(spark, flips), one))
     finally:
@@ -82,7 +83,7 @@ def _kind(text: str, known: dict[str, Statement]) -> str:
 
 
 def _line(m: Measured) -> str:
-    last = ", True" if m.recorded else ""
+    last = (f", under={m.under!r}" if m.under else "") + (", recorded=True" if m.recorded else "")
     first = ", ".join(map(repr, (m.key, m.default, m.other, m.change, m.kind)))
     return f"    Measured({first},\n             {m.example!r}{last}),\n"
 
@@ -103,7 +104,8 @@ def make(results: dict[str, Any], streams: dict[str, Any]) -> None:
             default = effective_settings(scratch, [key])[key]
             scratch.conf.set(key, one["value"])
             other = effective_settings(scratch, [key])[key]
-            measured = Measured(key, default, other, one["change"], kind, one["text"], key in logged)
+            under = "".join(f"{k}={v}" for k, v in one.get("under", {}).items())
+            measured = Measured(key, default, other, one["change"], kind, one["text"], under, key in logged)
             if confirm(spark, measured, folder):
                 entries.append(measured)
             else:

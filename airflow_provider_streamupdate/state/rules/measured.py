@@ -14,6 +14,7 @@ class Measured:
     `example` gives something else
     change: how: other ``values``, other ``types`` (or names, or number of columns), ``errors`` in one of them
     kind: of the example: one of SQL, ``frame`` (tests/sweep/settings_frames.py), ``stream``
+    under: what else was set (``key=value``): ANSI mode hides what some settings change
     recorded: Spark keeps it in the offset log, whose value wins over the session's
     """
 
@@ -23,4 +24,5 @@ class Measured:
     change: str
     kind: str
     example: str
+    under: str = ""
     recorded: bool = False

@@ -46,7 +46,8 @@ def means(measured: Measured | None) -> str:
         return _MEANS[measured.key]
     text = " ".join(measured.example.split())
     shown = text if len(text) <= 100 else f"{text[:97]}..."
-    under = f" (tried: {measured.default} and {measured.other})"
+    with_ = f", with {measured.under}" if measured.under else ""
+    under = f" (tried: {measured.default} and {measured.other}{with_})"
     return _KINDS[measured.change].format(text=f"`{shown}`" if measured.kind in SQL else f'"{shown}"') + under
 
 

@@ -21,7 +21,13 @@ MEASURED: dict[str, Measured] = {
             "spark.sql.session.timeZone", "UTC", "Asia/Tokyo", "values", "expression", "hour(timestamp_seconds(0))"
         ),
         Measured(
-            "spark.sql.streaming.multipleWatermarkPolicy", "min", "max", "values", "stream", "two watermarks", True
+            "spark.sql.streaming.multipleWatermarkPolicy",
+            "min",
+            "max",
+            "values",
+            "stream",
+            "two watermarks",
+            recorded=True,
         ),
     )
 }
