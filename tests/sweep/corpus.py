@@ -91,13 +91,18 @@ def registry(spark: SparkSession) -> list[Function]:
     return found
 
 
+def syntax(functions: Iterable[Function]) -> list[Function]:
+    """What is no function of the registry but has expressions of our own: ``TRY_CAST``, ``a.b``, ``EXTRACT``."""
+    return [Function(name, "", ()) for name in own_seeds().keys() - {f.name for f in functions}]
+
+
 def _examples(text: str) -> Iterator[str]:
     for found in re.finditer(r"^\s*>\s*(SELECT\b.*?);\s*$", text, re.MULTILINE | re.DOTALL | re.IGNORECASE):
         yield " ".join(found.group(1).split())
 
 
 # Lists of values and of patterns: short, around the lengths from which Spark plans them otherwise, and long.
-_LENGTHS = (1, 2, 10, 11, 100)
+_LENGTHS = (11, 100, 10, 2, 1)
 _VALUES: dict[str, Callable[[int], str]] = {
     "c_int": str,
     "c_num": lambda i: f"'{i}'",
@@ -122,6 +127,8 @@ def _lists() -> Iterator[tuple[str, str]]:
 def own_seeds() -> dict[str, list[str]]:
     """The seed expressions that are not Spark's, by function."""
     found: dict[str, list[str]] = {}
+    for name, text in _lists():
+        found.setdefault(name, []).append(text)
     name = ""
     for line in SEEDS.read_text().splitlines():
         if line.startswith("    "):
@@ -129,8 +136,6 @@ def own_seeds() -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             name = line
             found.setdefault(name, [])
-    for name, text in _lists():
-        found.setdefault(name, []).append(text)
     return found
 
 

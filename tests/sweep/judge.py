@@ -24,7 +24,9 @@ from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_j
 from airflow_provider_streamupdate.streaming.tree import parse_plan
 from tests.sweep.corpus import Expression
 
-AT_ONCE, BATCH = 100, 1000
+AT_ONCE, BATCH = 100, 400
+# It computes what is selected of local rows before the optimizer has seen it, as no stream is computed.
+_EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _ROWS, _STREAM = "batch_table", "stream_table"
 # What Spark makes a literal of while it plans: another one each time. An update sees them in the plan as it was written
 # (definition.CLOCKS), which positions.STEADY goes through.
@@ -144,7 +146,9 @@ class Judge:
         settings: dict[str, str] | None = None,
     ) -> None:
         self.aggregates, self.alone = aggregates, alone
-        self.sessions = [session(spark, **(settings or {})) for _ in range(2)]
+        self.sessions = [
+            session(spark, **{"spark.sql.optimizer.excludedRules": _EARLY, **(settings or {})}) for _ in range(2)
+        ]
         ensure_callback_server_started(spark.sparkContext._gateway)
         jvm: Any = spark._jvm
         for own in self.sessions:

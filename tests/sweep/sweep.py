@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds
+from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds, syntax
 from tests.sweep.judge import Judge, Judged, Verdict, session, verdict, why_once
 from tests.sweep.mutations import mutants
 from tests.sweep.table import retyped_table, stream, table
@@ -77,10 +77,11 @@ def sweep(
     of = random.Random(seed)
     every = registry(spark)
     chosen = [f for f in every if not only or f.name in only]
+    more = [f for f in syntax(every) if not only or f.name in only]
     rows = table(session(spark), seed)
     settings = {"spark.sql.ansi.enabled": ansi}
     by_function: dict[str, list[Expression]] = {}
-    for expression in seeds(spark, chosen):
+    for expression in seeds(spark, chosen + sorted(more, key=lambda f: f.name)):
         by_function.setdefault(expression.function, []).append(expression)
     expressions: dict[str, Expression] = {}
     retyped: list[Expression] = []
@@ -94,7 +95,7 @@ def sweep(
     judged = judge.judge(expressions.values(), progress)
     other = judge_of(spark, folder, retyped_table(session(spark), rows), settings, every, retyped=True)
     judged += other.judge(retyped, lambda more: progress(judged + more))
-    covered = {j.expression.function for j in judged if not j.left_out}
+    covered = {j.expression.function for j in judged if not j.left_out} & {f.name for f in chosen}
     missing = {f.name: WITHOUT.get(f.name) or _why(judged, f.name) for f in chosen if f.name not in covered}
     return Sweep(seed, ansi, len(chosen), covered, missing, verdict(judged), time.monotonic() - begin)
 

@@ -15,8 +15,8 @@ from tests.sweep.places import place
 from tests.sweep.positions import AGGREGATES, CONDITIONS, VALUES
 from tests.sweep.sweep import listed, report, sweep
 
-# One function of each cause that was found, and seeds with which it is.
-_SLICE = ["in", "like", "try_cast", "from_json", "struct", "explode", "sum", "transform"]
+# One function of each cause that was found.
+_SLICE = {"in", "like", "cast", "from_json", "struct", "explode", "sum", "hash"}
 _PAIRS = 10_000
 
 
@@ -27,11 +27,11 @@ def _nothing_wrong(found: Verdict) -> None:
 
 
 def test_a_slice_of_the_functions(sweep_spark, tmp_path, capsys) -> None:
-    done = sweep(sweep_spark, str(tmp_path), seed=1, most=3, most_seeds=4, only=_SLICE)
+    done = sweep(sweep_spark, str(tmp_path), seed=1, most=3, most_seeds=4, only=sorted(_SLICE))
     with capsys.disabled():
         print(report(done))
-    assert done.covered == set(_SLICE)
-    assert done.verdict.different > 50
+    assert done.covered == _SLICE
+    assert done.verdict.different > 100
     _nothing_wrong(done.verdict)
 
 
