@@ -77,14 +77,14 @@ def _plan(
             spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
         )
 
+    if options.adopt:
+        return *_adoptable(parse_settings(options.adopt), planned, writers), None
     if options.against == NOTHING:
         made = planned()
         writers = app.build(spark, parse_settings(options.set))
         check_updatable(made, options.agree, again=planned())
         registry = Registry(options.root, storage_options.from_environment()).app(app.name)
         return made, judge_start(registry, made, options.agree), None
-    if options.adopt:
-        return *_adoptable(parse_settings(options.adopt), planned, writers), None
     if not options.against:
         return planned(), None, None
     kind, _, path = options.against.partition(":")
