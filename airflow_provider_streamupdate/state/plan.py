@@ -39,6 +39,10 @@ def untold(text: str) -> bool:
     return PYTHON in QUOTED.sub("''", text)
 
 
+# What the texts of a definition hold, counted up whenever they come to hold more or are written otherwise: texts of two
+# numbers cannot be compared. 1: without the fields that Spark's JSON leaves out, types, and what decides a table's rows.
+TEXTS = 2
+
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -188,14 +192,14 @@ class QueryPlan:
 
 @attrs.frozen(kw_only=True)
 class AppPlan:
-    """The plan of an app version. reloadable: the parameters that may change in flight."""
+    """The plan of an app version. reloadable: the parameters that may change in flight; version: of its texts (TEXTS)."""
 
     app: str
     spark_version: str
     queries: tuple[QueryPlan, ...]
     warnings: tuple[str, ...] = ()
     reloadable: tuple[str, ...] = ()
-    version: int = 1
+    version: int = TEXTS
 
     def query(self, name: str) -> QueryPlan | None:
         return next((q for q in self.queries if q.name == name), None)

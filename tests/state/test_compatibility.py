@@ -598,6 +598,13 @@ def test_a_migration_is_not_asked_where_another_refusal_stands_or_none(migration
     assert migrations(old, new) == migrations(old, old) == {}
 
 
+def test_a_plan_of_another_version_of_this_package_is_agreed_to() -> None:
+    old = attrs.evolve(app_plan(), version=1)
+    report = compare(old, app_plan(), "test")
+    assert not report.compatible and "streamupdate restart" in report.problems[0]
+    assert compare(old, app_plan(), "test", ["flights"]).compatible
+
+
 def test_another_app_is_refused() -> None:
     assert "the saved state belongs to app other" in refusal(report(app_plan(app="other"), app_plan()))
 

@@ -306,6 +306,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "fresh.function": (sink("noop"), sink("foreachBatch")),
     "fresh.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
     "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
+    "app.texts": (attrs.evolve(PLAN, version=1), PLAN),
     "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
     "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
