@@ -40,7 +40,7 @@ def untold(text: str) -> bool:
 
 
 # What the texts of a definition hold, counted up whenever they come to hold more or are written otherwise: texts of two
-# numbers cannot be compared. 1: without the fields that Spark's JSON leaves out, types, and what decides a table's rows.
+# numbers cannot be compared. 1: without fields that Spark's JSON leaves out, types, and what decides a table's rows.
 TEXTS = 2
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
@@ -192,7 +192,8 @@ class QueryPlan:
 
 @attrs.frozen(kw_only=True)
 class AppPlan:
-    """The plan of an app version. reloadable: the parameters that may change in flight; version: of its texts (TEXTS)."""
+    """The plan of an app version. reloadable: the parameters that may change in flight; version: of its texts
+    (TEXTS)."""
 
     app: str
     spark_version: str
