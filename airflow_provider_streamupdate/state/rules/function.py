@@ -118,7 +118,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         verdict=LOSS,
         change="other code of a state function (its timeouts, times to live and timers are code)",
         reason="the state function's code changed: agree if the new code reads what the old one has kept",
-        source="a digest over bytecode, constants, closures and what they refer to (streaming/code.py)",
+        source="a digest over all that the function reaches (streaming/code/)",
         tests=(
             "spark/test_timeouts.py::test_a_longer_timeout_holds_for_what_is_set_from_now_on",
             "spark/test_time_to_live.py::test_a_longer_time_to_live_does_not_bring_back_what_expired_under_the_old_one",

@@ -358,7 +358,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="other code of a Python data source, or code that cannot be compared where it could be",
         reason="the data source's code changed: agree if it goes on with the old one's offsets and gives the same rows",
         source="pyspark.sql.datasource: offsets and rows are what its code makes of them; a digest of its class "
-        "(streaming/code.py)",
+        "(streaming/code/)",
         tests=("spark/test_source_options.py::test_a_python_data_source_is_its_options_and_its_code",),
         applies=_code,
     ),

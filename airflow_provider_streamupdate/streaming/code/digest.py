@@ -1,0 +1,103 @@
+"""The digest of a pickled function."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from .report import Report, Where
+from .spark import BroadcastVariable
+from .walk import Walk, digest
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
+
+
+@attrs.frozen
+class CodeDigest:
+    """What a function computes, as far as it can be told.
+
+    digest: equal digests compute the same; None when something in it cannot be compared
+    followed: the digest of what could be followed, without versions; None when the function cannot be loaded. Where
+        `digest` differs and this does not, only `packages` or what is `unknown` can have changed.
+    unknown: reasons, sorted: "function f in v2.py uses X, which cannot be compared: why"
+    packages: what else counts, sorted: distributions that the function uses with their versions ("numpy 2.2.0"), and
+        the minor version of Python ("Python 3.11")
+    """
+
+    digest: str | None
+    followed: str | None
+    unknown: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDigest:
+    """The digest of what Spark pickled (SimplePythonFunction.command): a function with its return type, a UDTF's class.
+
+    broadcasts: the values of broadcast variables by their ids (spark_internals/broadcasts.py)
+
+    What counts is all that the function reaches: instructions, constants, defaults, closures, global variables, modules
+    of the app (imported in the function, too), classes, and the values they hold, in order where there is one. What is
+    not known to be harmless counts. What does not: where files lie, lines, comments, docstrings, type hints, names of
+    local variables and of functions; these count when something that is reached looks at them (``locals()``,
+    ``__name__``, ``inspect`` ..., a decorator of an installed package).
+
+    A module that a function imports when it runs is imported here, as on a worker, and its value now is what counts. A
+    module that is passed on as a value counts with all its members. What importing a module does besides giving values
+    to names (``getcontext().prec = 5``) counts as well; ``__main__`` is not imported on a worker.
+
+    What is installed counts by the name and version of its distribution (`CodeDigest.packages`), the packages it needs
+    itself do not. Python's own library and the instructions count by the minor version: 3.11.7 and 3.11.9 are one.
+    Spark and this provider count by name: which of them run is compared elsewhere. What functions read when they run
+    (files, environment variables, the network) is data.
+    """
+    report = Report(broadcasts)
+    packages = [f"Python {sys.version_info[0]}.{sys.version_info[1]}"]
+    where = Where()
+    try:
+        loaded = _load(command, broadcasts)
+    except Exception as e:  # whatever the app's modules and objects raise
+        return _nothing(f"the function cannot be loaded here: {type(e).__name__}: {e}", packages)
+    try:
+        described = Walk(report).all(loaded, where)
+    except Exception as e:  # an object of the author's that raises when it is looked at
+        return _nothing(f"the function cannot be described: {type(e).__name__}: {e}", packages)
+    packages = sorted({*packages, *report.packages})
+    followed = digest((described, report.read()))
+    whole = None if report.unknown else digest((followed, packages))[:12]
+    return CodeDigest(whole, followed[:12], tuple(sorted(report.unknown)), tuple(packages))
+
+
+def code_digest(command: bytes) -> str | None:
+    """The digest of a pickled function; None when something in it cannot be compared."""
+    return describe(command).digest
+
+
+def _nothing(reason: str, packages: list[str]) -> CodeDigest:
+    return CodeDigest(None, None, (reason,), tuple(packages))
+
+
+def _load(command: bytes, broadcasts: Mapping[int, Any]) -> Any:
+    loaded = _Unpickler(io.BytesIO(command)).load()
+    if isinstance(loaded, BroadcastVariable):  # a command of more than 1 MB (_prepare_for_python_RDD)
+        loaded = _Unpickler(io.BytesIO(broadcasts[loaded.id])).load()
+    return loaded
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads a function without touching the originals: cloudpickle finds a class of ``__main__`` that was pickled here
+    by its id, and would give it the loaded methods (_lookup_class_or_track)."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "_from_id" and module.endswith(".broadcast"):
+            return BroadcastVariable
+        found = super().find_class(module, name)
+        if module.endswith("cloudpickle.cloudpickle") and name in ("_make_skeleton_class", "_make_skeleton_enum"):
+            # both end with (..., class_tracker_id, extra)
+            return lambda *given: found(*given[:-2], None, given[-1])
+        return found

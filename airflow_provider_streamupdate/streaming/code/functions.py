@@ -1,0 +1,244 @@
+"""Functions: their instructions with all that the names in them stand for."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import types
+from typing import Any
+
+from .bytecode import Import, Listing, Path, Step, Variable, read
+from .modules import absolute, effects, import_module, member
+from .owner import Owner, found, owner, package
+from .report import Where
+from .walk import Walk
+
+# Built-in functions that reach global variables by names that are data.
+_READ_GLOBALS = frozenset({"eval", "exec", "globals", "compile"})
+# What loads code from places that are data. With a constant name, import_module is followed.
+_IMPORTS = frozenset({"import_module", "__import__"})
+_LOADS_CODE = frozenset(
+    {"spec_from_file_location", "spec_from_loader", "run_path", "run_module", "SourceFileLoader", "exec_module",
+     "load_module", "load_source"}
+)  # fmt: skip
+
+
+def describe_function(walk: Walk, function: types.FunctionType, where: Where) -> Any:
+    """A function of the app's: its names and docstring do not count unless something looks at them."""
+    if function.__code__.co_filename.startswith("<attrs generated") and function.__name__ == "__hash__":
+        # It is salted with another number in each process; the fields it takes are those it names.
+        return "hash of attrs", function.__code__.co_names
+    listing = read(function.__code__)
+    user = Where(f"function {function.__qualname__} in {os.path.basename(function.__code__.co_filename)}")
+    cells = dict(zip(listing.free, function.__closure__ or (), strict=True))
+    body = _Body(walk, function.__globals__, user, listing, cells)
+    described = body.code(listing)
+    walk.report.note_function(function.__qualname__)
+    walk.report.note_text((function.__doc__, function.__annotations__ and repr(function.__annotations__)))
+    closure = [
+        walk.of(cell, user.part(variable.name))
+        for variable, cell in sorted(cells.items(), key=lambda pair: body.number(pair[0]))
+        if variable not in body.modules
+    ]
+    given = sorted((function.__kwdefaults__ or {}).items())
+    return (
+        "function",
+        described,
+        closure,
+        walk.of(function.__defaults__, user.part("a default")),
+        [(name, walk.of(value, user.part(f"the default of {name}"))) for name, value in given],
+        [(name, walk.of(value, where.part(f".{name}"))) for name, value in function.__dict__.items()],
+        imported(walk, function.__globals__),
+    )
+
+
+def describe_effects(walk: Walk, code: types.CodeType, namespace: dict[str, Any], module: str) -> Any:
+    """What a module does when it is imported, besides giving values to names."""
+    listing = read(code)
+    return "on import", _Body(walk, namespace, Where(f"module {module}"), listing, {}).code(listing)
+
+
+def imported(walk: Walk, namespace: dict[str, Any]) -> list[Any]:
+    """What happens when the module is imported that a function or a class is loaded from."""
+    name = namespace.get("__name__")
+    return [walk.of(e, Where(f"module {name}")) for e in effects(walk, name)] if isinstance(name, str) else []
+
+
+class _Body:
+    """The code of one function, with the functions inside it."""
+
+    def __init__(
+        self,
+        walk: Walk,
+        namespace: dict[str, Any],
+        user: Where,
+        listing: Listing,
+        cells: dict[Variable, types.CellType],
+    ) -> None:
+        self.walk = walk
+        self.namespace = namespace
+        self.user = user
+        self.sources = listing.sources
+        self.modules = {v: held for v, cell in cells.items() if _is_app_module(held := _content(cell))}
+        self._numbers: dict[Variable, int] = {}
+        self._listings = 0
+
+    def number(self, variable: Variable) -> int:
+        return self._numbers.setdefault(variable, len(self._numbers))
+
+    def code(self, listing: Listing) -> Any:
+        code, report = listing.code, self.walk.report
+        for variable in listing.arguments:
+            self.number(variable)
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            report.note_local(name)
+        report.note_function(code.co_name)
+        report.note_text((code.co_consts[:1], code.co_firstlineno))
+        own = {step.value for step in listing.steps if step.op == "STORE_NAME"}
+        steps = [self._step(listing, index, step, own) for index, step in enumerate(listing.steps)]
+        arguments = [variable.name for variable in listing.arguments]
+        return "code", arguments, listing.shape, [s for s in steps if s is not None], listing.handlers
+
+    def _step(self, listing: Listing, index: int, step: Step, own: set[Any]) -> Any:
+        report = self.walk.report
+        kind, value, op = step.kind, step.value, step.op
+        if kind == "hint":
+            report.note_text(value)
+            return None
+        if kind == "function name":
+            report.note_function(value)
+            return None
+        if kind == "code":
+            return op, self.code(value)
+        if kind == "constant":
+            report.mentions(value)
+            return op, self.walk.of(value, self.user.part("a constant"))
+        if kind == "variable":
+            return op, self.number(value), self._held(step)
+        if kind == "global":
+            return op, self._global(step, own), self._dynamic(listing, index)
+        if kind == "name":
+            report.mentions(value)
+            return op, value, self._dynamic(listing, index)
+        if kind in ("import", "imported"):
+            return op, self._import(listing, index, step)
+        return op, kind, value
+
+    def _held(self, step: Step) -> Any:
+        """The modules that a local variable may hold, in what is used of them."""
+        if not step.op.startswith("LOAD_"):
+            return []
+        used = [self._path(path, step.attributes) for path in self.sources.get(step.value, ())]
+        if step.value in self.modules:
+            used.append(self._reach(self.modules[step.value], step.attributes, self.user.part(step.value.name)))
+        return used
+
+    def _global(self, step: Step, own: set[Any]) -> Any:
+        name, where = step.value, self.user.part(step.value)
+        number = self.walk.variable(self.namespace, name)
+        if not step.op.startswith("LOAD_"):
+            return number
+        known = name if name in own else None  # a class body's own name may come first
+        if name in self.namespace:
+            return known, number, self._reach(self.namespace[name], step.attributes, where)
+        self.walk.report.mentions(name)
+        if name in _READ_GLOBALS:
+            return name, self._every_global()
+        return known, "builtin" if hasattr(builtins, name) else "missing", name
+
+    def _every_global(self) -> Any:
+        return [
+            (name, self._reach(value, (), self.user.part(name)))
+            for name, value in sorted(self.namespace.items())
+            if not name.startswith("__")
+        ]
+
+    def _reach(self, value: Any, attributes: tuple[str, ...], where: Where) -> Any:
+        """A value, or what is used of it when it is a module of the app's."""
+        passed: list[Any] = []
+        while _is_app_module(value) and attributes:
+            passed += [self.walk.of(e, Where(f"module {value.__name__}")) for e in effects(self.walk, value.__name__)]
+            name, attributes = attributes[0], attributes[1:]
+            where = where.part(f".{name}")
+            passed.append(self.walk.variable(vars(value), name))
+            value, how = member(self.walk, value, name, where)
+            passed.append(how)
+        return (*passed, self.walk.of(value, where))
+
+    def _path(self, path: Path, attributes: tuple[str, ...] = ()) -> Any:
+        module = self._module(path.root)
+        where = self.user.part(f"module {path.root.name}")
+        return None if module is None else self._reach(module, (*path.attributes, *attributes), where)
+
+    def _module(self, asked: Import) -> types.ModuleType | None:
+        """What is imported, when it is the app's."""
+        name = absolute(asked.name, asked.level, self.namespace)
+        where = self.user.part(f"module {name}")
+        if not found(name):
+            self.walk.report.cannot(where, "it is not found here")
+            return None
+        if owner(name) is not Owner.APP:
+            self.walk.report.mentions_module(name, package(name) if owner(name) is Owner.PACKAGE else "")
+            return None
+        module = import_module(self.walk, name, where)
+        return import_module(self.walk, name.partition(".")[0], where) if module and asked.top else module
+
+    def _import(self, listing: Listing, index: int, step: Step) -> Any:
+        path = Path(step.value) if step.kind == "import" else step.value
+        if path is None:
+            return step.attributes
+        after = listing.steps[index + 1] if index + 1 < len(listing.steps) else step
+        followed = after.kind in ("variable", "imported") or (step.kind == "import" and not step.value.top)
+        name = absolute(path.root.name, path.root.level, self.namespace)
+        module = self._module(path.root)
+        if module is None:
+            return name, step.attributes
+        ran = [self.walk.of(e, Where(f"module {name}")) for e in effects(self.walk, name)]
+        if step.kind == "imported":
+            holder, *_ = self._value(module, path.attributes[:-1])
+            value, how = member(self.walk, holder, path.attributes[-1], self.user.part(path.attributes[-1]))
+            if followed and _is_app_module(value):
+                return ran, how
+            return ran, how, self.walk.of(value, self.user.part(path.attributes[-1]))
+        return (ran,) if followed else (ran, self.walk.of(module, self.user.part(f"module {name}")))
+
+    def _value(self, module: Any, attributes: tuple[str, ...]) -> tuple[Any, ...]:
+        for name in attributes:
+            module, _ = member(self.walk, module, name, self.user.part(name))
+        return (module,)
+
+    def _dynamic(self, listing: Listing, index: int) -> Any:
+        """Code that is loaded by a name that may be data."""
+        step = listing.steps[index]
+        value = self.namespace.get(step.value) if step.kind == "global" else None
+        name = "import_module" if value is importlib.import_module else step.value
+        if name in _LOADS_CODE:
+            return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
+        if name not in _IMPORTS:
+            return None
+        asked = _constant_argument(listing.steps[index + 1 :])
+        if asked is None:
+            return self.walk.report.cannot(self.user.part(str(name)), "the name of what it imports is not known")
+        level = len(asked) - len(asked.lstrip("."))
+        module = self._module(Import(asked[level:], level, top=False))
+        return module and self.walk.of(module, self.user.part(f"module {asked}"))
+
+
+def _constant_argument(steps: tuple[Step, ...]) -> str | None:
+    """The text that a function is called with, alone or with the package it is relative to."""
+    if len(steps) < 3 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
+        return None
+    rest = steps[2:] if steps[1].value in ("__package__", "__name__") else steps[1:]
+    return steps[0].value if rest[0].op.startswith("CALL") else None
+
+
+def _is_app_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and owner(value.__name__) is Owner.APP
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None

@@ -1,0 +1,202 @@
+"""Modules of the app's: their members, and what importing them does."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .owner import Owner, owner
+from .report import Where
+from .walk import Walk, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MISSING = object()
+
+
+@attrs.define(eq=False)
+class Effect:
+    """The statements of a module that do something else than to give values to names."""
+
+    module: str
+    code: types.CodeType
+
+
+def absolute(name: str, level: int, namespace: dict[str, Any]) -> str:
+    """The full name of a module that is imported somewhere."""
+    if not level:
+        return name
+    package = namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
+    try:
+        return importlib.util.resolve_name("." * level + name, package)
+    except ImportError:
+        return name
+
+
+def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
+    """A module of the app's, imported as the function would do it."""
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as e:  # whatever its statements raise
+        walk.report.cannot(where, f"it cannot be imported here ({type(e).__name__}: {e})")
+        return None
+
+
+def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tuple[Any, Any]:
+    """A member of a module and what describes how it is found: in its namespace, as a module below it, or by its
+    ``__getattr__`` (whose code then counts, too)."""
+    members = vars(module)
+    if name in members:
+        return members[name], "member"
+    if hasattr(module, "__path__") and _spec(f"{module.__name__}.{name}"):
+        return import_module(walk, f"{module.__name__}.{name}", where), "module"
+    if "__getattr__" not in members:
+        return None, "no member"
+    # Which names it asks for (it may import by computed names) shows in what it returns.
+    apart = attrs.evolve(walk.report.apart(), unknown=set())
+    how = digest(Walk(apart).all(members["__getattr__"], where))
+    try:
+        return getattr(module, name), how
+    except Exception as e:
+        walk.report.cannot(where, f"the module's __getattr__ fails ({type(e).__name__}: {e})")
+        return None, how
+
+
+def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
+    """A module as a value: what is used of it is not known, so all counts."""
+    from .functions import imported
+
+    members = {
+        name: value
+        for name, value in vars(module).items()
+        if not (name.startswith("__") and name.endswith("__") and name not in ("__getattr__", "__dir__"))
+        and not _below(module, value)
+    }
+    for found in pkgutil.iter_modules(getattr(module, "__path__", None) or ()):
+        if found.name != "__main__":
+            members[found.name] = import_module(walk, f"{module.__name__}.{found.name}", where)
+    described = [(name, walk.of(value, where.part(f".{name}"))) for name, value in sorted(members.items())]
+    return "module", described, imported(walk, vars(module))
+
+
+def _below(module: types.ModuleType, value: Any) -> bool:
+    """Whether a member is a module of the package: which of them are loaded by now is chance."""
+    return isinstance(value, types.ModuleType) and value.__name__.startswith(f"{module.__name__}.")
+
+
+def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
+    """What importing a module of the app's does, with the packages around it and the app's modules that it imports, in
+    that order. Nothing for ``__main__``, whose functions are pickled by value."""
+    if name not in walk.on_import:
+        found: dict[str, None] = {}
+        _imports(name, found)
+        walk.on_import[name] = tuple(effect for module in found if (effect := _effect(module)))
+    return walk.on_import[name]
+
+
+def _imports(name: str, found: dict[str, None]) -> None:
+    parts = name.split(".")
+    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
+        module = sys.modules.get(name)
+        if name in found or module is None or owner(name) is not Owner.APP or name == "__main__":
+            continue
+        found[name] = None
+        for inner in _imported(name):
+            _imports(inner, found)
+
+
+@functools.lru_cache(maxsize=1000)
+def _tree(name: str, source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def _source(name: str) -> ast.Module | None:
+    loader = getattr(sys.modules.get(name), "__loader__", None)
+    try:
+        source = loader.get_source(name)  # type: ignore[union-attr]
+        return None if source is None else _tree(name, source)
+    except Exception:  # no loader, no source, or not of this Python
+        return None
+
+
+def _imported(name: str) -> Iterator[str]:
+    tree = _source(name)
+    namespace = vars(sys.modules[name])
+    for statement in _at_import(tree.body) if tree else ():
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            base = absolute(statement.module or "", statement.level, namespace)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in statement.names)
+
+
+def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import, those inside if, try, for, while and with as well."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _at_import(getattr(statement, field, ()))
+            for handler in getattr(statement, "handlers", ()):
+                yield from _at_import(handler.body)
+
+
+def _effect(name: str) -> Effect | None:
+    tree = _source(name)
+    return _compiled(name, tree) if tree else None
+
+
+@functools.lru_cache(maxsize=1000)
+def _compiled(name: str, tree: ast.Module) -> Effect | None:
+    kept = [s for s in tree.body if _does_something(s)]
+    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec")) if kept else None
+
+
+_DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass, ast.Global)
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    """Whether a statement may change something else than the module's own names, whose values count where they are
+    used. ``sys.path`` is where the app lies."""
+    if isinstance(statement, _DEFINES) or ast.unparse(statement).startswith("sys.path."):
+        return False
+    if isinstance(statement, ast.Expr):
+        return not isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Assign):
+        return not all(_is_names(target) for target in statement.targets)
+    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+        return not _is_names(statement.target)
+    if isinstance(statement, ast.If):
+        if ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"):
+            return any(map(_does_something, statement.orelse))
+        return any(map(_does_something, (*statement.body, *statement.orelse)))
+    if isinstance(statement, ast.Try):
+        handled = [s for handler in statement.handlers for s in handler.body]
+        return any(map(_does_something, (*statement.body, *handled, *statement.orelse, *statement.finalbody)))
+    if isinstance(statement, (ast.For, ast.While, ast.With)):
+        return any(map(_does_something, statement.body))
+    return True
+
+
+def _is_names(target: ast.expr) -> bool:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return all(map(_is_names, target.elts))
+    return isinstance(target, ast.Name)
+
+
+def _spec(name: str) -> Any:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None

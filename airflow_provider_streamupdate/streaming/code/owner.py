@@ -1,0 +1,107 @@
+"""Whose a module is: the app's (walked), Python's own, an installed package's (by its version), or Spark's and ours."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+from importlib import metadata
+
+# Which Spark and which provider run is compared elsewhere: they count by name.
+_PLATFORM = frozenset({"pyspark", "py4j", "airflow_provider_streamupdate"})
+_RUNTIME_LIBRARIES = f"{os.sep}_libraries{os.sep}"  # inside the runtime zip (control/runtime.py)
+
+
+class Owner(enum.Enum):
+    APP = "the app"
+    PYTHON = "Python"
+    PACKAGE = "an installed package"
+    PLATFORM = "Spark, or this provider with its libraries"
+
+
+def owner(module: str | None) -> Owner:
+    """Whose a module is, by its name. What lies in the interpreter's site-packages is installed; what lies anywhere
+    else is the app's: its own files, zips of --py-files, editable installs, what has no distribution, what has no file.
+    """
+    top = (module or "__main__").partition(".")[0]
+    if top in ("__main__", "__mp_main__"):
+        return Owner.APP
+    if top in _PLATFORM:
+        return Owner.PLATFORM
+    path = _path(top)
+    if path is None:
+        return Owner.PYTHON if top in sys.stdlib_module_names or top in sys.builtin_module_names else Owner.APP
+    if _RUNTIME_LIBRARIES in path:
+        return Owner.PLATFORM
+    if _below(path, _site_folders()):
+        return Owner.PACKAGE if package(top) else Owner.APP
+    return Owner.PYTHON if _below(path, _python_folders()) else Owner.APP
+
+
+def found(module: str) -> bool:
+    """Whether a module can be imported here, by its topmost name. Imports nothing."""
+    top = module.partition(".")[0]
+    return top in sys.modules or top in sys.builtin_module_names or _spec(top) is not None
+
+
+def package(module: str) -> str:
+    """The distributions a module may come from, with their versions ("numpy 2.2.0"); empty when there is none."""
+    return ", ".join(_versions().get(module.partition(".")[0], ()))
+
+
+def _path(top: str) -> str | None:
+    loaded = sys.modules.get(top)
+    if loaded is not None:
+        places = [getattr(loaded, "__file__", None), *list(getattr(loaded, "__path__", ()))[:1]]
+    else:
+        spec = _spec(top)
+        places = [] if spec is None else [spec.origin if spec.has_location else None]
+        places += [] if spec is None else list(spec.submodule_search_locations or ())[:1]
+    return next((str(place) for place in places if place), None)
+
+
+def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _below(path: str, folders: tuple[str, ...]) -> bool:
+    return path.startswith(folders) or os.path.realpath(path).startswith(folders)
+
+
+@functools.cache
+def _site_folders() -> tuple[str, ...]:
+    folders = {sysconfig.get_paths()[k] for k in ("purelib", "platlib")}
+    return _both({*folders, *site.getsitepackages(), site.getusersitepackages()})
+
+
+@functools.cache
+def _python_folders() -> tuple[str, ...]:
+    return _both({sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib")})
+
+
+def _both(folders: set[str]) -> tuple[str, ...]:
+    return tuple(sorted({os.path.join(f, "") for folder in folders for f in (folder, os.path.realpath(folder))}))
+
+
+@functools.cache
+def _versions() -> dict[str, tuple[str, ...]]:
+    """Topmost module -> "name version" of its distributions (importlib.metadata.packages_distributions, which in
+    Python 3.10 knows only those that list their modules in top_level.txt)."""
+    found: dict[str, set[str]] = {}
+    for distribution in metadata.distributions():
+        listed = (distribution.read_text("top_level.txt") or "").split()
+        for top in listed or {_top(str(file)) for file in distribution.files or ()}:
+            found.setdefault(top, set()).add(f"{distribution.metadata['Name']} {distribution.version}")
+    return {top: tuple(sorted(names)) for top, names in found.items()}
+
+
+def _top(file: str) -> str:
+    first = file.partition("/")[0]
+    return first.partition(".")[0] if "/" not in file else first

@@ -1,0 +1,89 @@
+"""The walk over everything that a function reaches.
+
+Each object is described once, in the order in which it is met, and referred to by its number from then on: structures
+of any depth and with cycles. Values without an identity (numbers, texts, tuples) are described where they stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from .report import Report, Where
+
+_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented)})
+_LONG = 1000
+
+
+class Walk:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self._numbers: dict[int, int] = {}
+        self._met: list[tuple[Any, Where]] = []  # keeps them alive, too: an id is only unique while its object lives
+        self._alive: list[Any] = []
+        self.on_import: dict[str, tuple[Any, ...]] = {}  # what importing a module does (modules.effects)
+        self._variables: dict[tuple[int, str], int] = {}
+
+    def all(self, value: Any, where: Where) -> list[Any]:
+        """The descriptions of a value and of all it reaches."""
+        from .objects import describe_object
+
+        described = [self.of(value, where)]
+        done = 0
+        while done < len(self._met):
+            described.append(describe_object(self, *self._met[done]))
+            done += 1
+        return described
+
+    def of(self, value: Any, where: Where) -> Any:
+        kind = type(value)
+        if kind in _SIMPLE:
+            return _simple(value)
+        if kind is tuple:
+            return self.each(value, where)
+        if kind is frozenset:
+            return "set", self.unordered(value, where)
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self._met)
+            self._met.append((value, where))
+        return "#", self._numbers[id(value)]
+
+    def each(self, values: Iterable[Any], where: Where) -> Any:
+        values = tuple(values)
+        if len(values) > 8 and all(type(v) in _SIMPLE for v in values):
+            return "values", hashlib.sha256("\0".join(map(repr, values)).encode("utf8", "surrogatepass")).hexdigest()
+        return "tuple", *[self.of(v, where.part(f"[{i}]")) for i, v in enumerate(values)]
+
+    def unordered(self, values: Iterable[Any], where: Where) -> Any:
+        """The members of a set: each is looked at on its own first, which gives their order."""
+        members = list(values)
+        if all(type(v) in _SIMPLE for v in members):
+            return self.each(sorted(members, key=lambda v: (type(v).__name__, repr(v))), where)
+        if id(values) in self.report.open_sets:
+            return "the set around it"
+        self.report.open_sets.add(id(values))
+        try:
+            members.sort(key=lambda v: self._alone(v, where))
+        finally:
+            self.report.open_sets.remove(id(values))
+        return self.each(members, where)
+
+    def _alone(self, value: Any, where: Where) -> str:
+        return digest(Walk(self.report.apart()).all(value, where))
+
+    def variable(self, namespace: dict[str, Any], name: str) -> int:
+        """The number of a global variable or a module's: two that hold equal values are still two."""
+        self._alive.append(namespace)
+        return self._variables.setdefault((id(namespace), name), len(self._variables))
+
+
+def digest(described: Any) -> str:
+    return hashlib.sha256(repr(described).encode("utf8", "surrogatepass")).hexdigest()
+
+
+def _simple(value: Any) -> Any:
+    if isinstance(value, (str, bytes)) and len(value) > _LONG:
+        data = value.encode("utf8", "surrogatepass") if isinstance(value, str) else value
+        return type(value).__name__, len(value), hashlib.sha256(data).hexdigest()
+    return type(value).__name__, repr(value)

@@ -1,0 +1,157 @@
+"""Edits that change no result leave the digest as it is; those that do not are counted, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sweep.python_apps import run, write
+from tests.sweep.python_corpus import SAMPLES
+
+BY_NAME = {sample.name: sample for sample in SAMPLES}
+
+# fmt: off
+# sample, file, what stands there, what stands there afterwards; "" for the beginning of the file
+EDITS = [
+    # comments, blank lines, docstrings, layout
+    ("arithmetic", "app.py", '"Doc."', '"""Another text,\n    of two lines."""'),
+    ("arithmetic", "app.py", '    "Doc."\n', ""),
+    ("arithmetic", "app.py", "    y -= 2", "    y -= 2  # less"),
+    ("arithmetic", "app.py", "def f(x):", "\n\n\n# moved down\ndef f(x):"),
+    ("arithmetic", "app.py", "y = x * 3 + 7", "y = (x * 3\n         + 7)"),
+    ("branches and loops", "app.py", "            continue\n", "            # the next one\n\n            continue\n"),
+    ("exceptions", "app.py", "    try:\n", "    # careful\n    try:\n\n"),
+    ("generators and comprehensions", "app.py", "def numbers(n):", 'def numbers(n):\n    "Numbers."'),
+    ("class with inheritance", "app.py", "class Middle(Base):", 'class Middle(Base):\n    "In the middle."\n'),
+    ("dataclass of another module", "shapes.py", "class Shape:", 'class Shape:\n    "A shape."'),
+    ("named tuples", "app.py", "class Named(NamedTuple):", 'class Named(NamedTuple):\n    "Has a name."'),
+    ("enum", "app.py", "class Color(enum.Enum):", 'class Color(enum.Enum):\n    "Colours."'),
+    ("class made in a function", "app.py", '"Adds."', '"Adds more."'),
+    ("imported helper", "helpers.py", "def double(x):", '"""Helpers."""\n\n\ndef double(x):\n    "Twice."'),
+    # local variables
+    ("arithmetic", "app.py", "y", "result"),
+    ("branches and loops", "app.py", "total", "a_sum"),
+    ("closure", "app.py", "factor", "zz_factor"),
+    ("closure", "app.py", "count", "zz_count"),
+    ("nonlocal counter", "app.py", "seen", "already"),
+    ("lazy dotted import", "app.py", "rates as rates\n    return pkg.deep.scale(x) + rates.",
+     "rates as r\n    return pkg.deep.scale(x) + r."),
+    ("generators and comprehensions", "app.py", "got = yield", "given = yield"),
+    ("with and context managers", "app.py", "as n, Quiet() as q:\n        log.append(n + q",
+     "as a, Quiet() as b:\n        log.append(a + b"),
+    ("exceptions", "app.py", "except Bad as e:\n        return str(e), e.code, e.more",
+     "except Bad as bad:\n        return str(bad), bad.code, bad.more"),
+    # unrelated definitions
+    ("closure", "app.py", "", "unrelated = lambda x: x + 1\n"),
+    ("closure", "app.py", "", "def unrelated(a, b=2):\n    return a\n"),
+    ("globals", "app.py", "", "import json, os.path\nUNRELATED = 5\n"),
+    ("globals", "app.py", "", "class Unrelated:\n    limit = 4\n"),
+    ("imported helper", "helpers.py", "    return x\n", "    return x + 1\n"),
+    ("imported helper", "helpers.py", "", "import json\nfrom collections import deque\nMORE = {1: 2}\n"),
+    ("lazy import", "helpers.py", "", "def unrelated(x):\n    return x * 9\n"),
+    ("lazy dotted import", "pkg/deep.py", "", "import math\nlater = lambda: math.pi\n"),
+    ("dotted import", "pkg/__init__.py", "", "VERSION = 3\n"),
+    ("relative import inside", "pkg/rates.py", "", "UNRELATED = 3\n"),
+    ("class of another module", "helpers.py", "", "class Unrelated:\n    pass\n"),
+    ("functools.cache", "helpers.py", "", "import logging\nlog = logging.getLogger(__name__)\n"),
+    ("what an import does", "helpers.py", "", "def unrelated():\n    return 1\n"),
+    ("registry filled by decorators", "rules.py", "", "UNRELATED = 3\n"),
+    # type hints
+    ("arithmetic", "app.py", "def f(x):", "def f(x: int) -> int:"),
+    ("keyword defaults of a helper", "app.py", "def scaled(x, *, by=3, offset=1):",
+     "def scaled(x: float, *, by: int = 3, offset: int = 1) -> float:"),
+    ("closure", "app.py", "    def inner(x):", "    def inner(x: 'int') -> list[int]:"),
+    ("nonlocal counter", "app.py", "    def outer(x):", "    def outer(x: list) -> dict:"),
+    ("imported helper", "helpers.py", "def shift(x):", "def shift(x: int) -> int:"),
+    ("class with inheritance", "app.py", "def add(self, x):\n        return x",
+     "def add(self, x: int) -> int:\n        return x"),
+    ("arithmetic", "app.py", "y = x * 3", "y: int = x * 3"),
+    ("abc, Protocol, Generic", "app.py", "def area(self) -> int: ...", "def area(self) -> float: ..."),
+    # names of global variables, of imports, other ways to write the same constant
+    ("globals", "app.py", "RATES", "_RATES"),
+    ("imported helper", "app.py", "MOST", "LARGEST"),
+    ("globals", "app.py", "LIMIT = 4", "LIMIT = 2 * 2"),
+    ("sets", "app.py", '{"a", "e", "i"}', '{"i", "a", "e"}'),
+    ("sets", "app.py", '{"l", "o"}', '{"o", "l"}'),
+    ("sets", "app.py", '[1, "a", (2, "b"), None]', '[None, (2, "b"), 1, "a"]'),
+]
+# fmt: on
+
+
+def test_what_changes_no_result_changes_no_digest(tmp_path: Path) -> None:
+    jobs = []
+    for number, (name, file, old, new) in enumerate(EDITS):
+        sample = BY_NAME[name]
+        source = sample.files[file]
+        assert old in source, (name, old)
+        changed = source.replace(old, new) if old else new + source
+        for kind, files in (("before", sample.files), ("after", {**sample.files, file: changed})):
+            folder = write(tmp_path / str(number) / kind, files)
+            jobs.append({"folder": str(folder), "inputs": sample.inputs})
+    outcomes = run(jobs)
+    assert all("fails" not in outcome for outcome in outcomes), outcomes
+    pairs = list(zip(EDITS, outcomes[::2], outcomes[1::2], strict=True))
+    assert all(before["results"] == after["results"] for _, before, after in pairs)
+    different = [edit for edit, before, after in pairs if before["digest"] != after["digest"]]
+    print(f"{len(EDITS)} harmless edits, falsely different: {len(different)}")
+    assert len(different) <= len(EDITS) * 0.02, "\n".join(map(str, different))
+
+
+UNKNOWN = {
+    "a lock": ("import threading\nlock = threading.Lock()\ndef g(x):\n    with lock:\n        return x", "lock"),
+    "a generator": ("rows = (i for i in range(9))\ndef g(x):\n    return next(rows)", "rows"),
+    "a file": ("source = open(__file__)\ndef g(x):\n    return source.read()", "source"),
+    "a socket": ("import socket\nline = socket.socket()\ndef g(x):\n    return line", "line"),
+    "a weak reference": ("import weakref\nclass A: pass\na = A()\nr = weakref.ref(a)\ndef g(x):\n    return r()", "r"),
+    "in an attribute": (
+        "import threading\nclass A: pass\nkept = A()\nkept.inner = {'k': [threading.RLock()]}\n"
+        "def g(x):\n    return kept.inner",
+        "kept.inner['k'][0]",
+    ),
+    "a computed import": (
+        "import importlib\ndef g(x):\n    return importlib.import_module('hel' + str(x))",
+        "import_module",
+    ),
+    "what is not there": ("def g(x):\n    import not_there_at_all\n    return x", "module not_there_at_all"),
+    "what cannot be imported": ("def g(x):\n    import broken\n    return x", "module broken"),
+    "code from a place": ("import runpy\ndef g(x):\n    return runpy.run_path(x)", "run_path"),
+}
+
+
+def test_what_cannot_be_followed_is_unknown_by_name(tmp_path: Path) -> None:
+    jobs = []
+    for number, (source, _) in enumerate(UNKNOWN.values()):
+        files = {"app.py": "from helpers import g\ndef f(x):\n    return g(x)\n", "helpers.py": source + "\n"}
+        folder = write(tmp_path / str(number), {**files, "broken.py": "1 / 0\n"})
+        jobs.append({"folder": str(folder), "inputs": (), "results": False})
+    for (name, (_, used)), outcome in zip(UNKNOWN.items(), run(jobs), strict=True):
+        assert outcome["digest"] is None, name
+        assert outcome["followed"], name
+        [reason] = outcome["unknown"]
+        assert reason.startswith(f"function g in helpers.py uses {used}, which cannot be compared: "), (name, reason)
+
+
+def test_a_package_counts_by_its_version(tmp_path: Path) -> None:
+    """And shows apart from the code."""
+    source = "import somelib\ndef f(x):\n    return somelib.double(x)\n"
+    jobs = []
+    for version in ("1.0", "2.0"):
+        site = tmp_path / version / "site"
+        write(site, {"somelib/__init__.py": "def double(x):\n    return 2 * x\n"})
+        write(site, {f"some_lib-{version}.dist-info/METADATA": f"Name: some-lib\nVersion: {version}\n"})
+        write(site, {f"some_lib-{version}.dist-info/top_level.txt": "somelib\n"})
+        folder = write(tmp_path / version / "app", {"app.py": source})
+        jobs.append({"folder": str(folder), "inputs": ("1",), "site": str(site)})
+    old, new = run(jobs)
+    assert "some-lib 1.0" in old["packages"]
+    assert "some-lib 2.0" in new["packages"]
+    assert old["digest"] != new["digest"]
+    assert old["followed"] == new["followed"]
+
+
+@pytest.mark.parametrize("name", ["numpy", "pandas"])
+def test_what_is_installed_here(tmp_path: Path, name: str) -> None:
+    sample = BY_NAME[name]
+    [outcome] = run([{"folder": str(write(tmp_path, sample.files)), "inputs": sample.inputs}])
+    assert any(package.startswith(f"{name} ") for package in outcome["packages"]), outcome
