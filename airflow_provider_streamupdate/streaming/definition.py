@@ -93,11 +93,19 @@ def _function(lineage: Lineage, node: Node, keys: int) -> dict[str, Any]:
     # The projection below holds the grouping keys first, and then the columns the function is given.
     named = {a.fields["exprId"]["id"]: a.fields["name"] for a in function.children if a.name == "AttributeReference"}
     columns = lineage.columns(node.children[0])[keys:]
-    code = function.fields.get("code")
     return {
-        "code": f"#{code}" if code else f"{PYTHON}{function.fields.get('name')}",
+        "code": _code(function.fields),
         "input": [f"{named[k]} = {env.get(k, t)}" for k, t in columns if k in named],
     }
+
+
+def _code(fields: dict[str, Any]) -> str:
+    """The digest of a state function's code, with what else it uses; or why it cannot be compared."""
+    if code := fields.get("code"):
+        uses = fields.get("uses", {}).get("rendered")
+        return f"#{code}" + (f" with {uses}" if uses else "")
+    why = fields.get("uncomparable")
+    return f"{PYTHON}{fields.get('name')}" + (f": {why}" if why else "")
 
 
 def _join(lineage: Lineage, node: Node) -> dict[str, Any]:

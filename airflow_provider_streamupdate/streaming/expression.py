@@ -172,8 +172,9 @@ def _function(name: str, fields: dict[str, Any], children: list[str]) -> str:
     """Comparable by the digest of its code (spark_internals adds it), its result's type and how it is called; a name
     says nothing about what it computes."""
     if not fields.get("code"):
-        return f"{PYTHON}{fields.get('name') or name}({', '.join(children)})"
-    told = {k: v for k, v in fields.items() if k not in ("code", "name", "func")}
+        why = [repr(fields["uncomparable"])] if fields.get("uncomparable") else []
+        return f"{PYTHON}{fields.get('name') or name}({', '.join(children + why)})"
+    told = {k: v for k, v in fields.items() if k not in ("code", "name", "func", "uncomparable")}
     return f"python#{fields['code']}({', '.join(children + details(name, told))})"
 
 

@@ -61,8 +61,8 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         verdict=LOSS,
         change="a plan that another version of this package wrote, whose texts hold less, or are written otherwise",
         reason="the saved plan has descriptions of version {old}, and the new version's are of {new}: equal ones need "
-        "not mean the same; start the app again with this version of the package (streamupdate restart), which describes "
-        "it anew, and take a snapshot; or agree when nothing but the package has changed",
+        "not mean the same; start the app again with this version of the package (streamupdate restart), which "
+        "describes it anew, and take a snapshot; or agree when nothing but the package has changed",
         source="state/plan.py: TEXTS",
         tests=("state/test_compatibility.py::test_a_plan_of_another_version_of_this_package_is_agreed_to",),
         applies=lambda c: differ(c.old.version, c.new.version),

@@ -9,9 +9,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..code import code_digest
+from ..code import describe
 from ..tree import is_tree
-from .fields import Special, complete, rendered_fields
+from .broadcasts import broadcasts
+from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import java_class, module, pre_order, sequence
 from .leaves import identity
 
@@ -51,7 +52,8 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     """TreeNode.toJSON, with what it leaves out (fields.py; measured): fields of expressions and of what is no stream,
     watermark delays (a CalendarInterval becomes null) as ``delay_ms``, what a leaf that is no stream reads as
-    ``identity`` (absent: not known), and the digests of Python functions' code as ``code`` (None: not comparable)."""
+    ``identity`` (absent: not known), and of Python functions the digest of their ``code`` (None: not comparable, and
+    ``uncomparable`` says why) and what it ``uses``, with versions."""
     nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     for node, jnode in zip(nodes, pre_order(plan), strict=True):
@@ -88,5 +90,9 @@ def _at(plan: Any, field: str, path: tuple[int, ...]) -> Any:
 
 def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
     byte = module(spark, "scala.reflect.ClassTag").Byte()
-    node["code"] = code_digest(bytes(expression.func().command().toArray(byte)))
+    function = expression.func()
+    told = describe(bytes(function.command().toArray(byte)), broadcasts(function))
+    node["code"] = told.digest
+    node["uses"] = {RENDERED: ", ".join(told.packages)}
+    node["uncomparable"] = "; ".join(told.unknown)
     del node["func"]
