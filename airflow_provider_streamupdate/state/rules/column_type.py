@@ -13,7 +13,6 @@ from .change import FUNCTIONS, RESTART, StageChange, of
 from .rule import Facts, Rule
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
-_NOT_SHOWN = re.compile(r"struct<|array<|map<|collate|\(")  # names, order and collations are not in a row's form
 _DECIMAL = re.compile(r"decimal\(\d+, ?\d+\)")
 # What these aggregates keep is a column's own value, which the layout's rules compare; or a sum that is as wide for all
 # integers; or no value at all. The buffers of any other function may depend on the type: hashes, sketches, lists.
@@ -46,7 +45,7 @@ def _reads(text: str, path: str) -> bool:
 
 def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
     """Whether the type does not count for this text, or the layout's rules see it."""
-    plain = not any(_NOT_SHOWN.search(_DECIMAL.sub("", kind)) for kind in (old, new))
+    plain = _named_alike(old, new)
     if part == "keys" and path in text.split(" = ") + text.split(" <=> ") + [text]:
         return plain
     if part in ("left columns", "right columns") and text == path:
@@ -59,8 +58,40 @@ def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
         function, _, argument = text.removesuffix(")").partition("(")
         if argument.split(", ")[0] != path:
             return False
-        return (function in _KEEP_VALUES and plain) or (function in _ADD_UP and _wider(old, new))
+        return (function in _KEEP_VALUES and plain) or (function in _ADD_UP and _adds_alike(old, new))
     return False
+
+
+def _adds_alike(old: str, new: str) -> bool:
+    """A sum is as wide for all integers; that of decimals has a type of their own, which the state's form shows."""
+    return _wider(old, new) or bool(_DECIMAL.fullmatch(old) and _DECIMAL.fullmatch(new))
+
+
+def _named_alike(old: str, new: str) -> bool:
+    """Whether two types have the same names of fields at the same places, the new one maybe more at the end, and the
+    same collations: neither is in a row's form, which shows the rest."""
+    if old.startswith("struct<") and new.startswith("struct<"):
+        before, after = _parts(old), _parts(new)
+        fields = [(f.partition(" ")[::2], g.partition(" ")[::2]) for f, g in zip(before, after, strict=False)]
+        return len(before) <= len(after) and all(n == m and _named_alike(k, j) for (n, k), (m, j) in fields)
+    for outer in ("array<", "map<"):
+        if old.startswith(outer) and new.startswith(outer):
+            return all(_named_alike(o, n) for o, n in zip(_parts(old), _parts(new), strict=True))
+    plain = not any(re.search(r"[<`(]| collate ", _DECIMAL.sub("", kind)) for kind in (old, new))
+    return old == new or plain
+
+
+def _parts(kind: str) -> list[str]:
+    """The fields of a struct, the element of an array, the key and value of a map."""
+    found, depth, start = [], 0, kind.index("<") + 1
+    for place in range(start, len(kind)):
+        depth += (kind[place] in "<([") - (kind[place] in ">)]")
+        if depth < 0 or (depth == 0 and kind.startswith(", ", place)):
+            found.append(kind[start:place])
+            start = place + 2
+        if depth < 0:
+            break
+    return found
 
 
 def _wider(old: str, new: str) -> bool:
