@@ -58,9 +58,6 @@ test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster
 crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
 
-faults: setup  ## faults made for real: cuts of power, reused pids, clocks that are set, two containers of one host name (ARGS="-k pid")
-	@scripts/faults.sh $(ARGS)
-
 matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)
 	@$(ENV) .venv/bin/uv tool run nox==$(NOX) $(ARGS)
 
