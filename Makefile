@@ -28,7 +28,7 @@ test: setup  ## lint and the fast tests, in both environments
 test-slow: setup  ## the tests that take minutes
 	@scripts/test.sh slow $(ARGS)
 
-faults: setup  ## full disks, and processes that save and delete the same names; counts at the end (root on Linux tries all)
+faults: setup  ## faults made for real: cuts of power, full disks, reused pids, clocks that are set, deletes beside saves (ARGS="-k pid")
 	@scripts/faults.sh $(ARGS)
 
 crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
