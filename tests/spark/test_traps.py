@@ -299,4 +299,4 @@ def test_two_unnamed_sources_that_swap_places(bench: Bench) -> None:
     assert {k: r["one"] for (k,), r in bench.last("k").items()} != {"1": 0 + 1 + 2, "10": sum(range(30))}
     old, new = (bench.plan(union(*rows))[0] for rows in ((1, 10), (10, 1)))
     items = [i for i in compare(old, new, "the old plan").items if i.thing == "source"]
-    assert [(i.verdict, i.rules) for i in items] == [("refused", ("source.position",))] * 2
+    assert [(i.verdict, i.rules) for i in items] == [("refused", ("source.twins",))] * 2

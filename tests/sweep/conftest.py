@@ -23,3 +23,8 @@ def sweep_spark():
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
     spark.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The settings' sweep begins the session: what notes which settings are read has to be on its class path."""
+    items.sort(key=lambda item: "test_settings_sweep" not in str(item.path))
