@@ -15,7 +15,7 @@ MEASURED: dict[str, Measured] = {
             "LEGACY",
             "values",
             "expression",
-            "to_date('2020-1-1', 'yyyy-MM-dd')",
+            "try_to_date('2020-1-1', 'yyyy-MM-dd')",
         ),
         Measured(
             "spark.sql.session.timeZone", "UTC", "Asia/Tokyo", "values", "expression", "hour(timestamp_seconds(0))"
