@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from . import lz4
-from .errors import CorruptError
+from .errors import CorruptError, StreamUpdateError
 from .names import check_part
 from .serde import parse_json
 
@@ -28,6 +28,7 @@ _JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToN
 
 # Of a changelog, enough for its lineage: writeUTF takes 64 KB at most, and Spark's blocks have 32 KB.
 LINEAGE_BYTES = 1 << 18
+_LONGEST_TEXT = (1 << 16) - 1  # DataOutputStream.writeUTF
 
 
 @attrs.frozen(kw_only=True)
@@ -88,21 +89,49 @@ class CommitEntry:
 def read_lineage(changelog: bytes, where: str) -> dict[int, str]:
     """Version -> id of the state files that led to a changelog, from its first `LINEAGE_BYTES`; its own is not among
     them. CorruptError when it has no lineage, or is compressed by another codec than lz4 (Spark's default)."""
+    return _beginning(changelog, where).lineage
+
+
+def with_lineage(changelog: bytes, lineage: Mapping[int, str], where: str) -> bytes:
+    """A whole changelog with another lineage. What follows stays as it is, from the next block on even compressed."""
+    begins = _beginning(changelog, where)
+    items = [{"version": version, "checkpointUniqueId": state_id} for version, state_id in sorted(lineage.items())]
+    texts = (begins.version.encode(), json.dumps(items, separators=(",", ":")).encode())
+    if max(map(len, texts)) > _LONGEST_TEXT:
+        raise StreamUpdateError(
+            f"{where} would name {len(items)} files before it, more than the format has room for; go on with the "
+            "newer version, or from a snapshot into another sink (submit --fork)"
+        )
+    new = b"".join(len(text).to_bytes(2, "big") + text for text in texts)
+    return lz4.raw_blocks(new + begins.rest) + changelog[begins.blocks_at :]
+
+
+@attrs.frozen(kw_only=True)
+class _Beginning:
+    """rest: what follows the lineage in its last block; blocks_at: where the blocks after that one lie."""
+
+    version: str
+    lineage: dict[int, str]
+    rest: bytes
+    blocks_at: int
+
+
+def _beginning(changelog: bytes, where: str) -> _Beginning:
     if not changelog.startswith(lz4.MAGIC):
         raise CorruptError(
             f"{where} is not compressed with lz4, so it cannot be read which files it builds on; start the query anew "
             "with spark.sql.streaming.stateStore.compression.codec=lz4, or switch changelog checkpointing off"
         )
     try:
-        blocks = lz4.blocks(changelog)
+        blocks = lz4.Blocks(changelog)
         version, rest = _text(b"", blocks)
         if version not in ("v3", "v4"):
             raise ValueError(f"version {version!r}")
-        lineage, _ = _text(rest, blocks)
-        items = json.loads(lineage)
-        return {int(item["version"]): check_part(item["checkpointUniqueId"], where) for item in items}
+        text, rest = _text(rest, blocks)
+        lineage = {int(item["version"]): check_part(item["checkpointUniqueId"], where) for item in json.loads(text)}
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise CorruptError(f"{where} is not a changelog with a lineage: {error}") from error
+    return _Beginning(version=version, lineage=lineage, rest=rest, blocks_at=blocks.at)
 
 
 def _text(data: bytes, blocks: Iterator[bytes]) -> tuple[str, bytes]:

@@ -1,35 +1,59 @@
-"""Reading what Spark compresses with lz4 by default, in pure Python.
+"""Reading what Spark compresses with lz4 by default, and writing what it reads as such, in pure Python.
 
-Sources: LZ4BlockOutputStream of lz4-java (blocks of ``LZ4Block``, a token, compressed and own length and a checksum, in
-little-endian), and the LZ4 block format (sequences of literals and matches).
+Sources: LZ4BlockOutputStream and LZ4BlockInputStream of lz4-java (blocks of ``LZ4Block``, a token, compressed and own
+length and a checksum, in little-endian), and the LZ4 block format (sequences of literals and matches).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .xxhash import xxhash32
+
 MAGIC = b"LZ4Block"
 _HEADER = 21
 _RAW, _COMPRESSED = 0x10, 0x20
+_LEVEL = 5  # of a token: blocks have up to 1 << (10 + 5) bytes, as Spark's have
+_BLOCK = 1 << 15
+_SEED, _CHECKSUM = 0x9747B28C, 0x0FFFFFFF  # StreamingXXHash32.asChecksum leaves four bits out
 
 
-def blocks(data: bytes) -> Iterator[bytes]:
-    """The contents of one block after the other, up to the empty one that ends a stream. ValueError when altered."""
-    at = 0
-    while True:
-        header = data[at : at + _HEADER]
+class Blocks(Iterator[bytes]):
+    """The contents of one block after the other, up to the empty one that ends a stream. ValueError when altered.
+
+    at: where the blocks lie that were not read yet
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def __next__(self) -> bytes:
+        header = self.data[self.at : self.at + _HEADER]
         if len(header) < _HEADER or not header.startswith(MAGIC):
             raise ValueError("an lz4 block is truncated")
         method = header[8] & 0xF0
         packed, length = (int.from_bytes(header[i : i + 4], "little") for i in (9, 13))
         if not length:
-            return
-        body = data[at + _HEADER : at + _HEADER + packed]
+            raise StopIteration
+        start = self.at + _HEADER
+        body = self.data[start : start + packed]
         made = body if method == _RAW else _decompress(body) if method == _COMPRESSED else b""
         if len(made) != length:
             raise ValueError("an lz4 block is not what its header says")
-        yield made
-        at += _HEADER + packed
+        self.at = start + packed
+        return made
+
+
+def raw_blocks(data: bytes) -> bytes:
+    """The data in blocks that are not compressed; without the empty one that ends a stream."""
+    parts = (data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK))
+    return b"".join(_header(part) + part for part in parts)
+
+
+def _header(part: bytes) -> bytes:
+    numbers = (len(part), len(part), xxhash32(part, _SEED) & _CHECKSUM)
+    return MAGIC + bytes([_RAW | _LEVEL]) + b"".join(number.to_bytes(4, "little") for number in numbers)
 
 
 def _decompress(data: bytes) -> bytes:
