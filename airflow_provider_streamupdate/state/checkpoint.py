@@ -22,6 +22,9 @@ from .storage import Folder
 
 FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
 
+ASIDE = "aside"  # state files of a checkpoint that is being renumbered, and a file called after its last batch
+STATE_ENDINGS = ("zip", "changelog", "delta", "snapshot")
+
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -74,6 +77,10 @@ class Checkpoint:
         path = f"commits/{batch}"
         return CommitEntry.parse(self._need(path), self.folder.path(path))
 
+    def is_set_aside(self, batch: int) -> bool:
+        """Whether a driver died while it renumbered (renumber.py): state may be in other files than it was."""
+        return self.folder.exists(f"{ASIDE}/{batch}")
+
     def operator_ids(self) -> list[int]:
         return self._numbers("state")
 
@@ -91,6 +98,11 @@ class Checkpoint:
         batch = self.committed_batch()
         if batch is None:
             return self._nothing(carry_in_flight)
+        if self.is_set_aside(batch):
+            raise CorruptError(
+                f"{self.folder.path()} is between two numbers of its batches: its driver ended while it changed them; "
+                "start this deployment again, which does the rest"
+            )
         entry = self.offsets(batch)
         logged = self.logged_batch()
         in_flight = batch + 1 if carry_in_flight and logged == batch + 1 else None
@@ -197,7 +209,7 @@ class Checkpoint:
                 for store in self._stores(f"state/{operator}/{partition}"):
                     folder = _store_folder(f"state/{operator}/{partition}", store)
                     names = self.folder.names(folder)
-                    made = [f"{version}.{ending}" for ending in _ENDINGS if f"{version}.{ending}" in names]
+                    made = [f"{version}.{ending}" for ending in STATE_ENDINGS if f"{version}.{ending}" in names]
                     if not made:
                         return []
                     paths += [f"{folder}/{n}" for n in names if n.removesuffix(".crc") in made]
@@ -288,16 +300,13 @@ def _store_folder(partition: str, store: str) -> str:
     return partition if store == "default" else f"{partition}/{store}"
 
 
-_ENDINGS = ("zip", "changelog", "delta", "snapshot")
-
-
 def is_state_at(path: str, version: int) -> bool:
     """Whether a file of a checkpoint in format v1 is what a store has written at a version."""
-    return re.fullmatch(rf"state/.+/{version}\.({'|'.join(_ENDINGS)})(\.crc)?", path) is not None
+    return re.fullmatch(rf"state/.+/{version}\.({'|'.join(STATE_ENDINGS)})(\.crc)?", path) is not None
 
 
 def _is_state_file(name: str) -> bool:
-    return re.fullmatch(rf"\d+(_\S+)?\.({'|'.join(_ENDINGS)})(\.crc)?", name) is not None
+    return re.fullmatch(rf"\d+(_\S+)?\.({'|'.join(STATE_ENDINGS)})(\.crc)?", name) is not None
 
 
 def _full_and_changes(have: set[str], version: int) -> tuple[str | None, list[str]]:

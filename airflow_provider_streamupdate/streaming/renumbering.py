@@ -10,7 +10,7 @@ from ..state.again import checkpoints_of
 from ..state.checkpoint import Checkpoint
 from ..state.plan import AppPlan, QueryPlan
 from ..state.registry import AppRegistry
-from ..state.renumber import begun, renumber
+from ..state.renumber import begun, put_back, renumber
 from ..state.rules.again import TABLES
 from ..state.rules.source import FILES, short_format
 from ..state.stores import PARTITIONS
@@ -25,6 +25,7 @@ def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict
     changed = {}
     for query in plan.queries:
         checkpoint = Checkpoint(app.checkpoint(deployment, query.name))
+        put_back(checkpoint)
         batch, logged = checkpoint.committed_batch(), checkpoint.logged_batch()
         if batch is None or logged is None:
             continue

@@ -157,7 +157,7 @@ def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
 def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     app: AppRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken back, and the batches cannot be called otherwise (checkpoint format v2): it ends, and says why."""
+    """Taken back, and the batches cannot be called otherwise (a damaged file): it ends, and says why."""
 
     def cannot(*_: object) -> None:
         raise StreamUpdateError("its sink would skip them")
