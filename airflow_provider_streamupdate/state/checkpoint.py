@@ -123,8 +123,10 @@ class Checkpoint:
             if commit.state_ids is not None:
                 ids = commit.stores(operator, self.folder.path(f"commits/{batch}"))
             paths += self._operator_files(operator, batch + 1, ids)
-        ahead = self._files_ahead(batch + 2) if in_flight is not None and commit.state_ids is None else []
-        paths = list(dict.fromkeys(paths + ahead))
+        ahead = self._files_ahead(batch + 2) if in_flight is not None else []
+        if commit.state_ids is None:
+            paths += [path for left in ahead for path in self._with_named(left)]
+        paths = list(dict.fromkeys(paths))
         for path in paths:
             if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
                 check_named_files(path, self._need(path), self.folder.path(path))
@@ -209,13 +211,16 @@ class Checkpoint:
                 for store in self._stores(f"state/{operator}/{partition}"):
                     folder = _store_folder(f"state/{operator}/{partition}", store)
                     names = self.folder.names(folder)
-                    made = [f"{version}.{ending}" for ending in STATE_ENDINGS if f"{version}.{ending}" in names]
+                    made = [n for n in names if _is_state_file(n, version) and not n.endswith(".crc")]
                     if not made:
                         return []
                     paths += [f"{folder}/{n}" for n in names if n.removesuffix(".crc") in made]
-                    for path in (f"{folder}/{n}" for n in made if n.endswith(".zip")):
-                        paths += [f"{folder}/{f}" for f in self._files_of_zip(path)]
         return paths
+
+    def _with_named(self, path: str) -> list[str]:
+        """A state file and those it refers to."""
+        folder = path.rpartition("/")[0]
+        return [path, *(f"{folder}/{f}" for f in (self._files_of_zip(path) if path.endswith(".zip") else ()))]
 
     def _store_files(self, folder: str, names: list[str], version: int, state_id: str | None) -> list[str]:
         have = set(names)
@@ -305,8 +310,9 @@ def is_state_at(path: str, version: int) -> bool:
     return re.fullmatch(rf"state/.+/{version}\.({'|'.join(STATE_ENDINGS)})(\.crc)?", path) is not None
 
 
-def _is_state_file(name: str) -> bool:
-    return re.fullmatch(rf"\d+(_\S+)?\.({'|'.join(STATE_ENDINGS)})(\.crc)?", name) is not None
+def _is_state_file(name: str, version: int | None = None) -> bool:
+    number = r"\d+" if version is None else version
+    return re.fullmatch(rf"{number}(_\S+)?\.({'|'.join(STATE_ENDINGS)})(\.crc)?", name) is not None
 
 
 def _full_and_changes(have: set[str], version: int) -> tuple[str | None, list[str]]:

@@ -49,8 +49,9 @@ class RestorePlan:
     the offset log get; conf: the configuration they then record. commits: entries of the commit log that name state
     files (checkpoint format v2), and operators: old operator id -> new of the stages whose files are among the moves.
     made_state_name: the name, without its ending, of the state files made for empty and migrated stages; it has the id
-    `made_state_id` in v2. ahead: the state of a batch in flight is brought, too, so that empty stages need it as well;
-    where stages are migrated, only when the sink is known to have that batch, so that nothing makes this state anew."""
+    `made_state_id` in v2. ahead: the state of a batch in flight is brought, too, and empty and migrated stages get
+    it as well. Those only when the sink is known to have that batch: Spark would go on from this state where a batch
+    that runs again has written its changes beside it."""
 
     moves: tuple[tuple[SnapshotFile, str], ...]
     offsets: tuple[SnapshotFile, ...]
@@ -73,10 +74,10 @@ class RestorePlan:
         return (self.made_state_name, *([str(self.version + 1)] if self.ahead else []))
 
 
-def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sink: bool = False) -> RestorePlan:
+def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sink: bool | None = False) -> RestorePlan:
     """Match stages by name. The caller has made sure that the plans are compatible.
 
-    in_sink: the sink is known to have the batch in flight, and will skip it
+    in_sink: whether the sink has the batch in flight, and will skip it; None where nobody knows
 
     Spark's own description of an operator (``_metadata``, ``_stateSchema``) is not taken from the snapshot: the dry
     run of the new plan writes it, with the new operator ids and paths.
@@ -99,7 +100,9 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sin
             "the snapshot's offset log does not record spark.sql.shuffle.partitions, so no empty state can be made "
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
-    ahead = snapshot.state_ahead and (in_sink or not migrated)
+    left = snapshot.state_ahead or (snapshot.in_flight is not None and not old.stages)
+    same_files = not migrated and not added
+    ahead = left and snapshot.state_format == 1 and (same_files if in_sink is None else in_sink)
     moves = _moves(snapshot, target, _folders(old, new))
     return RestorePlan(
         moves=tuple(m for m in moves if ahead or not is_state_at(m[0].path, snapshot.batch + 2)),

@@ -36,7 +36,8 @@ class QuerySnapshot:
     batch: -1 before the first commit: there are no files, and a restore starts afresh
     in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
         same offsets and the same batch id (exactly-once sinks depend on it)
-    state_ahead: the state that batch has written (version ``batch + 2``) is carried, too, for a sink that skips it
+    state_ahead: all tasks of that batch have written their state (version ``batch + 2``); it is carried, too, for a
+        sink that skips it (not in state format 2, where Spark does not find it)
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
     state_rows, lag, source_lag: as last reported (a baseline for verifying)
     state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names

@@ -27,7 +27,6 @@ from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, room_needed, write_commits
-from ..state.rules.source import FILES, short_format
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -37,6 +36,7 @@ from ..state.stores import PARTITIONS, as_recorded, column_families, single_part
 from . import spark_internals
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
+from .skipped import in_sink, skipped_problem
 
 COPY_ROUNDS = 5  # of what a running app adds meanwhile
 LITTLE = 8  # files that need no other round
@@ -255,7 +255,7 @@ def restore_query(
     """Build one query's checkpoint in a folder that holds nothing, or nothing but what was `copied` ahead; what was
     done."""
     snapshot, source = saved.queries[query.name], saved.folders[query.name]
-    if problem := _format_problem(writer, query, snapshot):
+    if problem := _problem(saved, writer, query):
         raise ApplicationError(f"query {query.name}: {problem}")
     plan = _restore(saved, query, writer, checkpoint, ahead, copied=copied)
     spark = spark_internals.writer_frame(writer).sparkSession
@@ -284,7 +284,7 @@ def check_restorable(
     for query in new.queries:
         if not saved.holds(query.name):
             continue
-        if problem := _format_problem(writers[query.name], query, saved.queries[query.name]):
+        if problem := _problem(saved, writers[query.name], query):
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
         _check_migration_fits(saved, query)
@@ -321,6 +321,13 @@ def _check_migration_fits(saved: SavedState, query: QueryPlan) -> None:
         check_room(source, room_needed(plan, snapshot, source, source), f"migrating state of query {query.name}")
 
 
+def _problem(saved: SavedState, writer: DataStreamWriter, query: QueryPlan) -> str | None:
+    """Why the query cannot continue, though the plans fit."""
+    snapshot, old = saved.queries[query.name], saved.plan.query(query.name)
+    problem = _format_problem(writer, query, snapshot)
+    return problem or (skipped_problem(snapshot, old, query, saved.fork) if old is not None else None)
+
+
 def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QuerySnapshot) -> str | None:
     """Why the query cannot continue: it would not find state files of another checkpoint format, or its state, in
     format v2, would have to move (the ids of rewritten stores are not known here)."""
@@ -355,7 +362,7 @@ def _restore(
     old = saved.plan.query(query.name)
     if old is None:
         raise CorruptError(f"{saved.source} holds files of query {query.name}, but its plan does not know the query")
-    plan = plan_restore(snapshot, old, query, snapshot.state_ahead and _in_sink(query, snapshot.batch + 1))
+    plan = plan_restore(snapshot, old, query, in_sink(query, snapshot.in_flight, saved.fork))
     df = spark_internals.writer_frame(writer)
     source = saved.folders[query.name]
     brings_state = source.local or not scratch
@@ -370,15 +377,6 @@ def _restore(
     for stage in plan.empty:
         empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan
-
-
-def _in_sink(query: QueryPlan, batch: int) -> bool:
-    """Whether the sink is known to have a batch: a file sink tells it by its log (FileStreamSink.addBatch)."""
-    path = next((v for k, v in query.sink.options.items() if k.lower() == "path"), None)
-    if path is None or short_format(query.sink.format) not in FILES:
-        return False
-    last = spark_internals.file_sink_batch(SparkSession.active(), path)
-    return last is not None and last >= batch
 
 
 def _write_metadata(

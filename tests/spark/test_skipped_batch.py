@@ -7,17 +7,25 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
+import attrs
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
 from pyspark.sql import functions as F
 
+from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.plan import SinkPlan
+from airflow_provider_streamupdate.state.snapshot import QuerySnapshot
+from airflow_provider_streamupdate.streaming.skipped import skipped_problem
 
 STORES = [
     pytest.param((HDFS,), id="hdfs"),
     pytest.param((ROCKSDB, False), id="rocksdb", marks=pytest.mark.slow),
     pytest.param((ROCKSDB, True), id="changelog"),
 ]
+
+
+VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"
 
 
 def once(bench: Bench):
@@ -107,3 +115,147 @@ def test_a_batch_that_the_sink_lacks_is_run_again(spark, tmp_path) -> None:
     bench.run(once, "append", snapshot=left)
     assert [r["k"] for r in lost] == ["b"]
     assert Counter(r["k"] for r in bench.all()) == Counter("abd")
+
+
+def skipping(bench: Bench) -> None:
+    """The sink is a function that does not look at the rows of a batch that it has. Spark has to be told to let it."""
+    bench.spark.conf.set(VALIDATION, "false")
+
+    def keep(batch, number: int) -> None:
+        if number not in bench.emitted:
+            bench.emitted[number] = [r.asDict(recursive=True) for r in batch.collect()]
+
+    bench.sink = lambda writer: writer.foreachBatch(keep)
+
+
+def refused(bench: Bench, left: str, new: Callable) -> str:
+    """The problem that the check has; a restore has it too, and writes nothing."""
+    report = bench.spark_check(left, new, "append")
+    [problem] = report.problems
+    with pytest.raises(ApplicationError, match="which did not commit"):
+        bench.run(new, "append", snapshot=left)
+    assert bench.registry.checkpoint(f"d{bench.deployments}", "q").files() == []
+    return problem
+
+
+def finish(bench: Bench, old: Callable) -> str:
+    """The old version is started again; what it has left then."""
+    plan, writers = bench.plan(old, "append")
+    bench._read_all(writers, bench.registry.checkpoint("d1", "q"), plan)
+    export(bench.registry, "d1", "finished", plan, True, {})
+    return "finished"
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_where_the_sink_does_not_tell_a_stage_is_migrated_once_the_batch_is_finished(
+    spark, tmp_path, store: tuple
+) -> None:
+    """Nobody knows whether that batch runs again, and one state is not right for both."""
+    bench = Bench(spark, tmp_path, *store)
+    skipping(bench)
+    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, windows("a", "b"))
+    problem = refused(bench, left, windows("b", "a"))
+    assert "may have batch 2" in problem and "start the old version again" in problem
+    left = finish(bench, windows("a", "b"))
+    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])
+    bench.run(windows("b", "a"), "append", snapshot=left)
+    assert sorted((r["k"], r["a"], r["b"]) for r in bench.all()) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_function_computes_its_batch_again_and_the_stage_is_migrated(spark, tmp_path, store: tuple) -> None:
+    """As Spark sees to. The state that was left is of no use: it is made again."""
+    bench = Bench(spark, tmp_path, *store)
+    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, windows("a", "b"))
+    assert bench.spark_check(left, windows("b", "a"), "append").compatible
+    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])
+    bench.run(windows("b", "a"), "append", snapshot=left)
+    assert sorted((r["k"], r["a"], r["b"]) for r in bench.all()) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+
+
+def test_spark_ends_a_query_whose_function_leaves_state_unmade(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    skipping(bench)
+    spark.conf.set(VALIDATION, "true")
+    bench.write([row("a", 1)])
+    bench.emitted[0] = []
+    with pytest.raises(Exception, match="STREAM_FAILED"):
+        bench.run(once, "append")
+
+
+def unrepeated(bench: Bench):
+    return stage("rows", bench.source().dropDuplicates(["k", "a"])).select("k", "a")
+
+
+def first_of_unrepeated(bench: Bench):
+    return stage("first", unrepeated(bench).dropDuplicates(["k"]))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_an_added_stage_keeps_what_a_batch_that_runs_again_brings(spark, tmp_path, store: tuple) -> None:
+    """The file sink does not have the batch in flight, though all of its state is there. The stage's empty store lies
+    before that batch, not after it, or a driver that is started later would find it empty."""
+    bench = Bench(spark, tmp_path, *store)
+    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, unrepeated)
+    (tmp_path / "out" / "_spark_metadata" / "1").unlink()
+    bench.write([row("c", 1)])
+    bench.run(first_of_unrepeated, "append", snapshot=left)
+    spark.sparkContext._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()  # as a new driver has none
+    bench.write([row("b", 5), row("d", 1)])
+    bench.spark_alone(first_of_unrepeated, "append")
+    assert written(bench) == Counter("aabcd")  # the first a came before there was the stage
+
+
+def test_a_stage_is_not_added_where_the_sink_does_not_tell(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    skipping(bench)
+    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, unrepeated)
+    assert "no stage can be added" in refused(bench, left, first_of_unrepeated)
+    left = finish(bench, unrepeated)
+    bench.write([row("b", 5), row("d", 1), row("d", 2)])
+    bench.run(first_of_unrepeated, "append", snapshot=left)
+    assert Counter(r["k"] for r in bench.all()) == Counter("abab" + "d")
+
+
+@pytest.mark.parametrize("changelog", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_in_format_2_a_batch_that_the_sink_has_is_refused(spark, tmp_path, changelog: bool) -> None:
+    bench = Bench(spark, tmp_path, ROCKSDB, changelog, 2)
+    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
+        bench.write(rows)
+    left = die_before_the_commit(bench, once)
+    assert "has batch 1" in refused(bench, left, once)
+    (tmp_path / "out" / "_spark_metadata" / "1").unlink()  # it runs again
+    bench.write([row("b", 5), row("d", 1)])
+    bench.run(once, "append", snapshot=left)
+    assert written(bench) == Counter("abd")
+
+
+@pytest.mark.parametrize(
+    ("format", "fork", "ahead", "problem"),
+    [
+        ("delta", False, True, True),
+        ("delta", True, True, False),  # its query id is new to the table
+        ("delta", False, False, False),  # the batch was not computed whole
+        ("org.example.sink", False, True, True),
+        ("kafka", False, True, False),
+    ],
+)
+def test_which_sinks_may_skip_a_batch(spark, tmp_path, format: str, fork: bool, ahead: bool, problem: bool) -> None:
+    bench = Bench(spark, tmp_path)
+    old, new = (
+        attrs.evolve(bench.plan(build, "append")[0].queries[0], sink=SinkPlan(format=format))
+        for build in (windows("a", "b"), windows("b", "a"))
+    )
+    saved = QuerySnapshot(batch=3, query_id="id", files=(), in_flight=4, state_ahead=ahead)
+    assert (skipped_problem(saved, old, new, fork) is not None) == problem
+    assert skipped_problem(attrs.evolve(saved, in_flight=None, state_ahead=False), old, new, fork) is None
