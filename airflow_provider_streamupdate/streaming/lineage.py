@@ -30,6 +30,8 @@ _PASSES = frozenset(
      "UpdateEventTimeWatermarkColumn", "Inputs"}
 )  # fmt: skip
 
+# Expression ids of a stage's own columns, downwards: no ids of Spark's.
+_STAGES_OWN = -1000
 # The fields of a plan's node that are the nodes below it.
 _BELOW = ("child", "left", "right", "children", "plan")
 
@@ -211,7 +213,7 @@ class Lineage:
         if node.name == "Project":
             return [_output(e, env) for e in node.expressions("projectList")]
         if node.name == "Aggregate":
-            return [(k, prefix + t) for k, t in (_output(e, env) for e in node.expressions("aggregateExpressions"))]
+            return self._aggregated(node, env, prefix)
         if node.name == "Union":
             return self._union(node, below)
         if node.name == "Join":
@@ -239,6 +241,26 @@ class Lineage:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
         return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
+
+    def _aggregated(self, node: Node, env: Columns, prefix: str) -> list[Column]:
+        """A stage has keys and aggregates. What is made of them is computed here or in a projection above, as the
+        optimizer likes (a column with a WITH expression moves all of them), and reads the same in both places."""
+        outputs = node.expressions("aggregateExpressions")
+        if not prefix:
+            return [_output(e, env) for e in outputs]
+        keys = {text(e, env) for e in node.expressions("groupingExpressions")}
+        made: Columns = {}
+
+        def replaced(expression: Node) -> Node:
+            found = text(expression, env)
+            if expression.name == "AggregateExpression" or found in keys:
+                number = _STAGES_OWN - len(made)
+                made[number] = prefix + found
+                return Node("AttributeReference", {"exprId": {"id": number}, "name": found}, [])
+            return attrs.evolve(expression, children=[replaced(child) for child in expression.children])
+
+        own = [(expression_id(e), replaced(e)) for e in outputs]
+        return [(key, text(e, {**env, **made})) for key, e in own]
 
     def _leaf(self, node: Node) -> list[Column]:
         columns = node.expressions("output")

@@ -33,6 +33,7 @@ _ROWS, _STREAM = "batch_table", "stream_table"
 _ONCE = {
     r"\b(?:now|curdate|current_(?:date|time|timestamp)|localtime(?:stamp)?)\b|\bunix_timestamp\(\)": "the clock",
     r"\baes_encrypt\(": "random bytes, which Spark folds",
+    r"\b(?:rand|randn|random|randstr|shuffle|uniform|uuid)\(": "a seed that Spark draws",
 }
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
 _OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
@@ -206,7 +207,7 @@ class Judge:
             frame = self._sql(0, _text([judged], judged.kind, _ROWS))
             kinds = frame.schema().sql().removeprefix("STRUCT<").removesuffix(">").replace(" NOT NULL", "")
             judged.type = re.sub(r"^.*?\bx0: ", "", kinds) if judged.kind != "alone" else kinds
-            judged.steady = bool(frame.queryExecution().analyzed().deterministic())
+            judged.steady = bool(frame.queryExecution().analyzed().deterministic()) and not _any_of_equal(judged)
         except Exception as error:
             judged.left_out = f"refused: {said(error)}"
 
@@ -278,6 +279,11 @@ def _shown(judged: Judged) -> str:
 
 def _opaque(kind: str) -> bool:
     return any(word in kind for word in _OPAQUE)
+
+
+def _any_of_equal(judged: Judged) -> bool:
+    """Whether its result is one of values that are equal by a collation: which of them, the order of rows says."""
+    return judged.kind == "aggregate" and judged.type.startswith("STRING COLLATE")
 
 
 def _values(column: Any) -> Any:
