@@ -173,6 +173,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
         q(of("aggregate", filters=(), hidden=())),
     ),
+    "stage.hidden-filter-added": (
+        q(of("join", filters=(), hidden=())),
+        q(of("join", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
+    ),
     "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
     "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
     "stage.window": (

@@ -154,8 +154,9 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.hidden-filter-added",
         verdict=LOSS,
-        change="a filter added or changed that is written above the stage, or follows from a join's condition, and that "
-        "the optimizer puts below it; not for what never emits its state (deduplications, aggregations in update mode)",
+        change="a filter added or changed that is written above the stage, or follows from a join's condition, and "
+        "that the optimizer puts below it; not above a deduplication, or an aggregation in update mode, which never "
+        "emits what it has kept",
         reason="its state has rows that {filters} would keep out: results with them will still come, though the filter "
         "is written above it",
         source="PushPredicateThroughJoin, PushPredicateThroughNonJoin, InferFiltersFromConstraints; found by make fuzz",
