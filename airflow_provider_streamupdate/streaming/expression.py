@@ -61,6 +61,8 @@ def text(expression: Node, columns: Columns) -> str:
         return _function(name, fields, children)
     if name == "CaseWhen" and len(children) == 3:
         name, fields = "If", {}  # all there is of one that has but one condition
+    if name == "If" and _null(expression.children[2]):
+        name, children = "CaseWhen", children[:2]  # as the optimizer leaves one without ELSE
     if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
         fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
         children[1] = f"{expression.children[1].fields['value']}:interval"  # nor the unit it was given in
@@ -101,6 +103,10 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(shown_value(v) for v in value) + "]"
     return marks.escape(repr(value) if isinstance(value, str) and not value.isidentifier() else str(value))
+
+
+def _null(expression: Node) -> bool:
+    return expression.name == "Literal" and expression.fields.get("value") is None
 
 
 def _literal(fields: dict[str, Any]) -> str:
