@@ -105,7 +105,7 @@ def _plan_query(
     sources, order, leaf_names = plan_sources(name, df, analyzed)
     sink = SinkPlan(format=details["format"], options=without_secrets(details["options"]))
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        conf = {**recorded, **given} if recorded else {}
+        conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)

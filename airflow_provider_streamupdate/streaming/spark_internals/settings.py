@@ -8,9 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ...state.stores import PROVIDER, ROCKSDB
 from .jvm import scala_object
 from .version import adapter_of
 
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -76,6 +78,15 @@ def next_state_format(spark: SparkSession, recorded: int) -> int:
     if adapter_of(spark).KEEPS_STATE_FORMAT:
         return recorded
     return int(session_setting(spark, "spark.sql.streaming.stateStore.checkpointFormatVersion"))
+
+
+def first_settings(spark: SparkSession) -> dict[str, str]:
+    """What Spark sets itself before a query's first batch: a store without column families gets joins of a format
+    without them, whatever the session asks for (MicroBatchExecution.applyJoinStateConfigGuardrails)."""
+    families = int(session_setting(spark, JOIN_FORMAT)) >= 3
+    if not adapter_of(spark).GUARDS_JOIN_FORMAT or not families or session_setting(spark, PROVIDER) == ROCKSDB:
+        return {}
+    return {JOIN_FORMAT: "2"}
 
 
 def with_file_manager_for(checkpoint: str, session: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 PLAN_ARGUMENTS = (False, False)  # isTerminatingTrigger, isRealTimeMode
 KEEPS_STATE_FORMAT = True  # CheckpointVersionManager.resolveCommitLogVersion
+GUARDS_JOIN_FORMAT = True  # MicroBatchExecution.applyJoinStateConfigGuardrails
 
 
 def write_metadata(execution: Any) -> None:
