@@ -96,12 +96,16 @@ class Lineage:
         found = {}
         for node in self.plan.walk():
             if node.name == "Join" and node.streaming and not node.stateful:
-                conditions = self.texts(node, "condition") or ["true"]
                 for side in node.children:
                     if not side.streaming:
-                        how = f"{conditions[0]}, {self._rows(side)}"
-                        found.update(dict.fromkeys(self._leaf_ids(side), how))
+                        found.update(dict.fromkeys(self._leaf_ids(side), self._how(node, side)))
         return found
+
+    def _how(self, join: Node, side: Node) -> str:
+        """How the rows of a table's side are found."""
+        kind = "" if join_type(join) == "Inner" else f"{join_type(join)}: "
+        conditions = self.texts(join, "condition") or ["true"]
+        return f"{kind}{conditions[0]}, {self._rows(side)}"
 
     def _rows(self, side: Node) -> str:
         """A digest of what decides a table's rows; unknown when some of it is."""
@@ -143,10 +147,7 @@ class Lineage:
     def _way(self, side: Node, join: Node) -> str:
         """How rows of a table's side are found: as it was written, where that is known."""
         known = {self._lookups[k] for k in self._leaf_ids(side) if k in self._lookups}
-        if len(known) == 1:
-            return known.pop()
-        conditions = self.texts(join, "condition") or ["true"]
-        return f"{conditions[0]}, {self._rows(side)}"
+        return known.pop() if len(known) == 1 else self._how(join, side)
 
     def _leaf_ids(self, node: Node) -> list[int]:
         return [k for leaf in node.walk() if not leaf.children for k, _ in self.columns(leaf)]

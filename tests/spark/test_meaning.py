@@ -119,9 +119,9 @@ def branches(first: str, second: str):
     return build
 
 
-def looked_up(change=lambda table: table, name: str = "table", column: str = "label", **table):
+def looked_up(change=lambda table: table, name: str = "table", column: str = "label", kind: str = "inner", **table):
     def build(g):
-        rows = g.read().join(change(g.table(name, **table)), "k")
+        rows = g.read().join(change(g.table(name, **table)), "k", kind)
         return stage("t", rows.groupBy(column).count())
 
     return build
@@ -250,6 +250,7 @@ DIFFERENT = {
         looked_up(lambda t: t.groupBy("k").agg(F.max("label").alias("label"))),
         looked_up(lambda t: t.groupBy("k").agg(F.min("label").alias("label"))),
     ),
+    "lookup-kind": (looked_up(), looked_up(kind="left")),
     "lookup-rows": (
         lambda g: stage(
             "t",
