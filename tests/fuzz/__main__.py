@@ -16,14 +16,12 @@ from random import SystemRandom
 
 from pyspark.sql import SparkSession
 
-from tests.spark.local_files import local_files
-
-from .pair import NO_VERSION, RIGHT, run_pair
+from .outcome import NO_VERSION, RIGHT
+from .run import run
+from .session import session
 from .tally import Record, Tally, append_record, read_records, shown
 
 PROGRESS = 10
-# Every pair makes code that runs for a second: thorough compilation costs more than it brings.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(spark: SparkSession, seed: int, folder: Path, code: str, tally: Tally, results: Path | None) -> None:
     began = time.monotonic()
-    outcome = run_pair(spark, seed, folder)
+    outcome = run(spark, seed, folder)
     record = Record.of(outcome, code, time.monotonic() - began)
     tally.records.append(record)
     if results:
@@ -74,22 +72,6 @@ def _code() -> str:
         ["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=False
     )
     return made.stdout.strip() or "unknown"
-
-
-def session() -> SparkSession:
-    """Like that of the tests (tests/spark/conftest.py)."""
-    made = (
-        SparkSession.builder.master("local[2]")
-        .appName("fuzz")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", JAVA)
-        .config(map=local_files())
-        .getOrCreate()
-    )
-    made.sparkContext.setLogLevel("OFF")
-    return made
 
 
 if __name__ == "__main__":

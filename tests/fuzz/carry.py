@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_streamupdate.state.report import CARRIED, EMPTY, LOSS, MIGRATED
 
 from .meaning import Labels, functions, keys, meaning, stage_labels
-from .oracle import NOTHING, Clock, Group, Groups, Oracle, merged
+from .oracle import EXEMPT, NOTHING, Clock, Group, Groups, Oracle, merged
 from .spec import Aggregate, Counter, Join, Spec, Stage
 
 
@@ -42,12 +42,17 @@ def carry(old: Spec, states: dict[str, Any], new: Spec, verdicts: dict[str, str]
 
 
 def _kept(old: Spec, stage: Stage, state: Any) -> Any:
-    """Without the rows of a join that filters above it kept out of its state, because Spark puts them below it."""
+    """A join's without the rows that filters above it kept out, because Spark puts them below it; for those it has,
+    filters that are above it now do not hold."""
     if not isinstance(stage, Join):
         return state
     filters = {side: Oracle(old).first_filters(side) for side in state}
     return {
-        side: [kept for kept in rows if all(f.keeps({f.column: kept[0][c]}) for f, c in filters[side])]
+        side: [
+            [{**row, EXEMPT: True}, met]
+            for row, met in rows
+            if all(f.keeps({f.column: row[c]}) for f, c in filters[side])
+        ]
         for side, rows in state.items()
     }
 

@@ -33,8 +33,7 @@ DEDUPLICATIONS = (("k",), ("k2",), ("a",), ("k", "k2"), ("k", "a"), ("k", "k2", 
 JOINS = ("inner", "inner", "left_outer", "right_outer", "full_outer", "left_semi")
 WAYS = ("value", "list", "map", "pandas", "apply")
 STORES = ("rocksdb", "changelog", "hdfs")
-# Of RocksDB's checkpoints: (1, 2) once snapshots understand the second one, whose file names hold ids.
-CHECKPOINT_FORMATS = (1,)
+CHECKPOINT_FORMATS = (1, 1, 2)  # of RocksDB
 
 # How often. State functions in Python take ten times as long.
 SHAPES = {"totals": 8, "windows": 8, "sessions": 4, "rows": 5, "within": 3, "join": 6, "counter": 2, "alarm": 1}

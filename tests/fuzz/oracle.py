@@ -32,6 +32,9 @@ from .spec import (
 
 Row = dict[str, Any]
 TIME = "_time"  # a row's event time: its own, or the end of its window
+# Of rows in a join's state that came before its filters, and of pairs with them: the sides no filter holds for, because
+# the optimizer puts it below the state (rule stage.hidden-filter-added).
+EXEMPT = "_exempt"
 
 # What a group keeps for each aggregate: how many values, their sum, the least and the greatest one. For min_by and
 # max_by a value is a pair: what it is ordered by, and the column's value (each a tuple, so that nulls can be compared).
@@ -104,6 +107,7 @@ class Oracle:
         self.clock = clock or Clock()
         self._greatest: dict[str, int] = {}  # event time of each source; not known again after a restart
         self._below = labels(spec)
+        self._pushed = [f for source in spec.sources for f, _ in self.first_filters(source)]
 
     def read(self, batches: Iterable[dict[str, list[Row]]]) -> list[list[Row]]:
         """What each batch that has anything to emit emits; rows of sources it does not have are nothing to it."""
@@ -132,7 +136,7 @@ class Oracle:
                 rows = self._join(step, given["left"], given["right"])
             else:
                 rows = self._step(step, rows, below)
-        return [{k: v for k, v in r.items() if k != TIME} for r in rows]
+        return [{k: v for k, v in r.items() if k not in (TIME, EXEMPT)} for r in rows]
 
     def _advance(self, given: dict[str, list[Row]]) -> None:
         """The watermark after a batch: the least over the sources, and it never goes back. Filters that only stand
@@ -164,7 +168,8 @@ class Oracle:
 
     def _step(self, step: Step, rows: list[Row], below: dict[str, str]) -> list[Row]:
         if isinstance(step, Filter):
-            return [r for r in rows if step.keeps(r)]
+            side = below[step.column].split(".")[0] if step in self._pushed else ""
+            return [r for r in rows if step.keeps(r) or side in r.get(EXEMPT, ())]
         if isinstance(step, Swap):
             return [{**r, step.one: r[step.other], step.other: r[step.one]} for r in rows]
         if isinstance(step, Aggregate):
@@ -310,7 +315,8 @@ def _put_together(left: Row | None, right: Row | None) -> Row:
     """Of a left semi join both are the left row."""
     x, y = left or {}, right or {}
     b = y.get("b") if left is right else y.get("a")
-    return {"k": x.get("k"), "k2": y.get("k2"), "a": x.get("a"), "b": b, "ts": x.get("ts"), TIME: None}
+    exempt = [side for side, row in (("left", x), ("right", y)) if EXEMPT in row]
+    return {"k": x.get("k"), "k2": y.get("k2"), "a": x.get("a"), "b": b, "ts": x.get("ts"), TIME: None, EXEMPT: exempt}
 
 
 ZONES = {"UTC": 0, "Asia/Tokyo": 9}  # hours from UTC

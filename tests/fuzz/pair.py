@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import copy
-import re
-import shutil
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 import attrs
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import DataStreamWriter
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.state.plan import AppPlan
 from airflow_provider_streamupdate.state.report import REFUSED, CompatibilityReport
+from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.restorer import check_restorable
 from tests.spark.bench import Bench
 
 from .build import STORES, build
 from .carry import WrongVerdictError, carry
 from .generator import random_batches, random_spec
+from .hand_over import Version, hand_over
 from .meaning import goes_on
 from .mutations import Change, mutate
 from .oracle import Clock, Oracle, Row
-from .spec import Deduplicate, Join, Limit, Spec
+from .outcome import (
+    FAILED,
+    FALSELY_REFUSED,
+    NO_VERSION,
+    ORACLE_WRONG,
+    RIGHT,
+    SILENTLY_WRONG,
+    TOO_BUSY,
+    Outcome,
+    no_version,
+)
+from .spec import Deduplicate, Join, Limit, Spec, title
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,43 +46,28 @@ if TYPE_CHECKING:
 Batches = list[dict[str, list[Row]]]
 Planned = tuple[AppPlan, Mapping[str, DataStreamWriter]]
 
-RIGHT = "right"  # it went on as the verdicts say, or was refused for a reason
-SILENTLY_WRONG = "silently wrong"
-FALSELY_REFUSED = "falsely refused"
-FAILED = "failed after the check"  # loud, yet the check had called it compatible
-ORACLE_WRONG = "oracle differs from the first version"  # the fuzz itself is wrong: nothing can be said
-NO_VERSION = "no version"  # Spark takes one of the two for no valid query: another pair is made
 
-
-@attrs.frozen(kw_only=True)
-class Outcome:
-    seed: int
-    old: Spec
-    change: Change
-    kind: str = RIGHT
-    verdicts: tuple[str, ...] = ()
-    details: str = ""
-
-
-def run_pair(spark: SparkSession, seed: int, folder: Path) -> Outcome:
-    """The pair of a seed; `folder` is removed again."""
+def run_pair(spark: SparkSession, seed: int, folder: Path, handed_over: bool = False) -> Outcome:
+    """The pair of a seed, in `folder`."""
     rng = Random(seed)
     old = random_spec(rng)
     change = mutate(old, rng)
     batches, cut = random_batches(
         rng, tuple(dict.fromkeys((*old.sources, *change.spec.sources))), single=_by_order(old) or _by_order(change.spec)
     )
-    outcome = Outcome(seed=seed, old=old, change=change)
+    outcome = Outcome(
+        seed=seed,
+        old=old,
+        new=change.spec,
+        mutations=change.names,
+        renames=change.renames,
+        operators=tuple(sorted({title(s) for spec in (old, change.spec) for s in spec.stages})),
+        store=old.store,
+        handed_over=handed_over,
+    )
     if _undetermined(old) or _undetermined(change.spec):
         return attrs.evolve(outcome, kind=NO_VERSION, details="it keeps the first of rows that come in any order")
-    folder.mkdir(parents=True)
-    try:
-        return _run(_Pair(spark, folder, old, change, batches, cut), outcome)
-    finally:
-        for query in spark.streams.active:
-            query.stop()
-        spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    return _run(_Pair(spark, folder, old, change, batches, cut), outcome)
 
 
 def _by_order(spec: Spec) -> bool:
@@ -103,8 +99,12 @@ class _Pair:
 
     def use(self, spec: Spec) -> None:
         """The session as the version's own driver would have it."""
+        for key, value in self.settings(spec).items():
+            self.spark.conf.set(key, value)
+
+    def settings(self, spec: Spec) -> dict[str, str]:
         provider, changelog = STORES[spec.store]
-        settings = {
+        return {
             "spark.sql.session.timeZone": spec.zone,
             "spark.sql.streaming.join.stateFormatVersion": str(spec.join_format),
             "spark.sql.streaming.stateStore.checkpointFormatVersion": str(spec.checkpoint_format),
@@ -112,8 +112,6 @@ class _Pair:
             "spark.sql.streaming.stateStore.providerClass": provider,
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
         }
-        for key, value in settings.items():
-            self.spark.conf.set(key, value)
 
 
 def _run(pair: _Pair, outcome: Outcome) -> Outcome:
@@ -124,7 +122,7 @@ def _run(pair: _Pair, outcome: Outcome) -> Outcome:
     try:
         snapshot = bench.run(build(old), old.mode)
     except Exception as error:  # some are planned and cannot run
-        return _no_version(outcome, error)
+        return no_version(outcome, error)
     expected = oracle.read(pair.batches[: pair.cut])
     if difference := _difference(bench, expected):
         return attrs.evolve(outcome, kind=ORACLE_WRONG, details=difference)
@@ -133,11 +131,11 @@ def _run(pair: _Pair, outcome: Outcome) -> Outcome:
         planned = bench.plan(build(change.spec), change.spec.mode, snapshot)
         report = _report(bench, snapshot, change, *planned)
     except Exception as error:
-        return _no_version(outcome, error)
+        return no_version(outcome, error)
     outcome = attrs.evolve(outcome, verdicts=tuple(i.verdict for i in report.items))
     if not report.compatible:
         reasons = "; ".join(report.problems)
-        if _TOO_BUSY in reasons:
+        if TOO_BUSY in reasons:
             return attrs.evolve(outcome, kind=NO_VERSION, details=reasons)
         harmless = goes_on(old.renamed(change.renames), change.spec)
         if harmless and not _runs_alone(pair):
@@ -160,11 +158,10 @@ def _continue(
     verdicts = {i.name.split("/")[1]: i.verdict for i in report.items if i.thing == "stage"}
     states = {renames.get(name, name): copy.deepcopy(state) for name, state in before.states.items()}
     bench.emitted.clear()
-    _write(bench, pair.batches[pair.cut :], new)
     try:
-        bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames, planned=planned)
+        _go_on(pair, bench, snapshot, planned, agreed, outcome.handed_over)
     except Exception as error:
-        kind = NO_VERSION if _TOO_BUSY in str(error) or not _runs_alone(pair) else FAILED
+        kind = NO_VERSION if TOO_BUSY in str(error) or not _runs_alone(pair) else FAILED
         return attrs.evolve(outcome, kind=kind, details=traceback.format_exc()[-1500:])
     try:
         carried = carry(pair.old.renamed(renames), states, new, verdicts, before.clock)
@@ -175,17 +172,24 @@ def _continue(
     return attrs.evolve(outcome, kind=SILENTLY_WRONG, details=difference) if difference else outcome
 
 
-# Spark gives a Python worker ten seconds to begin (PythonWorkerFactory.createSimpleWorker): says nothing of a version.
-_TOO_BUSY = "Python worker failed to connect back"
+def _go_on(
+    pair: _Pair, bench: Bench, snapshot: str, planned: Planned, agreed: tuple[str, ...], handed_over: bool
+) -> None:
+    old, new, renames = pair.old, pair.change.spec, pair.change.renames
+
+    def more() -> None:
+        _write(bench, pair.batches[pair.cut :], new)
+
+    if not handed_over:
+        more()
+        bench.run(build(new), new.mode, snapshot=snapshot, agree=agreed, renames=renames, planned=planned)
+        return
+    first, second = (Version(app=partial(_app, v), settings=pair.settings(v)) for v in (old, new))
+    hand_over(bench, first, second, snapshot, more, agreed, renames)
 
 
-def _no_version(outcome: Outcome, error: Exception) -> Outcome:
-    known = isinstance(error, (AnalysisException, ApplicationError, StreamingQueryException))
-    if not known and _TOO_BUSY not in str(error):
-        raise error
-    text = str(error)
-    causes = [line for line in text.splitlines() if re.match(r"(Caused by: |: )?[\w.]+(Exception|Error): ", line)]
-    return attrs.evolve(outcome, kind=NO_VERSION, details="\n".join([text[:300], *causes])[:3000])
+def _app(version: Spec, bench: Bench) -> StreamingApp:
+    return bench.app(build(version), version.mode)
 
 
 def _runs_alone(pair: _Pair) -> bool:

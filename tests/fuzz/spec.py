@@ -181,3 +181,12 @@ class Spec:
         """With its stages under other names."""
         steps = (attrs.evolve(s, name=renames.get(s.name, s.name)) if isinstance(s, STAGES) else s for s in self.steps)
         return attrs.evolve(self, steps=tuple(steps))
+
+
+def title(stage: Stage) -> str:
+    if isinstance(stage, Aggregate) and stage.window:
+        return "tumbling window" if stage.window.size == stage.window.slide else "sliding window"
+    if isinstance(stage, Deduplicate) and (stage.distinct or stage.within):
+        return "distinct" if stage.distinct else "deduplicate within watermark"
+    kind = {"Join": "kind", "Counter": "way"}.get(type(stage).__name__)
+    return " ".join([type(stage).__name__.lower(), *([getattr(stage, kind)] if kind else [])])

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from .pair import FALSELY_REFUSED, NO_VERSION, RIGHT, SILENTLY_WRONG, Outcome
-from .spec import Aggregate, Deduplicate, Stage
+from .outcome import FALSELY_REFUSED, NO_VERSION, RIGHT, SILENTLY_WRONG, Outcome
 
 ALLOWED_FALSE_REFUSALS = 0.01
 
@@ -27,20 +26,21 @@ class Record:
     code: str
     seconds: float
     details: str = ""
+    handed_over: bool = False
 
     @classmethod
     def of(cls, outcome: Outcome, code: str, seconds: float) -> Record:
-        stages = [s for spec in (outcome.old, outcome.change.spec) for s in spec.stages]
         return cls(
             seed=outcome.seed,
             kind=outcome.kind,
             verdicts=list(outcome.verdicts),
-            mutations=list(outcome.change.names),
-            operators=sorted({_title(s) for s in stages}),
-            store=outcome.old.store,
+            mutations=list(outcome.mutations),
+            operators=list(outcome.operators),
+            store=outcome.store,
             code=code,
             seconds=round(seconds, 1),
             details=outcome.details,
+            handed_over=outcome.handed_over,
         )
 
 
@@ -95,6 +95,7 @@ class Tally:
             "operators": [o for r in self.pairs for o in r.operators],
             "stores": [r.store for r in self.pairs],
             "mutations": [m for r in self.pairs for m in r.mutations],
+            "way": ["hand-over" if r.handed_over else "snapshot" for r in self.pairs],
             "code": [r.code for r in self.pairs],
         }
 
@@ -103,19 +104,10 @@ def shown(outcome: Outcome) -> list[str]:
     return [
         f"--- {outcome.kind}: replay with make fuzz SEED={outcome.seed} N=1",
         f"old: {outcome.old}",
-        f"new: {outcome.change.spec}",
-        f"mutations: {', '.join(outcome.change.names)}; renames: {outcome.change.renames}",
+        f"new: {outcome.new}",
+        f"mutations: {', '.join(outcome.mutations)}; renames: {outcome.renames}",
         f"{outcome.details}",
     ]
-
-
-def _title(stage: Stage) -> str:
-    if isinstance(stage, Aggregate) and stage.window:
-        return "tumbling window" if stage.window.size == stage.window.slide else "sliding window"
-    if isinstance(stage, Deduplicate) and (stage.distinct or stage.within):
-        return "distinct" if stage.distinct else "deduplicate within watermark"
-    kind = {"Join": "kind", "Counter": "way"}.get(type(stage).__name__)
-    return " ".join([type(stage).__name__.lower(), *([getattr(stage, kind)] if kind else [])])
 
 
 def _counts(found: Counter[str]) -> str:
