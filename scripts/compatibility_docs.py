@@ -55,7 +55,7 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
 - a **struct's field** goes by its name, so fields may be added beside it; a struct that is used whole counts with the names
   and the order of its fields;
 - in a **union** of branches that read the same source, the filters of the branch a column comes from;
-- for a column **looked up in a table**, the condition, and all that decides the table's rows: filters, order, limits, groups,
+- for a column **looked up in a table**, how it is joined, the condition, and all that decides the table's rows: filters, order, limits, groups,
   the reader's options, the order of a CSV file's columns, rows given in the code;
 - in a **stream joined with itself**, the side a column is on;
 - for a **watermark**, the stages below it.
@@ -76,10 +76,13 @@ agrees to everything. After the rules Spark checks the restored state itself (`c
 does not, because it has no state).
 
 The table is put to the test by `make fuzz N=300` (`tests/fuzz`): random pairs of app versions over random input are checked,
-restored and run on Spark, and what they emit is compared with an oracle in plain Python. It fails when one verdict is silently
-wrong or more than 1 % of the pairs are refused although they could have gone on, and prints each failure with its seed:
-`make fuzz SEED=... N=1` replays it. With `RESULTS=file` a run that was cut goes on where it was. Every rule names the tests
-that show it; those under `tests/spark` run real apps.
+restored and run on Spark, every third pair by a real hand-over between two agents. Half of the pairs are made of a few kinds of
+steps, and an oracle in plain Python says what they must emit; the other half is drawn from what the sweeps know (expressions
+of Spark's registry, changed types, lookups, unions, self joins, Python functions, settings), and the answer is that of one
+Spark batch over all input. It fails when one verdict is silently wrong or more than 1 % of the pairs are refused although they
+could have gone on, and prints each failure with its seed: `make fuzz SEED=... N=1` replays it. With `RESULTS=file` a run that
+was cut goes on where it was. Every rule names the tests that show it; those under `tests/spark` run real apps, and
+`tests/spark/test_causes.py` has a pair for each way in which an update was once called carried and computed wrong results.
 
 What a text means is put to the test by `make sweep` (`tests/sweep`): every built-in function of Spark's registry, with its
 literals, options, types, flags and arguments changed. Two expressions that give different results on any row of a table of
