@@ -30,6 +30,12 @@ def without(value: Any, gone: Iterable[str], kept: Iterable[str]) -> Any:
     return _without(value, _names(gone), _names(kept)) if isinstance(value, str) else value
 
 
+def apart(texts: Iterable[str], gone: Iterable[str], kept: Iterable[str]) -> list[str]:
+    """The texts that do not refer to the sources and stages `gone` alone."""
+    own, shared = _names(list(gone)), _names(list(kept))
+    return [text for text in texts if not own.search(text) or shared.search(text)]
+
+
 def _without(text: str, gone: re.Pattern[str], kept: re.Pattern[str]) -> str:
     def reduced(match: re.Match[str]) -> str:
         branches = match[1].split(OR)

@@ -14,7 +14,7 @@ import attrs
 
 from .agreement import SAME
 from .agreement import agree as agreed
-from .branches import without
+from .branches import apart, without
 from .migration import Migration, plan_migration
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
@@ -146,6 +146,7 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
             definition=without(stage.definition, own, kept),
             filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
             hidden=None if stage.hidden is None else tuple(without(stage.hidden, own, kept)),
+            arrivals=None if stage.arrivals is None else tuple(apart(without(stage.arrivals, own, kept), own, kept)),
             windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
         )
 

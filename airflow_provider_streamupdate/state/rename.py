@@ -60,6 +60,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 types=None if s.types is None else {_text(path, names): kind for path, kind in s.types.items()},
                 windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
                 filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
+                arrivals=None if s.arrivals is None else tuple(sorted(_text(a, names) for a in s.arrivals)),
                 hidden=None if s.hidden is None else tuple(sorted(_text(f, names) for f in s.hidden)),
             )
             for s in query.stages

@@ -8,6 +8,7 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import attrs
@@ -30,6 +31,13 @@ _PASSES = frozenset(
      "UpdateEventTimeWatermarkColumn", "Inputs"}
 )  # fmt: skip
 
+# Of a table's side: nodes that decide no rows.
+_NO_ROWS = frozenset({"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"})
+# Of a stream's rows: nodes that make no other rows, nor more or fewer of them. Filters are told apart (`filters`).
+_SAME_ROWS = _NO_ROWS | {
+    "Filter", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "Sort", "Repartition", "RepartitionByExpression",
+    "RebalancePartitions", "ReturnAnswer", "DeduplicateRelations", "Inputs", "ArrowEvalPython", "BatchEvalPython",
+}  # fmt: skip
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
 _STAGES_OWN = -1000
 # The fields of a plan's node that are the nodes below it.
@@ -40,8 +48,8 @@ class Lineage:
     """Texts for the columns below each node of one plan. `sources` names the streaming leaves in pre-order;
     `stages` names the stateful nodes in pre-order (a stage's output columns are named after it).
 
-    written: the lineage of the plan as the author wrote it (analyzed), when this is an optimized one. What is looked up
-        in a table is described as it was written: the optimizer moves conditions of the stream into the table's side
+    written: the lineage of the plan as the author wrote it (analyzed), when this is an optimized one. Sources and
+        tables are described as they were written: the optimizer moves conditions of the stream into a table's side
     """
 
     def __init__(self, plan: Node, sources: list[str], stages: list[str], written: Lineage | None = None) -> None:
@@ -50,8 +58,9 @@ class Lineage:
         self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
+        self._twins = set(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
-        self._tables: Columns = written.tables() if written else {}
+        self._written: Columns = written.leaves() if written else {}
         self._lookups: Columns = written.lookups() if written else {}
 
     def columns(self, node: Node) -> list[Column]:
@@ -86,9 +95,9 @@ class Lineage:
         """The names of the stages below a node, sorted."""
         return sorted(self._stages[id(n)] for n in node.walk() if n is not node and id(n) in self._stages)
 
-    def tables(self) -> Columns:
-        """The columns of the leaves that are no streams."""
-        return {k: t for n in self.plan.walk() if not n.children and not n.streaming for k, t in self.columns(n)}
+    def leaves(self) -> Columns:
+        """The columns of sources and tables."""
+        return {k: t for n in self.plan.walk() if not n.children for k, t in self.columns(n)}
 
     def lookups(self) -> Columns:
         """How rows of tables are found that a stream is joined with: the condition, and all that decides which rows the
@@ -117,7 +126,7 @@ class Lineage:
         """Everything that decides the rows of a side without streams, from the top down, a node each. What a projection
         makes is in the texts of the columns that are used."""
         for inner in node.walk():
-            if inner.name == "Project" or inner.name == "SubqueryAlias":
+            if inner.name in _NO_ROWS:
                 continue
             if not inner.children:
                 yield inner.name, [inner.fields.get("identity") or f"{UNKNOWN}{inner.name}"]
@@ -182,11 +191,57 @@ class Lineage:
         ]
         return digest([*described, [self._sources[id(n)] for n in node.walk() if id(n) in self._sources]])
 
+    def arrivals(self, node: Node) -> tuple[str, ...]:
+        """What makes other rows, or more or fewer of them, between a stage and its sources, sorted; and the columns it
+        uses that have a watermark."""
+        env = self.inputs(node)
+        timed = {env[k] for k in node.fields.get("timed", ()) if k in env}
+        made = [t for child in node.children for t in self._rows_made(child)]
+        sources = Counter(name for child in node.children for name in self._sources_of(child))
+        again = [f"{name}. {count} times" for name, count in sources.items() if count > 1]
+        return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
+
+    def _rows_made(self, node: Node) -> Iterator[str]:
+        if node.stateful:
+            if node.name == "Join":
+                yield "a join of streams"
+                for child in node.children:
+                    yield from self._rows_made(child)
+            return
+        if not node.streaming or not node.children:
+            return
+        if node.name == "Join":
+            yield from (f"lookup by {self._way(side, node)}" for side in node.children if not side.streaming)
+        elif node.name == "Generate":
+            outer = "outer " if node.fields.get("outer") is True else ""
+            yield outer + text(node.expressions("generator")[0], self.inputs(node))
+        elif node.name not in _SAME_ROWS and node.name != "Union":
+            env = self.inputs(node)
+            told = [text(e, env) for field in sorted(node.fields) if node.holds(field) for e in self._each(node, field)]
+            yield f"{node.name}({digest(told)})" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
+        for child in node.children:
+            yield from self._rows_made(child)
+
+    def _each(self, node: Node, field: str) -> list[Node]:
+        value = node.fields[field]
+        nested = isinstance(value, list) and value and isinstance(value[0], list) and not isinstance(value[0][0], dict)
+        return [parse(tree) for inner in value for tree in inner] if nested else node.expressions(field)
+
+    def _sources_of(self, node: Node) -> Iterator[str]:
+        """The sources whose rows come to a node, down to the stages below."""
+        if id(node) in self._sources:
+            yield self._sources[id(node)]
+        elif not node.stateful:
+            for child in node.children:
+                yield from self._sources_of(child)
+
     def filters(self, node: Node) -> tuple[str, ...]:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
         column is not null, which Spark adds to what is asked of it anyway, is left out."""
-        found = {t for child in node.children for t in self._all_filters(child)}
-        asked = {t: m[1] for t in found if (m := re.fullmatch(r"isnotnull\((.*)\)", t))}
+        both = len(node.children) == 2 and set.intersection(*map(self.names, node.children))
+        sides = ("left ", "right ") if both else ("", "")  # else a text does not say which side it is of
+        found = {side + t for side, child in zip(sides, node.children, strict=False) for t in self._all_filters(child)}
+        asked = {t: m[1] for t in found if (m := re.fullmatch(r"(?:left |right )?isnotnull\((.*)\)", t))}
         return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
 
     def _all_filters(self, node: Node) -> Iterator[str]:
@@ -227,6 +282,8 @@ class Lineage:
             made = ("outer " if node.fields.get("outer") is True else "") + text(node.expressions("generator")[0], env)
             given = enumerate(node.expressions("generatorOutput"))
             return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
+        if node.name == "Window" and not node.streaming:
+            return below[0] + [_output(e, env) for e in node.expressions("windowExpression")]
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
             return below[0] + [
@@ -265,14 +322,17 @@ class Lineage:
 
     def _leaf(self, node: Node) -> list[Column]:
         columns = node.expressions("output")
-        if id(node) not in self._sources and all(expression_id(a) in self._tables for a in columns):
-            return [(expression_id(a), self._tables[expression_id(a)]) for a in columns]
+        if all(expression_id(a) in self._written for a in columns):
+            return [(expression_id(a), self._written[expression_id(a)]) for a in columns]
         identity = node.fields.get("identity")
         read = f"static:{marks.escape(identity)}" if identity else f"{UNKNOWN}static:{node.name}"
+        read += "′" if id(node) in self._twins else ""
         prefix = self._sources.get(id(node), read.replace(marks.TYPED, ":"))
+        notes = {name: f" default#{digest(told)}" for name, told in (node.fields.get("notes") or {}).items()}
+        called = [a.fields["name"] for a in columns]
+        names = [f"{prefix}.{marks.name(name)}{notes.get(name, '')}" for name in called]
         return [
-            (expression_id(a), marks.mark(f"{prefix}.{marks.name(a.fields['name'])}", a.fields["dataType"]))
-            for a in columns
+            (expression_id(a), marks.mark(name, a.fields["dataType"])) for a, name in zip(columns, names, strict=True)
         ]
 
     def _made(self, node: Node, prefix: str, column: Node) -> str:
@@ -305,6 +365,15 @@ def _watermark(lineage: Lineage, node: Node) -> str:
     above = "".join(f", above {name}" for name in lineage.stages_below(node))
     column, _ = marks.split(lineage.texts(node, "eventTime")[0])
     return f"{column}{above} delayed by {node.fields['delay_ms']} ms"
+
+
+def _twins(plan: Node) -> Iterator[int]:
+    """The leaves of tables that are joined with themselves: those on a right side that read what the left one reads."""
+    for node in plan.walk():
+        if node.name == "Join" and not node.streaming:
+            left, right = ([n for n in side.walk() if not n.children] for side in node.children)
+            read = {n.fields.get("identity") for n in left}
+            yield from (id(n) for n in right if n.fields.get("identity") in read)
 
 
 def _output(expression: Node, env: Columns) -> Column:

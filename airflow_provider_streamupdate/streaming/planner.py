@@ -288,6 +288,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=lineage.below(node),
         filters=tuple(sorted(_plain(lineage.filters(node)))),
+        arrivals=tuple(sorted(marks.split(list(lineage.arrivals(node)))[0])),
     )
 
 

@@ -169,6 +169,7 @@ PLAN = app_plan(q())
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
     "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
+    "stage.rows": (q(of("aggregate", arrivals=())), q(of("aggregate", arrivals=("explode(a.x)",)))),
     "stage.hidden-filter": (
         q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
         q(of("aggregate", filters=(), hidden=())),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,10 +42,15 @@ def _filters(c: StageChange) -> Facts | None:
     return {"changes": "; ".join(changes)} if changes else None
 
 
+def _uncomparable(texts: tuple[str, ...]) -> set[str]:
+    """Equal texts of these say nothing."""
+    return {text for text in texts if unknown(text) or untold(text)}
+
+
 def _hidden_filters(c: StageChange) -> Facts | None:
     if c.old.filters is None or c.new.filters is None:
         return None
-    gone = {*c.old.filters} - {*c.new.filters}
+    gone = ({*c.old.filters} - {*c.new.filters}) | _uncomparable(c.old.filters)
     hidden = gone if c.old.hidden is None else gone & {*c.old.hidden}
     return {"filters": ", ".join(sorted(hidden))} if hidden else None
 
@@ -58,7 +64,7 @@ def _hidden_filters_added(c: StageChange) -> Facts | None:
         return None
     if c.new.kind == "aggregate" and c.after.output_mode == "update":
         return None  # only groups that get rows are emitted
-    added = sorted({*c.new.hidden} - {*c.old.filters})
+    added = sorted(({*c.new.hidden} - {*c.old.filters}) | _uncomparable(c.new.hidden))
     return {"filters": ", ".join(added)} if added else None
 
 
@@ -90,14 +96,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _untraced(c: StageChange) -> Facts | None:
     for part, value in sorted(c.new.definition.items()):
-        if found := [t for t in _texts(value) if part != "input" and unknown(t)]:
+        if found := [t for t in _texts(value) if unknown(t)]:
             return {"part": part, "text": found[0]}
     return None
 
 
 def _python(c: StageChange) -> Facts | None:
     for part, value in sorted(c.new.definition.items()):
-        if part not in ("code", "input") and (found := [t for t in _texts(value) if untold(t)]):
+        if part != "code" and (found := [t for t in _texts(value) if untold(t)]):
             return {"part": part, "text": found[0]}
     return None
 
@@ -113,6 +119,18 @@ def _ambiguous(c: StageChange) -> Facts | None:
         if s.name != c.new.name and not s.named and (s.kind, s.definition) == (c.new.kind, c.new.definition)
     ]
     return {"others": ", ".join(dict.fromkeys(twins))} if twins else None
+
+
+def _arrivals(c: StageChange) -> Facts | None:
+    if c.old.arrivals is None or c.new.arrivals is None:
+        return None  # a plan of an earlier version of this package
+    gone, added = (
+        Counter(a) - Counter(b) for a, b in ((c.old.arrivals, c.new.arrivals), (c.new.arrivals, c.old.arrivals))
+    )
+    strange = _uncomparable(c.new.arrivals)
+    said = (("no longer", gone.elements()), ("now", added.elements()), ("not known to be the same:", strange))
+    changes = [f"{word} {', '.join(found)}" for word, texts in said if (found := sorted(texts))]
+    return {"changes": "; ".join(changes)} if changes else None
 
 
 _StageRule = Rule[StageChange]
@@ -139,6 +157,17 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="Structured Streaming guide, Recovery semantics after changes in a streaming query: allowed",
         tests=("spark/test_restore_by_name.py::test_an_added_filter_is_no_change",),
         applies=_filters,
+    ),
+    _StageRule(
+        id="stage.rows",
+        verdict=LOSS,
+        change="what makes other rows, or more or fewer of them, of each row below it: a join with a table (its kind, "
+        "condition and rows), a semi join (`in`, `exists`), `explode`, a union of a source with itself, a join of "
+        "streams, a function of whole batches; or whether the time it goes by has a watermark",
+        reason="rows come to it otherwise: {changes}; its state is of the rows that came before",
+        source="measured: Spark restarts, and the state has other numbers of rows than the new version would have made",
+        tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
+        applies=_arrivals,
     ),
     _StageRule(
         id="stage.hidden-filter",

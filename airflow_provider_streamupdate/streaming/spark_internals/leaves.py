@@ -22,7 +22,7 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     """What a leaf reads: a table, files under their paths and how they are read, or rows given in the code. None where
     it cannot be told."""
     if kind == "LocalRelation":
-        return "rows#" + _digest(_texts_of_rows(leaf))
+        return _given_rows(spark, leaf)
     if kind == "OneRowRelation":
         return "one row"
     if kind == "Range":
@@ -52,8 +52,15 @@ def _reading(leaf: Any) -> list[Any]:
     return [form, options, places]
 
 
-def _texts_of_rows(leaf: Any) -> list[str]:
-    return str(leaf.data().mkString("\n")).split("\n")
+def _given_rows(spark: SparkSession, leaf: Any) -> str | None:
+    """Rows that the code gives, as Python has them: their texts in the JVM are alike for null and for a text that says
+    so, and those of bytes are addresses. None for values that Python has no type for."""
+    frame = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, leaf)
+    try:
+        rows = DataFrame(frame, spark).collect()
+    except Exception:
+        return None
+    return "rows#" + _digest([repr(tuple(row)) for row in rows])
 
 
 def _rows_of_rdd(spark: SparkSession, leaf: Any) -> str | None:
@@ -64,9 +71,7 @@ def _rows_of_rdd(spark: SparkSession, leaf: Any) -> str | None:
         return None
     if any("Shuffled" in line or "Hadoop" in line for line in roots):
         return None
-    frame = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, leaf)
-    rows = DataFrame(frame, spark).collect()
-    return "rows#" + _digest([repr(tuple(row)) for row in rows])
+    return _given_rows(spark, leaf)
 
 
 def _digest(value: Iterable[Any]) -> str:

@@ -49,6 +49,12 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
     return [plan_json(df.sparkSession, optimizer.execute(child)) for child in sequence(node.children())]
 
 
+# Nodes whose state goes by the event time of a column, and the note that a column has one, which the JSON of a plan
+# leaves out (EventTimeWatermark.delayKey).
+_TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join")
+_DELAY = "spark.watermarkDelayMs"
+
+
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     """TreeNode.toJSON, with what it leaves out (fields.py; measured): fields of expressions and of what is no stream,
     watermark delays (a CalendarInterval becomes null) as ``delay_ms``, what a leaf that is no stream reads as
@@ -64,12 +70,26 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
         for field, value in list(node.items()):
             for path, tree in _trees(value):
                 complete(spark, tree, functools.partial(_at, jnode, field, path), special)
+        if kind in _TIMED and jnode.isStreaming():
+            node["timed"] = [
+                int(a.exprId().id()) for a in sequence(jnode.references().toSeq()) if a.metadata().contains(_DELAY)
+            ]
+        if not node["num-children"] and (notes := _notes(jnode)):
+            node["notes"] = notes
         if not jnode.isStreaming():
             if not node["num-children"]:
                 node["identity"] = identity(spark, kind, jnode)
             else:
                 rendered_fields(spark, node, jnode)
     return nodes
+
+
+def _notes(leaf: Any) -> dict[str, str]:
+    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out: the values
+    that a reader puts where a row has none (ResolveDefaultColumns). By the columns' names."""
+    fields = json.loads(str(leaf.schema().json()))["fields"]
+    found = {f["name"]: {k: v for k, v in f["metadata"].items() if "DEFAULT" in k} for f in fields}
+    return {name: json.dumps(notes, sort_keys=True) for name, notes in found.items() if notes}
 
 
 def _trees(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], list[dict[str, Any]]]]:
@@ -92,7 +112,8 @@ def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> Non
     byte = module(spark, "scala.reflect.ClassTag").Byte()
     function = expression.func()
     told = describe(bytes(function.command().toArray(byte)), broadcasts(function))
-    node["code"] = told.digest
+    if told.digest is not None:  # else the field would count as one that Spark's JSON leaves out
+        node["code"] = told.digest
     node["uses"] = {RENDERED: ", ".join(told.packages)}
     node["uncomparable"] = "; ".join(told.unknown)
     del node["func"]
