@@ -52,13 +52,19 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
 - the **type** of each source column it reads, kept beside the text. Wider integers under `sum` and `avg`, and any type under
   `count`, are carried; a column that the state holds as it is follows the rules for the state's types (some are migrated);
   anything computed from the column, and every list, sketch, hash or percentile, is refused with another type;
+- the **default** of a source's column;
 - a **struct's field** goes by its name, so fields may be added beside it; a struct that is used whole counts with the names
   and the order of its fields;
 - in a **union** of branches that read the same source, the filters of the branch a column comes from;
-- for a column **looked up in a table**, how it is joined, the condition, and all that decides the table's rows: filters, order, limits, groups,
-  the reader's options, the order of a CSV file's columns, rows given in the code;
+- for a column **looked up in a table**, how it is joined, the condition, and all that decides the table's rows: filters,
+  order, limits, groups, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a
+  table is joined with itself;
 - in a **stream joined with itself**, the side a column is on;
-- for a **watermark**, the stages below it.
+- for a **watermark**, the stages below it, and which columns of a stage have it;
+- **how rows come to a stage**: what makes other rows, or more or fewer of them, on their way (`explode`, a join with a table,
+  `in` and `exists`, a union of a source with itself, a join of streams). A filter that is written below a stage holds from
+  now on, as Spark's own guide has it; so does another type that a source's column is read with. A stage that is put below
+  another one starts empty, and the report says so.
 
 Some ways of writing are known to be the same, and are carried: operands of `+`, `*`, `=`, `and`, `or` in another order,
 `a < b` for `b > a`, the values of `in` in another order, names of columns, aliases and lambda variables, `with` and views, SQL

@@ -100,7 +100,8 @@ class StagePlan:
     hidden: those of them that are not written below it: the optimizer put them there, from above the stage or out of a
         join's condition (none: not known)
     arrivals: what makes other rows, or more or fewer of them, on their way to it: lookups in tables, `explode`, joins
-        of streams ...; and which of its columns have a watermark. Sorted, each as often as it is there (none: not known)
+        of streams ...; and which of its columns have a watermark. Sorted, each as often as it is there (none: not
+        known)
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     windows: for an aggregation, its keys that are time windows
     migrates: the states (`migration.describe`) the app has a migration function for

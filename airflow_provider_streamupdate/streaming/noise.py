@@ -10,8 +10,8 @@ FIELDS = {
     "resultId": "the same, of a function's result",
     "resultIds": "the same, of several",
     "qualifier": "the relation's alias that a name was looked up with; it is resolved",
-    "metadata": "notes on an output column: a watermark's delay, which is a node of its own, and CHAR's length, whose "
-    "padding is an expression of its own",
+    "metadata": "notes on an output column: a watermark's delay, which is a node of its own; CHAR's length, whose "
+    "padding is an expression of its own; a source column's default, which is read from the source's schema",
     "explicitMetadata": "the same, as given",
     "nonInheritableMetadataKeys": "which of these notes an alias leaves out",
     "nullable": "follows from the column below; only how nulls are looked for depends on it",

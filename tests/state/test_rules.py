@@ -210,6 +210,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.input-order": changed("apply-in-pandas-with-state", input=["y = a.y", "x = a.x"]),
     "stage.definition": changed("aggregate", other="thing"),
     "stage.untraced": changed("aggregate", keys=["?x"]),
+    "stage.read-otherwise": (
+        q(of("aggregate", aggregates=["sum(a.x)", "count(1)"], types={"a.x": "int"})),
+        q(of("aggregate", aggregates=["sum(a.x)", "count(1)"], types={"a.x": "bigint"})),
+    ),
     "stage.column-type": (
         q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "int"})),
         q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "bigint"})),

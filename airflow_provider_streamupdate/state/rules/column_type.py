@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..report import LOSS, REFUSED
+from ..report import CARRIED, LOSS, REFUSED
 from .change import FUNCTIONS, RESTART, StageChange, of
 from .rule import Facts, Rule
 
@@ -100,6 +100,14 @@ def _wider(old: str, new: str) -> bool:
     return (old, new) == ("float", "double")
 
 
+def _read_otherwise(c: StageChange) -> Facts | None:
+    """Those that are carried."""
+    if c.new.kind in FUNCTIONS:
+        return None
+    found = {p: pair for p, pair in _changed(c).items() if not _matters(c, p, *pair)}
+    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+
+
 def _type(c: StageChange) -> Facts | None:
     if c.new.kind in FUNCTIONS:
         return None
@@ -114,6 +122,16 @@ def _function_type(c: StageChange) -> Facts | None:
 
 
 COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="stage.read-otherwise",
+        verdict=CARRIED,
+        change="another type of a source column that the state holds as it is, counts, or adds up",
+        reason="rows from now on are read with another type: {changes}; what did not fit the old one was null, or an "
+        "error, and is so in its state",
+        source="measured: 3000000000 in a JSON column that was int is null in the state, and a number from now on",
+        tests=("state/test_column_types.py::test_what_is_carried_is_told",),
+        applies=_read_otherwise,
+    ),
     Rule[StageChange](
         id="stage.column-type",
         verdict=REFUSED,
