@@ -14,6 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.in_flight import ChangeRequest, check_parameters, check_plans
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
+from . import spark_internals
 from .planner import plan_app
 from .restorer import SavedState, check_restorable
 
@@ -39,6 +40,7 @@ class Rebuilding:
         spec = self._registry.spec(self._deployment)
         check_parameters(spec.application.params, request.params, self._app.reloadable)
         self._settings = dict(self._spark.conf.getAll)
+        spark_internals.activate(self._spark)  # this is the thread of the commands
         try:
             return self._build(request)
         except BaseException:

@@ -165,6 +165,29 @@ def test_no_row_is_lost_or_doubled_over_changes_refusals_failures_and_a_restart(
     assert files == Counter(f"file{n}" for n in range(read)) and 0 < read <= changing.written
 
 
+def test_texts_are_read_under_the_session_s_settings(changing: Changing) -> None:
+    """A change is carried out in a thread of its own."""
+    found: list[str] = []
+    query = changing.query
+
+    def noting(spark, params):
+        found.append(spark.readStream.schema("ts timestamp").json(str(changing.bench.input())).dtypes[0][1])
+        return query(spark, params)
+
+    changing.app._queries["q"] = noting
+    changing.bench.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+
+        def control(box: CommandBox) -> None:
+            changing.wait_for_mark("one")
+            assert changing.change(box, "c1", mark="two") is None
+
+        assert changing.drive(control) == 0
+    finally:
+        changing.bench.spark.conf.unset("spark.sql.timestampType")
+    assert found == ["timestamp_ntz"] * 2
+
+
 def test_a_query_that_waits_for_its_trigger_or_for_data_is_changed_at_once(changing: Changing) -> None:
     changing.write()
 

@@ -7,6 +7,7 @@ Class and field names are verified with javap on the released jars. What differs
 from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
+from .jvm import activate
 from .plans import analyzed_plan, optimized_inputs
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import (
@@ -26,6 +27,7 @@ from .writers import unsupported, writer_details, writer_frame
 __all__ = [
     "FILE_MANAGER",
     "DryRun",
+    "activate",
     "analyzed_plan",
     "check_version",
     "default_settings",

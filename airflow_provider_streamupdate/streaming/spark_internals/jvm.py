@@ -40,3 +40,9 @@ def sequence(value: Any) -> list[Any]:
 def pre_order(plan: Any) -> list[Any]:
     """A tree's nodes (of a plan or of an expression)."""
     return [plan, *(node for child in sequence(plan.children()) for node in pre_order(child))]
+
+
+def activate(spark: SparkSession) -> None:
+    """Make it the session of this thread, as it is of the main one: texts (schemas, expressions) are parsed under the
+    settings of a thread's session, and under Spark's defaults where it has none."""
+    module(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
