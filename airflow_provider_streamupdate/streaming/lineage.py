@@ -31,6 +31,8 @@ _PASSES = frozenset(
      "UpdateEventTimeWatermarkColumn", "Inputs"}
 )  # fmt: skip
 
+# The fields of a node's own columns.
+_OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 # Of a table's side: nodes that decide no rows.
 _NO_ROWS = frozenset({"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"})
 # Of a stream's rows: nodes that make no other rows, nor more or fewer of them. Filters are told apart (`filters`).
@@ -217,7 +219,8 @@ class Lineage:
             yield outer + text(node.expressions("generator")[0], self.inputs(node))
         elif node.name not in _SAME_ROWS and node.name != "Union":
             env = self.inputs(node)
-            told = [text(e, env) for field in sorted(node.fields) if node.holds(field) for e in self._each(node, field)]
+            fields = [f for f in sorted(node.fields) if f not in _OUTPUTS and node.holds(f)]
+            told = [text(e, env) for field in fields for e in self._each(node, field)]
             yield f"{node.name}({digest(told)})" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
         for child in node.children:
             yield from self._rows_made(child)
@@ -295,7 +298,7 @@ class Lineage:
             return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
         if node.name in _PASSES:
             return [column for columns in below for column in columns]
-        for field in ("outputAttrs", "outputAttributes", "output"):
+        for field in _OUTPUTS:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
         return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
