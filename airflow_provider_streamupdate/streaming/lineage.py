@@ -35,10 +35,12 @@ _PASSES = frozenset(
 _OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 # Of a table's side: nodes that decide no rows.
 _NO_ROWS = frozenset({"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"})
-# Of a stream's rows: nodes that make no other rows, nor more or fewer of them. Filters are told apart (`filters`).
+# Of a stream's rows: nodes that make no other rows, nor more or fewer of them. Filters are told apart (`filters`). A
+# LocalLimit is half of the limit above it, which is a stage (Dataset.limit makes both, the optimizer moves this one).
 _SAME_ROWS = _NO_ROWS | {
     "Filter", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "Sort", "Repartition", "RepartitionByExpression",
     "RebalancePartitions", "ReturnAnswer", "DeduplicateRelations", "Inputs", "ArrowEvalPython", "BatchEvalPython",
+    "LocalLimit",
 }  # fmt: skip
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
 _STAGES_OWN = -1000

@@ -26,9 +26,9 @@ from airflow_provider_streamupdate.state.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import StreamingApp, agent, standby
 from airflow_provider_streamupdate.streaming.agent import Agent
 from airflow_provider_streamupdate.streaming.signals import Signals
+from airflow_provider_streamupdate.streaming.spark_internals import activate
 from tests.fuzz.session import setting
 from tests.spark.bench import Bench
-from tests.sweep.judge import activate
 
 SECONDS = 120.0
 OLD, NEW = "old", "new"

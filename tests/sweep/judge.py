@@ -20,6 +20,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_streamupdate.streaming.lineage import Lineage
+from airflow_provider_streamupdate.streaming.spark_internals import activate
 from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_json
 from airflow_provider_streamupdate.streaming.tree import parse_plan
 from tests.sweep.corpus import Expression
@@ -79,12 +80,6 @@ def session(spark: SparkSession, **settings: str) -> SparkSession:
         new.conf.set(key, value)
     activate(new)
     return new
-
-
-def activate(spark: SparkSession) -> None:
-    """Texts of expressions are parsed under the settings of the thread's active session."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def kind_of(text: str, aggregates: frozenset[str], alone: frozenset[str]) -> str:

@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 import attrs
 from pyspark.sql import SparkSession
 
+from airflow_provider_streamupdate.streaming.spark_internals import activate
 from tests.sweep.corpus import Expression, registry
-from tests.sweep.judge import Judge, Judged, activate, session
+from tests.sweep.judge import Judge, Judged, session
 from tests.sweep.positions import AGGREGATES, CONDITIONS, STEADY, TWICE, VALUES, Placed, condition, placed
 from tests.sweep.sweep import judge_of, judged_seeds
 from tests.sweep.table import stream, table

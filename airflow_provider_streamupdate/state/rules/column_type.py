@@ -28,6 +28,10 @@ def _changed(c: StageChange) -> dict[str, tuple[str, str]]:
     return {path: (old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]}
 
 
+def _told(changes: dict[str, tuple[str, str]]) -> Facts | None:
+    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(changes.items()))} if changes else None
+
+
 def _matters(c: StageChange, path: str, old: str, new: str) -> bool:
     """Whether the stage's state depends on the column's type in a way that its layout does not show."""
     uses = [
@@ -105,20 +109,20 @@ def _read_otherwise(c: StageChange) -> Facts | None:
     if c.new.kind in FUNCTIONS:
         return None
     found = {p: pair for p, pair in _changed(c).items() if not _matters(c, p, *pair)}
-    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+    return _told(found)
 
 
 def _type(c: StageChange) -> Facts | None:
     if c.new.kind in FUNCTIONS:
         return None
     found = {p: pair for p, pair in _changed(c).items() if _matters(c, p, *pair)}
-    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+    return _told(found)
 
 
 @of(*FUNCTIONS)
 def _function_type(c: StageChange) -> Facts | None:
     found = {p: (a, b) for p, (a, b) in _changed(c).items() if not (_wider(a, b) and "float" not in (a, b))}
-    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(found.items()))} if found else None
+    return _told(found)
 
 
 COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
