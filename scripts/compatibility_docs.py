@@ -13,7 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, TABLE, Rule
-from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.state.rules.setting import ELSEWHERE
+from airflow_provider_streamupdate.state.rules.settings_table import HARMLESS, MEASURED
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
@@ -123,12 +124,17 @@ time zone where nothing in the plan has to do with time, settings of Parquet and
 (`streaming/unaffected.py`). Plans of earlier versions hold the time zone, case sensitivity and ANSI mode only: there any
 other value than Spark's default is asked about. Queries without state may change all of them.
 
+**Any other setting** of SQL or of a file format that a session was given counts, too, when its value changes: whether it
+changes results is not known. Not asked about are the {harmless} that were tried and changed nothing (`HARMLESS` in
+`state/rules/settings_table.py`), and these, which the sweep cannot try:
+
+{elsewhere}
+
 The list comes from a sweep (`make sweep`, `tests/sweep/settings.py`), not from memory: every setting in Spark's registry
 that is a boolean, an enumeration or a number, public or internal, was given other values, and a corpus evaluated: the
 examples of all built-in functions, casts, date patterns, arithmetic, queries, files of each format read and written,
 Python functions, streaming queries from the start and restarted. What is static (not to be set in a session), free text,
-or read by nothing in the corpus was left out; the sweep prints which. How state is stored (`spark.sql.shuffle.partitions`,
-the state store provider) has rules of its own. *values*: the example gives another value; *types*: another type, name or
+or read by nothing in the corpus was left out; the sweep prints which. *values*: the example gives another value; *types*: another type, name or
 number of columns; *errors*: an error under one of the two. *In the offset log*: Spark goes on with the old value.
 
 | setting | Spark's default | tried | changes | example |
@@ -149,7 +155,8 @@ def _settings() -> str:
         f"{_code(m.example)} |"
         for m in MEASURED.values()
     ]
-    return SETTINGS.format(count=len(MEASURED), rows="\n".join(rows))
+    elsewhere = "\n".join(f"- `{key}{'*' if key.endswith('.') else ''}`: {why}" for key, why in ELSEWHERE.items())
+    return SETTINGS.format(count=len(MEASURED), harmless=len(HARMLESS), elsewhere=elsewhere, rows="\n".join(rows))
 
 
 def _code(text: str) -> str:

@@ -32,7 +32,8 @@ from .rules.query import (
     AppChange,
     QueryChange,
 )
-from .rules.setting import SETTING_RULES, SettingChange
+from .rules.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
+from .rules.settings_table import MEASURED
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import STAGE_RULES
@@ -88,14 +89,28 @@ def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         for key in sorted(old.conf.keys() | new.conf.keys()):
             change = SettingChange(
                 key=key,
-                old=old.conf.get(key),
+                old=_before(old, key),
                 new=new.conf.get(key),
                 not_default=key in new.not_default,
                 unaffected=key in unaffected,
             )
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
+        for key in sorted((old.given or {}).keys() | (new.given or {}).keys()):
+            other = OtherSetting(
+                key=key, old=(old.given or {}).get(key), new=(new.given or {}).get(key), told=old.given is not None
+            )
+            if findings := judge(OTHER_SETTING_RULES, other):
+                yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
+
+
+def _before(old: QueryPlan, key: str) -> str | None:
+    """A setting of the old version; one that its version of this package did not know to change results was given to
+    the session, or was Spark's default."""
+    if key in old.conf or old.given is None or key not in MEASURED:
+        return old.conf.get(key)
+    return old.given.get(key, MEASURED[key].default)
 
 
 def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:

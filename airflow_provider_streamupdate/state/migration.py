@@ -411,11 +411,15 @@ def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None
 
 
 def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
-    """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged."""
+    """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged. Groups are
+    closed by the first key that is a column with a watermark, or a window of it (WatermarkSupport.findEventTimeColumn);
+    keys after it may be dropped, since groups that differ only in them are closed together."""
     columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]
+    keys = old.definition["keys"]
+    times = [i for i, key in enumerate(keys) if any(key == c or key.startswith(f"window({c},") for c in columns)]
     for i in dropped:
-        key = old.definition["keys"][i]
-        if any(column in key for column in columns):
+        key = keys[i]
+        if any(column in key for column in columns) and not (times and times[0] < i and times[0] not in dropped):
             return f"keys changed: {key} cannot be dropped, because its groups behind the watermark have left the state"
     return None
 

@@ -172,6 +172,8 @@ class QueryPlan:
         those that its Spark has
     not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/unaffected.py)
+    given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;
+        None in plans of earlier versions
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
     written: file and line of its function, for messages
@@ -187,6 +189,7 @@ class QueryPlan:
     conf: dict[str, str] = attrs.field(factory=dict)
     not_default: tuple[str, ...] = ()
     unaffected: tuple[str, ...] = ()
+    given: dict[str, str] | None = None
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.names import confused
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
+from ..state.redaction import redacted
 from ..state.rules.settings_table import MEASURED
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
@@ -52,19 +53,11 @@ def plan_app(
     written: where the queries' functions are (file and line), for messages
     """
     version = spark_internals.check_version(spark)
-    settings = spark_internals.effective_settings(spark, MEASURED)
-    settings[TIME_ZONE] = zone(settings[TIME_ZONE])
-    defaults = spark_internals.default_settings(spark, tuple(MEASURED))
-    not_default = tuple(key for key, value in settings.items() if value != defaults[key])
-    given = spark_internals.given_settings(spark, (PROVIDER, PARTITIONS))
     queries = tuple(
         _plan_query(
             name,
             writer,
-            settings,
-            not_default,
             dict((recorded or {}).get(name, {})),
-            given,
             tuple(migrations),
             (written or {}).get(name, ""),
         )
@@ -84,19 +77,27 @@ def plan_app(
     )
 
 
+def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Of a query's own session (an app may make several): the settings that change results, Spark's defaults of them,
+    and what else it was given."""
+    settings = spark_internals.effective_settings(spark, MEASURED)
+    settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
+    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted(others)
+
+
 def _plan_query(
     name: str,
     writer: DataStreamWriter,
-    settings: dict[str, str],
-    not_default: tuple[str, ...],
     recorded: dict[str, str],
-    given: dict[str, str],
     migrations: tuple[tuple[str, str], ...],
     written: str,
 ) -> QueryPlan:
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
+    settings, defaults, others = _settings(df.sparkSession)
+    given = spark_internals.given_settings(df.sparkSession, (PROVIDER, PARTITIONS))
     mode = details["output_mode"]
     check_batches(where, details)
     if refused := spark_internals.unsupported(df, mode):
@@ -132,8 +133,9 @@ def _plan_query(
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
-        not_default=not_default,
+        not_default=tuple(key for key, value in settings.items() if value != defaults[key]),
         unaffected=unaffected(analyzed, (*sources, sink), settings),
+        given=others,
         stores={
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)

@@ -152,3 +152,31 @@ def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(ben
     warm_up(bench.spark, writers, bench.saved(snapshot), plan, bench.folder / "warm")
     assert "could not be warmed up" not in capfd.readouterr().err
     assert bench.spark.conf.get("spark.sql.streaming.checkpointFileManagerClass") == "for.buckets.Only"
+
+
+def test_a_setting_that_nobody_knows_is_asked_about(bench: Bench) -> None:
+    bench.write([row("a", 1)])
+    snapshot = bench.run(totals)
+    for key, value in (("spark.sql.catalog.lookups", "com.acme.Tables"), ("parquet.read.from.elsewhere", "true")):
+        bench.spark.conf.set(key, value)
+        assert blocked(bench, snapshot, totals) == {f"q:{key}": ("setting.unknown",)}
+        bench.spark.conf.unset(key)
+    bench.spark.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "30s")
+    assert blocked(bench, snapshot, totals) == {}
+
+
+def test_settings_are_those_of_the_querys_own_session(bench: Bench) -> None:
+    """An app may build its queries in a session of its own."""
+
+    def build(bench: Bench):
+        other = bench.spark.newSession()
+        other.conf.set(ZONE, zone)
+        reader = other.readStream.schema("k string, a long, ts timestamp").option("maxFilesPerTrigger", "1")
+        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
+
+    bench.write([row("a", 1)])
+    zone = "UTC"
+    snapshot = bench.run(build)
+    assert blocked(bench, snapshot, build) == {}
+    zone = "Asia/Tokyo"
+    assert blocked(bench, snapshot, build) == {f"q:{ZONE}": ("setting.changed",)}

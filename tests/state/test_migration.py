@@ -167,6 +167,15 @@ def test_a_key_that_the_watermark_closes_cannot_be_dropped() -> None:
     assert isinstance(reason, str) and "have left the state" in reason
 
 
+def test_a_key_that_closes_nothing_may_be_dropped_beside_the_window_that_does() -> None:
+    window, mark = windowed(10).definition["keys"][0], ("s.t delayed by 1000 ms",)
+    hour, count = "hour(s.t, timeZoneId=UTC)", ["count(1)"]
+    assert isinstance(plan_migration(stage([window, hour], count), stage([window], count), mark), Migration)
+    for keys, kept in (([window, hour], [hour]), ([hour, window], [window]), ([hour, "s.k"], ["s.k"])):
+        reason = plan_migration(stage(keys, count), stage(kept, count), mark)
+        assert isinstance(reason, str) and "have left the state" in reason
+
+
 @pytest.mark.parametrize(("size", "start", "words"), [(15, 0, "no multiple"), (5, 0, "no multiple"), (20, 5, "offset")])
 def test_windows_that_do_not_fit_into_each_other_are_refused(size: int, start: int, words: str) -> None:
     reason = plan_migration(windowed(10), windowed(size, start))

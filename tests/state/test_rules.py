@@ -255,6 +255,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),
     "setting.recorded": (q(conf={WATERMARK_POLICY: "min"}), q(conf={WATERMARK_POLICY: "max"})),
     "setting.not-known-before": (q(), q(conf={TIME_PARSER: "LEGACY"}, not_default=(TIME_PARSER,))),
+    "setting.unknown": (q(given={}), q(given={"spark.sql.extensions": "com.acme.Rules"})),
     "source.same": (q(), q()),
     "source.position": sources(
         tuple(attrs.evolve(s, named=False) for s in (A, B)),

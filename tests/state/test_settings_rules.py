@@ -8,7 +8,8 @@ import pytest
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.plan import TIME_ZONE
 from airflow_provider_streamupdate.state.report import ReportItem
-from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.state.rules.setting import ELSEWHERE
+from airflow_provider_streamupdate.state.rules.settings_table import HARMLESS, MEASURED
 from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER
 
 from .builders import app_plan, query_plan
@@ -65,6 +66,39 @@ def test_a_plan_from_before_does_not_hold_it() -> None:
     assert f"{PARSER} is LEGACY" in item.reason and "what it was is not known" in item.reason
 
 
+def given(old: dict[str, str] | None, new: dict[str, str] | None, **conf: str) -> list[ReportItem]:
+    report = compare(app_plan(query_plan(given=old)), app_plan(query_plan(given=new, conf=conf)), "s1")
+    return [i for i in report.items if i.thing == "setting"]
+
+
+def test_one_that_nobody_knows_is_asked_about_by_name() -> None:
+    unknown = "spark.sql.extensions"
+    assert given({unknown: "a"}, {unknown: "a"}) == []
+    for old, new, said in (
+        ({unknown: "a"}, {unknown: "b"}, "changed from a to b"),
+        ({}, {unknown: "b"}, "changed from Spark's default to b"),
+        ({unknown: "a"}, {}, "changed from a to Spark's default"),
+        (None, {unknown: "b"}, "changed from what the plan of the saved state does not tell to b"),
+    ):
+        [item] = given(old, new)
+        assert item.rules == ("setting.unknown",) and item.needs_agreement and item.name == f"windows:{unknown}"
+        assert f"{unknown} {said}" in item.reason
+
+
+@pytest.mark.parametrize("key", [*ELSEWHERE, *sorted(HARMLESS)[::20]])
+def test_one_that_is_known_to_change_nothing_is_not(key: str) -> None:
+    name = f"{key}x" if key.endswith(".") else key
+    assert given({name: "1"}, {name: "2"}) == [] == given(None, {name: "2"})
+
+
+def test_one_that_was_not_known_to_change_results_is_compared_with_what_was_given_then() -> None:
+    assert given({PARSER: "LEGACY"}, {}, **{PARSER: "LEGACY"}) == []
+    [item] = given({PARSER: "LEGACY"}, {}, **{PARSER: "CORRECTED"})
+    assert f"{PARSER} changed from LEGACY to CORRECTED" in item.reason and item.rules == ("setting.changed",)
+    [item] = given({}, {}, **{PARSER: "LEGACY"})
+    assert f"{PARSER} changed from CORRECTED to LEGACY" in item.reason
+
+
 def test_one_that_the_new_spark_does_not_have_is_not_compared() -> None:
     assert settings({PARSER: "LEGACY"}, {}) == []
 
@@ -90,5 +124,6 @@ def test_a_query_without_state_may_change_them() -> None:
 def test_the_table_is_in_order_and_leaves_out_what_is_handled_elsewhere() -> None:
     assert list(MEASURED) == sorted(MEASURED) and all(m.key == key for key, m in MEASURED.items())
     assert not {PARTITIONS, PROVIDER} & MEASURED.keys()  # state/rules/store.py
+    assert not HARMLESS & MEASURED.keys()
     assert all(m.default != m.other for m in MEASURED.values())
     assert {TIME_ZONE, ANSI, PARSER, POLICY, "spark.sql.caseSensitive"} <= MEASURED.keys()

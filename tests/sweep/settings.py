@@ -1,15 +1,17 @@
 """The sweep over Spark's settings: which of them change a result?
 
-    python -m tests.sweep.settings RESULTS.json [--minutes 60]
+    python -m tests.sweep.settings RESULTS.json [--minutes 60] [--anew]
 
 All settings of SQLConf's registry (public and internal) that are a boolean, an enumeration or a number are set to other
 values, one value a try, and a corpus of statements (settings_corpus.py, settings_frames.py) is evaluated under each. A
 statement's result is the bytes of its rows, its types, or the class of its error.
 
-To be done in minutes, many settings are tried at once: a group that changes nothing is done; of one that changes
-something each member is tried alone on the statements that changed. Those found are left out of the next round, whose
-groups are drawn anew, so that what one setting hid another shows; this goes on until a round finds nothing. A setting
-that no statement reads (settings_trace.py) is not tried.
+Many settings are tried at once: a group that changes nothing is done, all its members are harmless; one that changes
+something is taken apart on the statements that changed. Its members that were not found go into the next round, whose
+groups are drawn anew, so that what one setting hid another shows; this goes on until all are settled. A setting that no
+statement reads (settings_trace.py) is not tried. Those of the committed table are not tried again, unless `--anew`.
+
+A run that was cut goes on with its RESULTS.json.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
+
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
 
 from .settings_corpus import Statement, corpus
 from .settings_frames import write_files
@@ -205,11 +209,11 @@ class Sweep:
             forget(self.spark, {**self.base, **flips})
         return found
 
-    def group(self, flips: dict[str, str]) -> list[Found]:
-        """Which of these settings change what."""
+    def group(self, flips: dict[str, str]) -> list[Found] | None:
+        """Which of these settings change what; None when all of them together change nothing."""
         together = self.changed(flips, self.units)
         if not together:
-            return []
+            return None
         shown = _spread(together, SHOWN)
         statements = [s for s in self.all if s.text in shown]
         units = [[s for s in statements if s.expression and not self.expected[s.text].error]]
@@ -236,7 +240,55 @@ def _spread(changes: dict[str, str], count: int) -> set[str]:
     return {t for k in share for t in k}
 
 
-def sweep(results: Path, minutes: float, only: str = "") -> None:
+@attrs.define
+class Results:
+    """What is known so far, in a file.
+
+    found: by key
+    harmless: for each base (`_named`) the tries, ``key=value``, that changed nothing
+    read: for each base the keys that something in the corpus reads
+    """
+
+    path: Path
+    found: dict[str, Found] = attrs.field(factory=dict)
+    harmless: dict[str, set[str]] = attrs.field(factory=dict)
+    read: dict[str, set[str]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, path: Path) -> Results:
+        if not path.exists():
+            return cls(path)
+        data = json.loads(path.read_text())
+        found = {k: Found(**f) for k, f in data["found"].items()}
+        return cls(path, found, *({b: set(k) for b, k in data[part].items()} for part in ("harmless", "read")))
+
+    def add(self, one: Found) -> bool:
+        """Whether it is new, or worse than what was found of the setting before."""
+        known = self.found.get(one.key)
+        if known is not None and WORSE.index(one.change) >= WORSE.index(known.change):
+            return False
+        self.found[one.key] = one
+        return True
+
+    def tried(self, setting: Setting) -> bool | None:
+        """Whether all its values were tried wherever it is read; None when nothing reads it."""
+        bases = [base for base, keys in self.read.items() if setting.key in keys]
+        wanted = {f"{setting.key}={value}" for value in setting.values}
+        return all(wanted <= self.harmless.get(base, set()) for base in bases) if bases else None
+
+    def save(self, known: list[Setting], statements: int) -> None:
+        data = {
+            "settings": [attrs.asdict(s) for s in known],
+            "found": {k: attrs.asdict(f) for k, f in sorted(self.found.items())},
+            "harmless": {base: sorted(tries) for base, tries in self.harmless.items()},
+            "read": {base: sorted(keys) for base, keys in self.read.items()},
+            "statements": statements,
+        }
+        self.path.write_text(json.dumps(data, indent=1))
+
+
+def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = ()) -> bool:
+    """Whether all settings were tried in the time. settled: those not to try"""
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-sweep-"))
     spark = start(folder)
     began = time.time()
@@ -244,46 +296,61 @@ def sweep(results: Path, minutes: float, only: str = "") -> None:
     def say(text: str) -> None:
         print(f"{time.time() - began:6.0f} s  {text}", flush=True)
 
+    def late() -> bool:
+        return time.time() - began > minutes * 60
+
     write_files(spark, folder)
     known = settings(spark)
     say(f"{len(known)} settings, {sum(bool(s.values) for s in known)} to try")
-    found: dict[str, Found] = {}
-    read: set[str] = set()
+    results, settled = Results.of(path), set(settled)
     for base in BASES:
         run = Sweep(spark, corpus(spark, folder), base)
         unstable = run.baseline()
         errors = sum(bool(o.error) for o in run.expected.values())
         say(f"under {base or 'the defaults'}: {len(run.all)} statements, {errors} of them errors")
         say(f"not repeatable: {unstable}")
-        read |= set().union(*run.reads.values())
-        rounds = 0
-        while True:
+        read = set().union(*run.reads.values())
+        results.read[_named(base)] = read - base.keys()
+        harmless = results.harmless.setdefault(_named(base), set())
+        tries = [(s.key, v) for s in known for v in s.values if s.key in read - base.keys() - settled and only in s.key]
+        rounds, unclear = 0, set[tuple[str, str]]()
+        while left := [
+            (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
+        ]:
             rounds += 1
-            before = len(found)
-            left = [(s.key, v) for s in known for v in s.values if s.key in read - base.keys() and only in s.key]
-            left = [(key, value) for key, value in left if key not in found]
-            for flips in _groups(left, random.Random(rounds), rounds == 1):
-                if time.time() - began > minutes * 60:
+            say(f"round {rounds}: {len(left)} tries left")
+            for group in groups(left, random.Random(rounds), rounds):
+                if late():
                     break
-                for one in run.group({k: v for k, v in flips.items() if k not in found}):
-                    better = found.get(one.key)
-                    if better is None or WORSE.index(one.change) < WORSE.index(better.change):
-                        found[one.key] = one
+                flips = {k: v for k, v in group.items() if k not in results.found}
+                found = run.group(flips)
+                if found is None:
+                    harmless.update(f"{k}={v}" for k, v in flips.items())
+                elif not found and len(flips) == 1:
+                    unclear.update(flips.items())  # alone, and yet what it changed did not change again
+                for one in found or ():
+                    if results.add(one):
                         say(f"  {one.key}={one.value}: {one.change}, {one.text[:100]}")
-                say(f"round {rounds}: {len(found)} change something")
-                _save(results, known, read, found, len(run.all))
-            if len(found) == before or time.time() - began > minutes * 60:
-                break
-    say(f"done: {len(found)} of {len(known)} settings change something, {len(read)} are read")
+                results.save(known, len(run.all))
+            if late():
+                say(f"cut: {len(left)} tries left under {base or 'the defaults'}")
+                return False
+    results.save(known, len(run.all))
+    read = set().union(*results.read.values())
+    say(f"done: {len(results.found)} of {len(known)} settings change something, {len(read)} are read")
+    return True
 
 
-def _groups(items: list[tuple[str, str]], order: random.Random, suspects_first: bool) -> list[dict[str, str]]:
-    """Groups of settings, each once in one."""
+def _named(base: dict[str, str]) -> str:
+    return ",".join(f"{k}={v}" for k, v in base.items())
+
+
+def groups(items: list[tuple[str, str]], order: random.Random, rounds: int) -> list[dict[str, str]]:
+    """Groups of settings, each once in one; smaller ones in each round, down to one alone."""
     order.shuffle(items)
-    if suspects_first:
-        first = [i for i in items if SUSPECT.search(i[0])]
-        return _fill(first, FIRST_GROUP) + _fill([i for i in items if i not in first], GROUP)
-    return _fill(items, GROUP)
+    small, large = (max(1, size >> (rounds - 1)) for size in (FIRST_GROUP, GROUP))
+    first = [i for i in items if SUSPECT.search(i[0])]
+    return _fill(first, small) + _fill([i for i in items if i not in first], large)
 
 
 def _fill(items: list[tuple[str, str]], size: int) -> list[dict[str, str]]:
@@ -297,20 +364,11 @@ def _fill(items: list[tuple[str, str]], size: int) -> list[dict[str, str]]:
     return groups
 
 
-def _save(results: Path, known: list[Setting], read: set[str], found: dict[str, Found], statements: int) -> None:
-    data = {
-        "settings": [attrs.asdict(s) | {"read": s.key in read} for s in known],
-        "found": {k: attrs.asdict(f) for k, f in sorted(found.items())},
-        "statements": statements,
-    }
-    results.write_text(json.dumps(data, indent=1))
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--only", default="")
+    parser.add_argument("--anew", action="store_true", help="the settings of the committed table, too")
     given = parser.parse_args()
-    sweep(given.results, given.minutes, given.only)
-    sys.exit(0)
+    sys.exit(0 if sweep(given.results, given.minutes, given.only, () if given.anew else MEASURED) else 1)

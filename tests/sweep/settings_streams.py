@@ -1,11 +1,11 @@
 # ruff: noqa: E501 (queries)
 """Streaming queries under other settings: from the start, and from a restart in the middle.
 
-    python -m tests.sweep.settings_streams RESULTS.json STREAMS.json [--minutes 30]
+    python -m tests.sweep.settings_streams STREAMS.json [--minutes 30] [--anew]
 
 Each query reads three files, one a batch. It is run with the defaults (A), with a setting changed (B), and with the
 setting changed after the second file (A then B), as an update that changes it would. A setting of which B or A then B
-emit other rows than A changes a result. RESULTS.json is what settings.py found: those are not tried again.
+emit other rows than A changes a result. Settings are tried in groups, as settings.py does.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import argparse
 import json
 import random
 import shutil
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import attrs
@@ -25,7 +26,9 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from .settings import WORSE, Found, _groups, forget, session_with, start
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+
+from .settings import WORSE, Found, Results, forget, groups, session_with, start
 from .settings_outcome import condition
 from .settings_registry import settings
 from .settings_trace import read_since
@@ -128,13 +131,32 @@ class Streams:
                     found[said] = "errors" if any(r.startswith("error ") for r in rows) else "values"
         return found
 
+    def group(self, flips: dict[str, str]) -> list[Found] | None:
+        """As settings.Sweep.group."""
+        together = self.changed(flips, list(QUERIES))
+        if not together:
+            return None
+        return self._halves(flips, sorted({t.removesuffix(", restarted") for t in together})[:3])
 
-def sweep(results: Path, streams: Path, minutes: float, only: str = "") -> None:
+    def _halves(self, flips: dict[str, str], names: list[str]) -> list[Found]:
+        changes = self.changed(flips, names)
+        if not changes:
+            return []
+        if len(flips) == 1:
+            ((key, value),) = flips.items()
+            text = min(changes, key=lambda t: (WORSE.index(changes[t]), t.endswith("restarted"), len(t)))
+            return [Found(key, value, changes[text], text, len(changes))]
+        items = list(flips.items())
+        half = len(items) // 2
+        return [*self._halves(dict(items[:half]), names), *self._halves(dict(items[half:]), names)]
+
+
+def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = ()) -> bool:
+    """As settings.sweep: whether all were tried in the time."""
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-streams-"))
     spark = start(folder)
     began = time.time()
-    run = Streams(spark, folder)
-    read: set[str] = set()
+    run, results, read = Streams(spark, folder), Results.of(path), set()
     for name in list(QUERIES):
         read_since(spark)
         run.expected[name] = run.run(name, ({},))
@@ -144,32 +166,38 @@ def sweep(results: Path, streams: Path, minutes: float, only: str = "") -> None:
         if run.run(name, ({},)) != run.expected[name]:
             print(f"not repeatable: {name}", flush=True)
             del QUERIES[name]
-    before = json.loads(results.read_text())["found"] if results.exists() else {}
-    known = [s for s in settings(spark) if s.values and s.key in read and s.key not in before and only in s.key]
-    print(f"{len(known)} settings are read by the queries and not known yet", flush=True)
-    found: dict[str, Found] = {}
-    for rounds in (1, 2):
-        left = [(s.key, v) for s in known if s.key not in found for v in s.values]
-        for group in _groups(left, random.Random(rounds), rounds == 1):
-            flips = {k: v for k, v in group.items() if k not in found}
+    known, settled = settings(spark), set(settled)
+    results.read[""] = read
+    harmless = results.harmless.setdefault("", set())
+    tries = [(s.key, v) for s in known for v in s.values if s.key in read - settled and only in s.key]
+    rounds, unclear = 0, set[tuple[str, str]]()
+    while left := [
+        (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
+    ]:
+        rounds += 1
+        print(f"{time.time() - began:5.0f} s  round {rounds}: {len(left)} tries left", flush=True)
+        for group in groups(left, random.Random(rounds), rounds):
             if time.time() - began > minutes * 60:
-                break
-            together = run.changed(flips, list(QUERIES))
-            names = sorted({t.removesuffix(", restarted") for t in together})[:3]
-            for key, value in flips.items() if together else ():
-                if alone := run.changed({key: value}, names):
-                    text = min(alone, key=lambda t: (WORSE.index(alone[t]), t.endswith("restarted"), len(t)))
-                    found[key] = Found(key, value, alone[text], text, len(alone))
-            print(f"{time.time() - began:5.0f} s  round {rounds}: {sorted(found)}", flush=True)
-            data = {"found": {k: attrs.asdict(f) for k, f in sorted(found.items())}, "read": sorted(read)}
-            streams.write_text(json.dumps(data, indent=1))
+                return False
+            flips = {k: v for k, v in group.items() if k not in results.found}
+            found = run.group(flips)
+            if found is None:
+                harmless.update(f"{k}={v}" for k, v in flips.items())
+            elif not found and len(flips) == 1:
+                unclear.update(flips.items())
+            for one in found or ():
+                if results.add(one):
+                    print(f"{time.time() - began:5.0f} s  {one.key}={one.value}: {one.text}", flush=True)
+            results.save(known, len(QUERIES))
+    results.save(known, len(QUERIES))
+    return True
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
     parser.add_argument("streams", type=Path)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--only", default="")
+    parser.add_argument("--anew", action="store_true", help="the settings of the committed table, too")
     given = parser.parse_args()
-    sweep(given.results, given.streams, given.minutes, given.only)
+    sys.exit(0 if sweep(given.streams, given.minutes, given.only, () if given.anew else MEASURED) else 1)

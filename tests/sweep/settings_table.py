@@ -8,30 +8,33 @@ Each finding is measured once more on its own example (`confirm`); one that is n
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
+from collections.abc import Iterable, Set
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from airflow_provider_streamupdate.state.rules.measured import Measured
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
 from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import STREAMING, module, sequence
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
 
-from .settings import _alone, forget, session_with, start
+from .settings import Results, _alone, forget, session_with, start
 from .settings_corpus import Statement, corpus
 from .settings_frames import frames, write_files
+from .settings_registry import Setting, settings
 from .settings_streams import QUERIES, Streams
 
 TABLE = Path(__file__).parents[2] / "airflow_provider_streamupdate/state/rules/settings_table.py"
 ELSEWHERE = (PARTITIONS, PROVIDER)  # state/rules/store.py
 HEAD = '''"""Spark's settings that change results. Written by tests/sweep/settings_table.py: do not change it by hand.
 
-{count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones). The {tried} that
-are a boolean, an enumeration, a number or one of a few texts were set to other values, over {statements} statements and
-{streams} streaming queries (`make sweep`; tests/sweep/settings.py tells how). Each has an example that changes.
+{count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones) change results;
+each has an example that changes. {harmless} changed nothing. The others ({left}) are static, free text, read by nothing in
+the corpus, or were not reached in the time: a change of one of those is asked about. What is a boolean, an enumeration,
+a number or one of a few texts was set to other values, over {statements} statements and {streams} streaming queries
+(`make sweep`; tests/sweep/settings.py tells how).
 """
 # ruff: noqa: E501
 
@@ -42,6 +45,10 @@ from .measured import Measured
 # fmt: off
 MEASURED: dict[str, Measured] = {{m.key: m for m in (
 '''
+QUIET = """
+# Those that were tried and changed nothing.
+HARMLESS: frozenset[str] = frozenset((
+"""
 
 
 def statement(measured: Measured, folder: Path) -> Statement:
@@ -88,40 +95,55 @@ def _line(m: Measured) -> str:
     return f"    Measured({first},\n             {m.example!r}{last}),\n"
 
 
-def make(results: dict[str, Any], streams: dict[str, Any]) -> None:
+def harmless(results: Results, streams: Results, known: Iterable[Setting], changing: Set[str]) -> list[str]:
+    """The settings that were tried wherever something reads them, and changed nothing."""
+    found = []
+    for setting in known:
+        said = (results.tried(setting), streams.tried(setting))
+        if setting.values and any(said) and False not in said and setting.key not in changing:
+            found.append(setting.key)
+    return found
+
+
+def make(results: Results, streams: Results) -> None:
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-table-"))
     spark = start(folder)
     write_files(spark, folder)
     known = {s.text: s for s in corpus(spark, folder)}
     logged = recorded(spark)
     entries = []
-    for source, found in (("corpus", results["found"]), ("stream", streams["found"])):
+    for source, found in (("corpus", results.found), ("stream", streams.found)):
         for key, one in found.items():
             if key in ELSEWHERE or any(e.key == key for e in entries):
                 continue
-            kind = "stream" if source == "stream" else _kind(one["text"], known)
+            kind = "stream" if source == "stream" else _kind(one.text, known)
             scratch = spark.newSession()
             default = effective_settings(scratch, [key])[key]
-            scratch.conf.set(key, one["value"])
+            scratch.conf.set(key, one.value)
             other = effective_settings(scratch, [key])[key]
-            under = "".join(f"{k}={v}" for k, v in one.get("under", {}).items())
-            measured = Measured(key, default, other, one["change"], kind, one["text"], under, key in logged)
+            under = "".join(f"{k}={v}" for k, v in one.under.items())
+            measured = Measured(key, default, other, one.change, kind, one.text, under, key in logged)
             if confirm(spark, measured, folder):
                 entries.append(measured)
             else:
-                print(f"not seen again: {key}={one['value']}: {one['text']}", flush=True)
-    settings = results["settings"]
+                print(f"not seen again: {key}={one.value}: {one.text}", flush=True)
+    registry = settings(spark)
+    # Those of the table were not tried again, unless asked for.
+    entries += [m for m in MEASURED.values() if not any(e.key == m.key for e in entries)]
+    quiet = harmless(results, streams, registry, {e.key for e in entries} | results.found.keys() | streams.found.keys())
     head = HEAD.format(
         count=len(entries),
-        all=len(settings),
+        all=len(registry),
         version=spark.version,
-        tried=sum(bool(s["values"]) for s in settings),
-        statements=results["statements"],
+        harmless=len(quiet),
+        left=len(registry) - len(entries) - len(quiet),
+        statements=len(known),
         streams=len(QUERIES),
     )
     lines = map(_line, sorted(entries, key=lambda e: e.key))
-    TABLE.write_text(f"{head}{''.join(lines)})}}\n# fmt: on\n")
-    print(f"{len(entries)} entries in {TABLE}")
+    names = "".join(f"    {key!r},\n" for key in quiet)
+    TABLE.write_text(f"{head}{''.join(lines)})}}\n{QUIET}{names}))\n# fmt: on\n")
+    print(f"{len(entries)} entries and {len(quiet)} that change nothing in {TABLE}")
     spark.stop()
 
 
@@ -130,4 +152,4 @@ if __name__ == "__main__":
     parser.add_argument("results", type=Path)
     parser.add_argument("streams", type=Path)
     given = parser.parse_args()
-    make(*(json.loads(p.read_text()) if p.exists() else {"found": {}} for p in (given.results, given.streams)))
+    make(Results.of(given.results), Results.of(given.streams))

@@ -13,7 +13,7 @@ from .fresh import FRESH_RULES
 from .lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NAME_RULES, NEW_QUERY_RULES, WATERMARK_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
-from .setting import SETTING_RULES
+from .setting import OTHER_SETTING_RULES, SETTING_RULES
 from .sink import SINK_RULES
 from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
 from .stage import STAGE_RULES
@@ -23,7 +23,7 @@ from .store import STORE_RULES
 TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Stages": (*STAGE_RULES, *NEW_STAGE_RULES, *GONE_STAGE_RULES),
     "State stores": STORE_RULES,
-    "Watermarks and settings": (*WATERMARK_RULES, *SETTING_RULES),
+    "Watermarks and settings": (*WATERMARK_RULES, *SETTING_RULES, *OTHER_SETTING_RULES),
     "Sources": (*SOURCE_RULES, *NEW_SOURCE_RULES, *GONE_SOURCE_RULES),
     "Sinks and output modes": SINK_RULES,
     "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES, *NAME_RULES),

@@ -1,4 +1,5 @@
-"""The rules for settings of the session: which of them change results is measured (settings_table.py)."""
+"""The rules for settings of the session: which of them change results, and which do not, is measured
+(settings_table.py). One that is neither is asked about by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from ..plan import TIME_ZONE
 from ..report import LOSS
 from .measured import SQL, Measured
 from .rule import Facts, Rule
-from .settings_table import MEASURED
+from .settings_table import HARMLESS, MEASURED
 
 
 @attrs.frozen(kw_only=True)
@@ -24,6 +25,37 @@ class SettingChange:
     new: str | None
     not_default: bool = False
     unaffected: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OtherSetting:
+    """A setting that the session was given; none: it was not, so that it is Spark's default. told: whether the plan of
+    the saved state has such settings"""
+
+    key: str
+    old: str | None
+    new: str | None
+    told: bool = True
+
+
+# Beginnings of settings that the sweep cannot try, and why they decide no result. All others are asked about.
+ELSEWHERE = {
+    "spark.sql.shuffle.partitions": "the rules for state stores compare it",
+    "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
+    "spark.sql.streaming.checkpoint": "where checkpoints are, and how their files are written",
+    "spark.sql.warehouse.dir": "where new tables are put; one that is read is known by where its files are",
+    "spark.sql.streaming.streamingQueryListeners": "they are told what happens, and change nothing",
+    "spark.sql.queryExecutionListeners": "the same",
+    "spark.sql.ui.": "what is shown",
+    "spark.sql.streaming.ui.": "what is shown",
+    "spark.sql.thriftserver.": "a server that no driver of ours runs",
+    "spark.sql.thriftServer.": "the same",
+}
+
+
+def harmless(key: str) -> bool:
+    """Whether the setting is known to change no result."""
+    return key in HARMLESS or key.startswith(tuple(ELSEWHERE))
 
 
 _MEANS = {
@@ -69,6 +101,13 @@ def _not_known(c: SettingChange) -> Facts | None:
     return _facts(c) | {"default": measured.default}
 
 
+def _unknown(c: OtherSetting) -> Facts | None:
+    if c.key in MEASURED or harmless(c.key) or c.old == c.new:
+        return None
+    was = c.old or ("Spark's default" if c.told else "what the plan of the saved state does not tell")
+    return {"key": c.key, "old": was, "new": c.new or "Spark's default"}
+
+
 SETTING_RULES: tuple[Rule[SettingChange], ...] = (
     Rule[SettingChange](
         id="setting.changed",
@@ -109,5 +148,20 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         source="plans held the time zone, case sensitivity and ANSI mode only",
         tests=("state/test_settings_rules.py::test_a_plan_from_before_does_not_hold_it",),
         applies=_not_known,
+    ),
+)
+
+OTHER_SETTING_RULES: tuple[Rule[OtherSetting], ...] = (
+    Rule[OtherSetting](
+        id="setting.unknown",
+        verdict=LOSS,
+        change="another value of any other setting of SQL or of a file format (`spark.sql.*`, and what does not begin "
+        "with `spark.`) that the session was given, in a query with state. One that is known to [change "
+        "nothing](#settings-that-change-results) is not asked about",
+        reason="{key} changed from {old} to {new}: whether it changes results is not known, and the state was built "
+        "under the old value",
+        source="what is not known to be harmless is part of the meaning; tests/sweep/settings.py tries what it can",
+        tests=("spark/test_settings.py::test_a_setting_that_nobody_knows_is_asked_about",),
+        applies=_unknown,
     ),
 )

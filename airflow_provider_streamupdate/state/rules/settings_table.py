@@ -54,3 +54,6 @@ MEASURED: dict[str, Measured] = {m.key: m for m in (
     Measured('spark.sql.variant.allowDuplicateKeys', 'false', 'true', 'errors', 'expression', 'parse_json(\'{"a": 1, "a": 2}\')'),
 )}
 # fmt: on
+
+# Those that were tried and changed nothing.
+HARMLESS: frozenset[str] = frozenset(())

@@ -17,6 +17,7 @@ from .settings import (
     first_settings,
     given_settings,
     next_state_format,
+    other_settings,
     session_setting,
 )
 from .sources import streaming_sources
@@ -39,6 +40,7 @@ __all__ = [
     "join_thread",
     "next_state_format",
     "optimized_inputs",
+    "other_settings",
     "rewrite_stores",
     "save_aggregation",
     "session_setting",

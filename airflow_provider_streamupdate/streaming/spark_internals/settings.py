@@ -58,9 +58,12 @@ def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
     for key in keys:
         entry = registry.getConfigEntry(key)
         if entry is not None:
-            value = entry.readFrom(reader)
-            found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+            found[key] = _form(entry.readFrom(reader))
     return found
+
+
+def _form(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _registry(jvm: Any) -> Any:
@@ -71,6 +74,26 @@ def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
     """Those of the settings that the session was given (in its configuration or in code), not left at their default."""
     conf = spark._jsparkSession.sessionState().conf()
     return {key: str(conf.getConfString(key)) for key in keys if conf.contains(key)}
+
+
+def other_settings(spark: SparkSession) -> dict[str, str]:
+    """All settings of SQL, and of what is not Spark's own (formats and file systems get those of the session, too:
+    SessionState.newHadoopConf), that the session was given and that are not Spark's default."""
+    conf = spark._jsparkSession.sessionState().conf()
+    given = {str(k): str(v) for k, v in conf.settings().items() if _of_sql(str(k))}
+    registry, reader, defaults = _registry(spark._jvm), conf.reader(), default_settings(spark, tuple(sorted(given)))
+    found = {}
+    for key, value in given.items():
+        if key in defaults:
+            entry = registry.getConfigEntry(key)
+            value = _form(entry.readFrom(reader))
+        if value != defaults.get(key):
+            found[key] = value
+    return found
+
+
+def _of_sql(key: str) -> bool:
+    return key.startswith("spark.sql.") or not key.startswith("spark.")
 
 
 def next_state_format(spark: SparkSession, recorded: int) -> int:
