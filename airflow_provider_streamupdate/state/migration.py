@@ -416,7 +416,8 @@ def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...])
     keys after it may be dropped, since groups that differ only in them are closed together."""
     columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]
     keys = old.definition["keys"]
-    times = [i for i, key in enumerate(keys) if any(key == c or key.startswith(f"window({c},") for c in columns)]
+    windows = tuple(f"{begin}window({c}," for c in columns for begin in ("", "("))  # a sliding one is several
+    times = [i for i, key in enumerate(keys) if key in columns or key.startswith(windows)]
     for i in dropped:
         key = keys[i]
         if any(column in key for column in columns) and not (times and times[0] < i and times[0] not in dropped):

@@ -40,13 +40,16 @@ def text(expression: Node, columns: Columns) -> str:
     if name in _FIELDS:
         return _field(expression, columns)
     if name.endswith("Subquery") or name in ("Exists", "InSubquery", "ListQuery"):
-        return f"{UNKNOWN}{name.lower()}"  # its own plan is not looked into
+        from .lineage import subquery  # of its plan, in whose expressions there may be others
+
+        return subquery(expression, columns)
     if name == "CreateNamedStruct" and (window := window_text(expression, lambda e: text(e, columns))) is not None:
         return window
     if name == "UnscaledValue":
         # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
         columns = {**columns, **{i: f"{t}: {k}" for i, t, k in _read(expression, columns)}}
-    children = [text(child, columns) for child in expression.children]
+    below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
+    children = [text(child, columns) for child in below]
     if name == "AggregateExpression":
         distinct = "distinct " if fields.get("isDistinct") is True else ""
         filtered = f" filter ({children[1]})" if len(children) > 1 else ""

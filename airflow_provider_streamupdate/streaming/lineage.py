@@ -15,10 +15,10 @@ import attrs
 
 from ..state.branches import union
 from ..state.plan import UNKNOWN, WindowKey, unknown
-from . import marks
+from . import marks, noise
 from .digest import digest
 from .expression import Columns, details, expression_id, shown_value, text
-from .tree import Node, parse
+from .tree import OUTPUT, Node, is_tree, parse
 from .windows import window_key
 
 Column = tuple[int, str]  # expression id, text
@@ -28,13 +28,20 @@ _PASSES = frozenset(
     {"Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Deduplicate", "DeduplicateWithinWatermark", "Distinct",
      "GlobalLimit", "LocalLimit", "Tail", "Offset", "Sort", "Sample", "Repartition", "RepartitionByExpression",
      "RebalancePartitions", "ResolvedHint", "UnresolvedHint", "ReturnAnswer", "Join", "DeduplicateRelations",
-     "UpdateEventTimeWatermarkColumn", "Inputs"}
+     "UpdateEventTimeWatermarkColumn", "Inputs", "CollectMetrics", "PipeOperator"}
 )  # fmt: skip
 
 # The fields of a node's own columns.
 _OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 # Of a table's side: nodes that decide no rows.
-_NO_ROWS = frozenset({"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"})
+_NO_ROWS = frozenset(
+    {"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint", "CollectMetrics", "PipeOperator"}
+)
+# Nodes whose rows do not depend on any column but those in their fields.
+_BY_FIELDS = frozenset(
+    {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Aggregate", "Window", "Generate",
+     "Sample", "Repartition", "RepartitionByExpression", "RebalancePartitions", "Expand", "Union", "Deduplicate"}
+)  # fmt: skip
 # Of a stream's rows: nodes that make no other rows, nor more or fewer of them. Filters are told apart (`filters`). A
 # LocalLimit is half of the limit above it, which is a stage (Dataset.limit makes both, the optimizer moves this one).
 _SAME_ROWS = _NO_ROWS | {
@@ -54,10 +61,19 @@ class Lineage:
 
     written: the lineage of the plan as the author wrote it (analyzed), when this is an optimized one. Sources and
         tables are described as they were written: the optimizer moves conditions of the stream into a table's side
+    outer: of a subquery's plan, the columns around it
     """
 
-    def __init__(self, plan: Node, sources: list[str], stages: list[str], written: Lineage | None = None) -> None:
+    def __init__(
+        self,
+        plan: Node,
+        sources: list[str],
+        stages: list[str],
+        written: Lineage | None = None,
+        outer: Columns | None = None,
+    ) -> None:
         self.plan = plan
+        self._outer = outer or {}
         leaves = [n for n in plan.walk() if not n.children and n.streaming]
         self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
@@ -75,7 +91,7 @@ class Lineage:
 
     def inputs(self, node: Node) -> Columns:
         """The columns a node's expressions can refer to."""
-        return {k: text for child in node.children for k, text in self.columns(child)}
+        return {**self._outer, **{k: text for child in node.children for k, text in self.columns(child)}}
 
     def windows(self, node: Node, keys: list[str]) -> tuple[WindowKey, ...]:
         """Those of a node's grouping keys (texts) that are time windows, as they were asked for below it."""
@@ -118,27 +134,33 @@ class Lineage:
         """How the rows of a table's side are found."""
         kind = "" if join_type(join) == "Inner" else f"{join_type(join)}: "
         conditions = self.texts(join, "condition") or ["true"]
-        return f"{kind}{conditions[0]}, {self._rows(side)}"
+        return f"{kind}{conditions[0]}, {self.rows(side)}"
 
-    def _rows(self, side: Node) -> str:
+    def rows(self, side: Node) -> str:
         """A digest of what decides a table's rows; unknown when some of it is."""
         described = list(self._described(side))
         found = next((name for name, told in described if any(map(unknown, told))), None)
         return f"{UNKNOWN}{found} of a table" if found else f"#{digest(described)}"
 
-    def _described(self, node: Node) -> Iterator[tuple[str, list[str]]]:
+    def _described(self, node: Node, only: bool = False) -> Iterator[tuple[str, list[str]]]:
         """Everything that decides the rows of a side without streams, from the top down, a node each. What a projection
-        makes is in the texts of the columns that are used."""
-        for inner in node.walk():
+        makes is in the texts of the columns that are used, but for subqueries: the optimizer makes joins of them, whose
+        conditions are in no column's text. only: the node itself"""
+        for inner in [node] if only else node.walk():
+            if inner.name == "Project" and (asked := [e for e in inner.expressions("projectList") if _asks(e)]):
+                yield inner.name, [text(e, self.inputs(inner)) for e in asked]
             if inner.name in _NO_ROWS:
                 continue
             if not inner.children:
                 yield inner.name, [inner.fields.get("identity") or f"{UNKNOWN}{inner.name}"]
                 continue
-            env = self.inputs(inner)
+            given = enumerate(inner.fields.get(OUTPUT, ()))
+            env = {**{key: f"column {place + 1}" for place, key in given}, **self.inputs(inner)}
             made = [f for f in sorted(inner.fields) if inner.holds(f)]
-            rest = {f: v for f, v in inner.fields.items() if f not in made and f not in _BELOW}
-            texts = [t for f in made for t in (f, *(text(e, env) for e in inner.expressions(f)))]
+            rest = {f: v for f, v in inner.fields.items() if f not in made and f not in _BELOW and f != OUTPUT}
+            texts = [t for f in made for t in (f, *(text(e, env) for e in self._each(inner, f)))]
+            if inner.name not in _BY_FIELDS:
+                texts += [t for child in inner.children for _, t in self.columns(child)]
             yield inner.name, texts + details(inner.name, rest)
 
     def _join(self, node: Node, below: list[list[Column]]) -> list[Column]:
@@ -279,7 +301,7 @@ class Lineage:
             return self._union(node, below)
         if node.name == "Join":
             return self._join(node, below)
-        if node.name == "Expand":
+        if node.name == "Expand" and isinstance(node.fields["projections"], list):
             rows = [[text(parse(e), env) for e in projection] for projection in node.fields["projections"]]
             texts = [_either(list(column)) for column in zip(*rows, strict=True)]
             return [(expression_id(a), t) for a, t in zip(node.expressions("output"), texts, strict=True)]
@@ -288,7 +310,7 @@ class Lineage:
             given = enumerate(node.expressions("generatorOutput"))
             return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name == "Window" and not node.streaming:
-            return below[0] + [_output(e, env) for e in node.expressions("windowExpression")]
+            return below[0] + [_output(e, env) for e in node.expressions("windowExpressions")]
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
             return below[0] + [
@@ -300,6 +322,8 @@ class Lineage:
             return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
         if node.name in _PASSES:
             return [column for columns in below for column in columns]
+        if OUTPUT in node.fields:
+            return self._of_table(node, env)
         for field in _OUTPUTS:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
@@ -325,6 +349,13 @@ class Lineage:
         own = [(expression_id(e), replaced(e)) for e in outputs]
         return [(key, text(e, {**env, **made})) for key, e in own]
 
+    def _of_table(self, node: Node, env: Columns) -> list[Column]:
+        """The columns of any other node of a table's side: those from below are what they were, since the node counts
+        where rows are described; those it makes go by all that it is."""
+        told = [t for name, texts in self._described(node, only=True) for t in (name, *texts)]
+        made = f"{UNKNOWN}{node.name}" if any(map(unknown, told)) else f"{node.name}(#{digest(told)})"
+        return [(key, env.get(key, f"{made}.{place + 1}")) for place, key in enumerate(node.fields[OUTPUT])]
+
     def _leaf(self, node: Node) -> list[Column]:
         columns = node.expressions("output")
         if all(expression_id(a) in self._written for a in columns):
@@ -346,6 +377,35 @@ class Lineage:
         if prefix:
             return marks.mark(prefix + called, column.fields["dataType"])
         return f"{UNKNOWN}{node.name}({digest(node.fields)}).{called}"
+
+
+def subquery(expression: Node, columns: Columns) -> str:
+    """The text of a subquery: its columns, a digest of what decides its rows, and its other fields. columns: those
+    around it, which it may refer to."""
+    name, fields = expression.name.lower(), expression.fields
+    children = [text(child, columns) for child in expression.children]
+    told = {f: v for f, v in fields.items() if f not in ("plan", "outerAttrs", "joinCond", "childOutputs", "numCols")}
+    if is_tree(fields.get("plan")):
+        plan = parse(fields["plan"])
+        if any(node.streaming for node in plan.walk()):
+            return f"{UNKNOWN}{name} of a stream"
+        inner = Lineage(plan, [], [], outer=columns)
+        children += [t for _, t in inner.columns(plan)] + [inner.rows(plan)]
+        # No batch gives these another seed: Spark looks at the expressions of the plan around it only.
+        told["seeds"] = [s for node in plan.walk() for e in node.all_expressions() for s in _seeds(e)] or None
+    return f"{name}({', '.join(children + details(expression.name, told))})"
+
+
+def _asks(expression: Node) -> bool:
+    """Whether an expression has a subquery in it."""
+    return any(is_tree(inner.fields.get("plan")) for inner in expression.walk())
+
+
+def _seeds(expression: Node) -> Iterator[str]:
+    if (place := noise.SEEDS.get(expression.name)) is not None:
+        yield text(expression.children[place], {})
+    elif (seed := expression.fields.get("randomSeed")) is not None:
+        yield str(seed)
 
 
 def aggregates(node: Node, env: Columns) -> list[str]:

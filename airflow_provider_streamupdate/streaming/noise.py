@@ -20,9 +20,19 @@ FIELDS = {
     "mode": "of an AggregateExpression: how a physical plan divides the work; Complete in every logical plan",
     "branches": "of a CaseWhen: pairs of its children, whose number says which they are",
     "elseValue": "the same",
+    "hideSeed": "whether the written text of a random number shows its seed",
+    "randomSeed": "of uuid and shuffle: a stream's batch has a new one (`SEEDS`)",
 }
 # These are noise in one class only; aes_encrypt, for example, has a mode that counts.
-ONLY_IN = {"mode": ("AggregateExpression",), "branches": ("CaseWhen",), "elseValue": ("CaseWhen",)}
+ONLY_IN = {
+    "mode": ("AggregateExpression",),
+    "branches": ("CaseWhen",),
+    "elseValue": ("CaseWhen",),
+    "randomSeed": ("Uuid", "Shuffle"),
+}
+# The child that is a seed. Whatever it was written as, IncrementalExecution gives each batch a new one
+# (ExpressionWithRandomSeed.withNewSeed), so that all seeds mean the same.
+SEEDS = {"Rand": 0, "Randn": 0, "RandStr": 1, "Uniform": 2}
 
 # Settings of an expression that are not written out in a text: Spark 4's own. Every other value is.
 USUAL = {

@@ -22,6 +22,10 @@ STATEFUL = {
 }
 
 
+# The ids of the columns that a node of a table's side gives, as Spark says (spark_internals/plans.py).
+OUTPUT = "output ids"
+
+
 @attrs.define(eq=False)
 class Node:
     """`name` is the class without its package; `fields` everything but the children; `plain` marks a limit that Spark
@@ -53,10 +57,14 @@ class Node:
         return self.name != "Join" or all(child.streaming for child in self.children)
 
     def all_expressions(self) -> Iterator[Node]:
-        """Every node of every expression tree in its fields."""
+        """Every node of every expression tree in its fields, those of the plans of subqueries, too."""
         for value in self.fields.values():
             for tree in _trees(value):
-                yield from parse(tree).walk()
+                for inner in parse(tree).walk():
+                    yield inner
+                    if is_tree(inner.fields.get("plan")):
+                        for node in parse(inner.fields["plan"]).walk():
+                            yield from (node, *node.all_expressions())
 
     def holds(self, field: str) -> bool:
         """Whether a field holds expressions."""

@@ -65,8 +65,8 @@ def _comparable(value: Any) -> tuple[Any, ...]:
 def result(function: Function, kept: Kept) -> Any:
     n, total, least, greatest = kept
     if function.by:
-        (_, value) = least if function.name == "min_by" else greatest
-        return value[0] if value else None
+        best = least if function.name == "min_by" else greatest
+        return best[1][0] if best and best[1] else None  # of no rows at all: a function that was added
     if function.name == "avg":
         return total / n if n and total is not None else None
     return {"count": n, "sum": total, "min": least, "max": greatest}[function.name]

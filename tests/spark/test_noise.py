@@ -88,6 +88,42 @@ def test_a_mode_that_counts(rows):
     assert noise.counts("AesEncrypt", "mode", "GCM") and not noise.counts("AggregateExpression", "mode", "Complete")
 
 
+SEEDED = {
+    "rand": "rand({})", "random": "random({})", "randn": "randn({})", "uuid": "uuid({})",
+    "shuffle": "shuffle(array(a, b), {})", "randstr": "randstr(3, {})", "uniform": "uniform(1, 9, {})",
+}  # fmt: skip
+
+
+def test_seeds(spark, rows):
+    """Of every function of Spark's registry that has a seed."""
+    session = spark._jsparkSession.sessionState()
+    registry, jvm = session.functionRegistry(), spark._jvm
+    seeded = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed")
+    found, names = set(), registry.listFunction()
+    for index in range(names.size()):
+        name = names.apply(index)
+        made = str(registry.lookupFunction(name).get().getClassName())
+        if seeded.isAssignableFrom(jvm.java.lang.Class.forName(made)):
+            found.add(str(name.funcName()))
+    assert found - {"random"} == SEEDED.keys() - {"random"}
+    for name, call in SEEDED.items():
+        unseeded = call.replace(", {}", "").replace("{}", "")
+        texts = {column(rows().selectExpr(written)) for written in (call.format(3), call.format(4), unseeded)}
+        assert len(texts) == 1, name
+
+
+def test_a_batch_has_a_seed_of_its_own(spark, tmp_path):
+    made = []
+    for number in range(2):
+        (tmp_path / f"{number}.json").write_text('{"a": 1}\n')
+    stream = (
+        spark.readStream.schema("a int").option("maxFilesPerTrigger", 1).json(str(tmp_path)).selectExpr("rand(3) r")
+    )
+    query = stream.writeStream.foreachBatch(lambda df, _: made.extend(r.r for r in df.collect()))
+    query.trigger(availableNow=True).start().awaitTermination(60)
+    assert len(made) == 2 and made[0] != made[1]
+
+
 def test_what_is_usual_is_left_out_and_else_written(spark, rows):
     assert "ANSI" not in column(rows().select(F.expr("a + b"))) + column(rows().select(F.expr("cast(s as int)")))
     assert "TRY" in column(rows().select(F.expr("try_add(a, b)")))
@@ -99,5 +135,6 @@ def test_what_is_usual_is_left_out_and_else_written(spark, rows):
 def test_every_entry_has_a_reason_and_a_test():
     tested = {"exprId", "qualifier", "resultId", "explicitMetadata", "metadata", "nonInheritableMetadataKeys"}
     tested |= {"branches", "elseValue", "nullable", "inputAggBufferOffset", "mutableAggBufferOffset", "mode"}
+    tested |= {"randomSeed", "hideSeed"}
     assert set(noise.FIELDS) - {"resultIds"} == tested
     assert all(noise.FIELDS.values())

@@ -139,5 +139,4 @@ def test_rows_that_come_otherwise_are_agreed_to(spark, tmp_path, name: str) -> N
     snapshot = bench.run(old, mode)
     items = [i for i in bench.check(snapshot, new, mode).items if i.name == "q/c"]
     assert [i.blocks for i in items] == [True], items
-    if name != "a scalar subquery above a join":  # nothing is known of one
-        assert {i.verdict for i in bench.check(snapshot, old, mode).items} == {"carried"}
+    assert {i.verdict for i in bench.check(snapshot, old, mode).items} == {"carried"}

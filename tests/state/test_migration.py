@@ -169,6 +169,7 @@ def test_a_key_that_the_watermark_closes_cannot_be_dropped() -> None:
 
 def test_a_key_that_closes_nothing_may_be_dropped_beside_the_window_that_does() -> None:
     window, mark = windowed(10).definition["keys"][0], ("s.t delayed by 1000 ms",)
+    assert window.startswith("window(s.t, ")
     hour, count = "hour(s.t, timeZoneId=UTC)", ["count(1)"]
     assert isinstance(plan_migration(stage([window, hour], count), stage([window], count), mark), Migration)
     for keys, kept in (([window, hour], [hour]), ([hour, window], [window]), ([hour, "s.k"], ["s.k"])):

@@ -31,10 +31,10 @@ ELSEWHERE = (PARTITIONS, PROVIDER)  # state/rules/store.py
 HEAD = '''"""Spark's settings that change results. Written by tests/sweep/settings_table.py: do not change it by hand.
 
 {count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones) change results;
-each has an example that changes. {harmless} changed nothing. The others ({left}) are static, free text, read by nothing in
-the corpus, or were not reached in the time: a change of one of those is asked about. What is a boolean, an enumeration,
-a number or one of a few texts was set to other values, over {statements} statements and {streams} streaming queries
-(`make sweep`; tests/sweep/settings.py tells how).
+each has an example that changes. {harmless} changed nothing. The others ({left}) are static, free text, read by nothing
+in the corpus, or were not reached in the time: a change of one of those is asked about. What is a boolean, an
+enumeration, a number or one of a few texts was set to other values, over {statements} statements and {streams}
+streaming queries (`make sweep`; tests/sweep/settings.py tells how).
 """
 # ruff: noqa: E501
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ..code import describe
-from ..tree import is_tree
+from ..tree import OUTPUT, is_tree
 from .broadcasts import broadcasts
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import java_class, module, pre_order, sequence
@@ -20,6 +21,14 @@ from .leaves import identity
 _PYTHON = tuple(
     f"org.apache.spark.sql.catalyst.expressions.{name}" for name in ("PythonUDF", "PythonUDAF", "PythonUDTF")
 )
+
+
+# Expressions with a plan of their own
+_SUBQUERIES = tuple(
+    f"org.apache.spark.sql.catalyst.expressions.{name}"
+    for name in ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery")
+)
+_ID = re.compile(r"#(\d+)L?$", re.MULTILINE)  # at the end of an attribute's text
 
 
 def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
@@ -62,6 +71,7 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     ``uncomparable`` says why) and what it ``uses``, with versions."""
     nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
+    special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
     for node, jnode in zip(nodes, pre_order(plan), strict=True):
         kind = node["class"].rsplit(".", 1)[-1]
         if kind == "EventTimeWatermark":
@@ -81,6 +91,7 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
                 node["identity"] = identity(spark, kind, jnode)
             else:
                 rendered_fields(spark, node, jnode)
+                node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
     return nodes
 
 
@@ -106,6 +117,10 @@ def _at(plan: Any, field: str, path: tuple[int, ...]) -> Any:
     for index in path:
         value = value.apply(index)
     return value.get() if str(value.getClass().getName()) == "scala.Some" else value
+
+
+def _add_plan(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
+    node["plan"] = plan_json(spark, expression.plan())
 
 
 def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
