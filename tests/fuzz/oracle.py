@@ -204,6 +204,10 @@ class Oracle:
                 group = Group(_values(stage, row, below, self.spec.zone), start, end)
                 _add(state, group, stage, below, row)
                 touched[group] = None
+        if not stage.keys and not stage.window:  # the one group there is: of no rows at all, too, in every batch
+            group = Group(())
+            state.setdefault(group, dict.fromkeys(functions(stage, below), NOTHING))
+            touched[group] = None
         if self.spec.mode == "update":
             shown = [_shown(stage, g, state[g], below) for g in touched]
             self._close(state)

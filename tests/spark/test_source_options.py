@@ -199,3 +199,28 @@ def test_an_unnamed_format_is_known_by_its_class(bench: Bench) -> None:
     plan, _ = bench.plan(count(loaded("csv", "a int", str(bench.input()))))
     [source] = plan.queries[0].sources
     assert format_of(source) is CSV and source.order == ("a",) and source.location == f"file:{bench.input()}"
+
+
+def test_which_records_are_corrupt_depends_on_all_types(bench: Bench) -> None:
+    """`b` is no part of any key or aggregate; and yet what it is decides what is counted."""
+
+    def corrupt(kind: str) -> Callable:
+        def build(bench: Bench):
+            read = loaded("json", f"k string, b {kind}, _corrupt_record string", str(bench.input()))(bench)
+            counted = F.count_if(F.col("_corrupt_record").isNotNull()).alias("n")
+            return stage("n", read.groupBy("k").agg(counted, F.max("b").alias("b")))
+
+        return build
+
+    (bench.input() / "0.json").write_text('{"k": "a", "b": "x"}\n')
+    snapshot = bench.run(corrupt("int"))
+    assert bench.last("k")["a",]["n"] == 1
+    assert [i.rules for i in bench.check(snapshot, corrupt("int")).items if i.blocks] == []
+    [found] = [i for i in bench.check(snapshot, corrupt("string")).items if i.blocks and i.thing == "source"]
+    assert found.rules == ("source.malformed",) and "b of the schema changed" in found.reason
+    dropped = [
+        loaded("json", f"k string, b {kind}", str(bench.input()), mode="DROPMALFORMED") for kind in ("int", "string")
+    ]
+    assert item(bench, *map(count, dropped)).needs_agreement
+    kept = [loaded("json", f"k string, b {kind}", str(bench.input())) for kind in ("int", "string")]
+    assert not item(bench, *map(count, kept)).needs_agreement

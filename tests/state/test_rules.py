@@ -281,6 +281,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "source.columns-number": sources(
         (attrs.evolve(CSV, options=STRICT),), attrs.evolve(CSV, options=STRICT, order=("k", "l", "m"))
     ),
+    "source.malformed": sources(
+        (attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "integer"}),),
+        attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "string"}),
+    ),
     "source.code": sources((attrs.evolve(A, code="1"),), attrs.evolve(A, code="2")),
     "source.new": sources((A,), A, B),
     "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),

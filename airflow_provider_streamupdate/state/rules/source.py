@@ -178,6 +178,22 @@ def _columns_number(c: SourceChange) -> Facts | None:
     return differ(len(c.old.order), len(c.new.order))
 
 
+# Formats whose reader tries each value by the type of its column.
+_TRIED = ("csv", "json", "xml")
+_CORRUPT = "_corrupt_record"
+
+
+def _malformed(c: SourceChange) -> Facts | None:
+    """Where a record with a value that does not fit is dropped, or told in a column, all types decide which."""
+    tried = short_format(c.new.format) in _TRIED and c.stateful
+    corrupt = c.new.options.get("columnnameofcorruptrecord", _CORRUPT)
+    if not tried or not (_strict(c.new) or corrupt in c.new.columns):
+        return None
+    old, new = ({k: v for k, v in source.columns.items() if k != corrupt} for source in (c.old, c.new))
+    changed = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+    return {"columns": ", ".join(changed)} if changed else None
+
+
 def _code(c: SourceChange) -> Facts | None:
     unknown = UNKNOWN in (c.old.code, c.new.code)
     return {} if _same_format(c) and (unknown or c.old.code != c.new.code) else None
@@ -351,6 +367,18 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
         tests=("state/test_source_rules.py::test_the_number_of_csv_columns",),
         applies=_columns_number,
+    ),
+    _SourceRule(
+        id="source.malformed",
+        verdict=LOSS,
+        change="other columns, or other types of them, of csv, json or xml where records that do not fit are dropped, or "
+        "fail (mode), or are told in a column (`_corrupt_record`)",
+        reason="{columns} of the schema changed, and with them which records do not fit: agree if no record is dropped, "
+        "or told to be corrupt, that was not, and none is no longer",
+        source="FailureSafeParser: a record that its parser cannot read with the schema goes the way of the mode; "
+        "columnNameOfCorruptRecord",
+        tests=("spark/test_source_options.py::test_which_records_are_corrupt_depends_on_all_types",),
+        applies=_malformed,
     ),
     _SourceRule(
         id="source.code",
