@@ -66,6 +66,8 @@ def text(expression: Node, columns: Columns) -> str:
         name, fields = "If", {}  # all there is of one that has but one condition
     if name == "If" and _null(expression.children[2]):
         name, children = "CaseWhen", children[:2]  # as the optimizer leaves one without ELSE
+    if name in ("UnixTimestamp", "ToUnixTimestamp") and _timestamp(expression.children[0]):
+        fields = {**fields, "timeZoneId": "UTC"}  # a zone is for texts and dates
     if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
         fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
         children[1] = f"{expression.children[1].fields['value']}:interval"  # nor the unit it was given in
@@ -185,6 +187,10 @@ def _function(name: str, fields: dict[str, Any], children: list[str]) -> str:
         return f"{PYTHON}{fields.get('name') or name}({', '.join(children + why)})"
     told = {k: v for k, v in fields.items() if k not in ("code", "name", "func", "uncomparable")}
     return f"python#{fields['code']}({', '.join(children + details(name, told))})"
+
+
+def _timestamp(expression: Node) -> bool:
+    return expression.name == "AttributeReference" and expression.fields["dataType"] == "timestamp"
 
 
 def _parts(expression: Node, name: str) -> list[Node]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -51,6 +51,9 @@ _SAME_ROWS = _NO_ROWS | {
 }  # fmt: skip
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
 _STAGES_OWN = -1000
+# Of a node between a stream's sources and a stage: which rows a sample takes is chance, with any seed; and what Spark
+# notes of it itself.
+_ANY = ("seed", "timed", "isStreaming")
 # The fields of a plan's node that are the nodes below it.
 _BELOW = ("child", "left", "right", "children", "plan")
 
@@ -78,10 +81,11 @@ class Lineage:
         self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
-        self._twins = set(_twins(plan))
+        self._twins = dict(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
         self._written: Columns = written.leaves() if written else {}
         self._lookups: Columns = written.lookups() if written else {}
+        self._branches: Columns = written.branches() if written else {}
 
     def columns(self, node: Node) -> list[Column]:
         """The output columns of a plan node, in order."""
@@ -116,19 +120,31 @@ class Lineage:
         return sorted(self._stages[id(n)] for n in node.walk() if n is not node and id(n) in self._stages)
 
     def leaves(self) -> Columns:
-        """The columns of sources and tables."""
-        return {k: t for n in self.plan.walk() if not n.children for k, t in self.columns(n)}
+        """The columns of sources and tables, and of all that is made of tables alone: what is cached is a leaf in an
+        optimized plan."""
+        return {k: t for n in self.plan.walk() if not n.children or not n.streaming for k, t in self.columns(n)}
 
     def lookups(self) -> Columns:
         """How rows of tables are found that a stream is joined with: the condition, and all that decides which rows the
         table's side has and in which order. By the ids of the tables' columns."""
-        found = {}
-        for node in self.plan.walk():
-            if node.name == "Join" and node.streaming and not node.stateful:
-                for side in node.children:
-                    if not side.streaming:
-                        found.update(dict.fromkeys(self._leaf_ids(side), self._how(node, side)))
-        return found
+        return _certain(
+            (key, self._how(node, side))
+            for node in self.plan.walk()
+            if node.name == "Join" and node.streaming and not node.stateful
+            for side in node.children
+            if not side.streaming
+            for key in self._leaf_ids(side)
+        )
+
+    def branches(self) -> Columns:
+        """What decides the rows of the branches of unions of tables, by the ids of the tables' columns."""
+        return _certain(
+            (key, self.rows(side))
+            for node in self.plan.walk()
+            if node.name == "Union" and not node.streaming
+            for side in node.children
+            for key in self._leaf_ids(side)
+        )
 
     def _how(self, join: Node, side: Node) -> str:
         """How the rows of a table's side are found."""
@@ -184,21 +200,30 @@ class Lineage:
         known = {self._lookups[k] for k in self._leaf_ids(side) if k in self._lookups}
         return known.pop() if len(known) == 1 else self._how(join, side)
 
+    def _branch(self, side: Node) -> str:
+        """What decides the rows of a branch of a union of tables: as it was written, where that is known."""
+        known = {self._branches[k] for k in self._leaf_ids(side) if k in self._branches}
+        return known.pop() if len(known) == 1 else self.rows(side)
+
     def _leaf_ids(self, node: Node) -> list[int]:
         return [k for leaf in node.walk() if not leaf.children for k, _ in self.columns(leaf)]
 
     def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
         one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources; of
-        branches that read the same, the filters say which rows are meant."""
+        branches that read the same, the filters and what else decides the rows say which are meant."""
         texts = [[t for _, t in columns] for columns in below]
         alike = [len({branch[i] for branch in texts}) == 1 for i in range(len(texts[0]))]
         names = [self.names(child) for child in node.children]
         branches = []
         for number, (child, columns) in enumerate(zip(node.children, texts, strict=True)):
             others = set().union(*(n for i, n in enumerate(names) if i != number))
-            kept = sorted(self._all_filters(child)) if names[number] & others else []
-            only = f" where {' and '.join(kept)}" if kept else ""
+            if not child.streaming:
+                only = f" of {self._branch(child)}"
+            else:
+                kept = sorted(self._all_filters(child)) if names[number] & others else []
+                made = sorted(self._rows_made(child))
+                only = (f" where {' and '.join(kept)}" if kept else "") + (f" by {', '.join(made)}" if made else "")
             branches.append(
                 [self._marked(t, names[number]) + ("" if alike[i] else only) for i, t in enumerate(columns)]
             )
@@ -222,7 +247,8 @@ class Lineage:
         uses that have a watermark."""
         env = self.inputs(node)
         timed = {env[k] for k in node.fields.get("timed", ()) if k in env}
-        made = [t for child in node.children for t in self._rows_made(child)]
+        sides = ("left ", "right ") if self._both(node) else ("",) * len(node.children)
+        made = [side + t for side, child in zip(sides, node.children, strict=True) for t in self._rows_made(child)]
         sources = Counter(name for child in node.children for name in self._sources_of(child))
         again = [f"{name}. {count} times" for name, count in sources.items() if count > 1]
         return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
@@ -245,6 +271,8 @@ class Lineage:
             env = self.inputs(node)
             fields = [f for f in sorted(node.fields) if f not in _OUTPUTS and node.holds(f)]
             told = [text(e, env) for field in fields for e in self._each(node, field)]
+            rest = {f: v for f, v in node.fields.items() if f not in (*fields, *_OUTPUTS, *_BELOW, *_ANY)}
+            told += details(node.name, rest)
             yield f"{node.name}({digest(told)})" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
         for child in node.children:
             yield from self._rows_made(child)
@@ -265,11 +293,14 @@ class Lineage:
     def filters(self, node: Node) -> tuple[str, ...]:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
         column is not null, which Spark adds to what is asked of it anyway, is left out."""
-        both = len(node.children) == 2 and set.intersection(*map(self.names, node.children))
-        sides = ("left ", "right ") if both else ("", "")  # else a text does not say which side it is of
+        sides = ("left ", "right ") if self._both(node) else ("", "")
         found = {side + t for side, child in zip(sides, node.children, strict=False) for t in self._all_filters(child)}
         asked = {t: m[1] for t in found if (m := re.fullmatch(r"(?:left |right )?isnotnull\((.*)\)", t))}
         return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
+
+    def _both(self, node: Node) -> bool:
+        """Whether both sides of a node have rows of one source, so that a text does not say which side it is of."""
+        return len(node.children) == 2 and bool(set.intersection(*map(self.names, node.children)))
 
     def _all_filters(self, node: Node) -> Iterator[str]:
         """The conditions of a node and of those below it, down to the next stages."""
@@ -320,6 +351,10 @@ class Lineage:
             # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
             made = text(node.expressions("functionExpr")[0], env)
             return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
+        if node.name in ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow") and node.streaming:
+            grouped = ", ".join(self.texts(node, "groupingAttributes"))
+            made = f"{text(node.expressions('functionExpr')[0], env)} by ({grouped})"
+            return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
         if node.name in _PASSES:
             return [column for columns in below for column in columns]
         if OUTPUT in node.fields:
@@ -362,7 +397,7 @@ class Lineage:
             return [(expression_id(a), self._written[expression_id(a)]) for a in columns]
         identity = node.fields.get("identity")
         read = f"static:{marks.escape(identity)}" if identity else f"{UNKNOWN}static:{node.name}"
-        read += "′" if id(node) in self._twins else ""
+        read += "′" * self._twins.get(id(node), 0)
         prefix = self._sources.get(id(node), read.replace(marks.TYPED, ":"))
         notes = {name: f" default#{digest(told)}" for name, told in (node.fields.get("notes") or {}).items()}
         called = [a.fields["name"] for a in columns]
@@ -432,13 +467,25 @@ def _watermark(lineage: Lineage, node: Node) -> str:
     return f"{column}{above} delayed by {node.fields['delay_ms']} ms"
 
 
-def _twins(plan: Node) -> Iterator[int]:
-    """The leaves of tables that are joined with themselves: those on a right side that read what the left one reads."""
-    for node in plan.walk():
-        if node.name == "Join" and not node.streaming:
-            left, right = ([n for n in side.walk() if not n.children] for side in node.children)
-            read = {n.fields.get("identity") for n in left}
-            yield from (id(n) for n in right if n.fields.get("identity") in read)
+def _twins(plan: Node) -> Iterator[tuple[int, int]]:
+    """The leaves of tables that are joined with themselves, and which of those that read the same each is (the first is
+    0), from left to right."""
+    if plan.name == "Join" and not plan.streaming:
+        read: Counter[str | None] = Counter()
+        for leaf in (n for n in plan.walk() if not n.children):
+            yield id(leaf), read[leaf.fields.get("identity")]
+            read[leaf.fields.get("identity")] += 1
+    else:
+        for child in plan.children:
+            yield from _twins(child)
+
+
+def _certain(found: Iterable[tuple[int, str]]) -> Columns:
+    """What is said of each id, of those of which one thing is said: one DataFrame may be used in several ways."""
+    said: dict[int, set[str]] = {}
+    for key, told in found:
+        said.setdefault(key, set()).add(told)
+    return {key: told.pop() for key, told in said.items() if len(told) == 1}
 
 
 def _output(expression: Node, env: Columns) -> Column:

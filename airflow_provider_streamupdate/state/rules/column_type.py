@@ -99,9 +99,8 @@ def _parts(kind: str) -> list[str]:
 
 
 def _wider(old: str, new: str) -> bool:
-    if old in _NUMBERS and new in _NUMBERS:
-        return _NUMBERS.index(old) < _NUMBERS.index(new)
-    return (old, new) == ("float", "double")
+    """Of integers: a float is another number as a double (0.1)."""
+    return old in _NUMBERS and new in _NUMBERS and _NUMBERS.index(old) < _NUMBERS.index(new)
 
 
 def _read_otherwise(c: StageChange) -> Facts | None:
@@ -121,7 +120,7 @@ def _type(c: StageChange) -> Facts | None:
 
 @of(*FUNCTIONS)
 def _function_type(c: StageChange) -> Facts | None:
-    found = {p: (a, b) for p, (a, b) in _changed(c).items() if not (_wider(a, b) and "float" not in (a, b))}
+    found = {p: (a, b) for p, (a, b) in _changed(c).items() if not _wider(a, b)}
     return _told(found)
 
 

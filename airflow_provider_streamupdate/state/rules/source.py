@@ -371,10 +371,10 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.malformed",
         verdict=LOSS,
-        change="other columns, or other types of them, of csv, json or xml where records that do not fit are dropped, or "
-        "fail (mode), or are told in a column (`_corrupt_record`)",
-        reason="{columns} of the schema changed, and with them which records do not fit: agree if no record is dropped, "
-        "or told to be corrupt, that was not, and none is no longer",
+        change="other columns, or other types of them, of csv, json or xml where records that do not fit are dropped, "
+        "or fail (mode), or are told in a column (`_corrupt_record`)",
+        reason="{columns} of the schema changed, and with them which records do not fit: agree if those that are "
+        "dropped or told to be corrupt stay the same",
         source="FailureSafeParser: a record that its parser cannot read with the schema goes the way of the mode; "
         "columnNameOfCorruptRecord",
         tests=("spark/test_source_options.py::test_which_records_are_corrupt_depends_on_all_types",),

@@ -9,7 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ...state.plan import UNKNOWN
 from .jvm import module, scala_map, sequence
+from .python_source import PYTHON_TABLE, python_code
 
 # Formats of files whose columns are found by their position, not by their names (CSVOptions: header is for writing and
 # for skipping a line; UnivocityParser reads tokens by place).
@@ -30,7 +32,11 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "LogicalRDD":
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
-        return f"{leaf.name()}#{_digest(sorted(dict(leaf.options()).items()))}"
+        told = f"{leaf.name()}#{_digest(sorted(dict(leaf.options()).items()))}"
+        if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
+            return told
+        code = python_code(spark, str(leaf.table().name()).removeprefix("(Python)"))
+        return None if code == UNKNOWN else f"{told} {code}"
     if kind != "LogicalRelation":
         return None
     if leaf.catalogTable().isDefined():

@@ -77,6 +77,11 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
         if kind == "EventTimeWatermark":
             companion = module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
             node["delay_ms"] = companion.getDelayMs(jnode.delay())
+        if kind == "Expand" and node["projections"] is None:  # lists that are no scala List (unpivot)
+            rows = sequence(jnode.projections())
+            node["projections"] = [[json.loads(e.toJSON()) for e in sequence(row)] for row in rows]
+        elif jnode.isStreaming() and node["num-children"] and kind != "EventTimeWatermark":
+            rendered_fields(spark, node, jnode)
         for field, value in list(node.items()):
             for path, tree in _trees(value):
                 complete(spark, tree, functools.partial(_at, jnode, field, path), special)

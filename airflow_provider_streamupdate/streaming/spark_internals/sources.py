@@ -7,11 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...state.plan import UNKNOWN
-from ..code import code_digest
-from .jvm import module, scala_map
-
-_PYTHON_TABLE = "PythonTable"  # org.apache.spark.sql.execution.datasources.v2.python
+from .jvm import scala_map
+from .python_source import PYTHON_TABLE, python_code
 
 
 def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
@@ -43,8 +40,8 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
         name, table = str(leaf.sourceName()), None
         if leaf.catalog().isDefined() and leaf.identifier().isDefined():
             table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
-        python = leaf.table().getClass().getSimpleName() == _PYTHON_TABLE
-        code = _python_code(spark, name) if python else None
+        python = leaf.table().getClass().getSimpleName() == PYTHON_TABLE
+        code = python_code(spark, name) if python else None
         return {"format": name, "options": dict(leaf.extraOptions()), "path": None, "table": table, "code": code}
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}
 
@@ -63,10 +60,3 @@ def _whole(spark: SparkSession, path: str) -> str:
     made = spark._jvm.org.apache.hadoop.fs.Path(path)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     return str(made.getFileSystem(conf).makeQualified(made).toString())
-
-
-def _python_code(spark: SparkSession, name: str) -> str:
-    """A digest of a Python data source's class, which Spark keeps as a pickle; UNKNOWN when it cannot be told."""
-    registered = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource(name)
-    byte = module(spark, "scala.reflect.ClassTag").Byte()
-    return code_digest(bytes(registered.dataSourceCls().command().toArray(byte))) or UNKNOWN
