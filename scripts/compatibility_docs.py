@@ -126,7 +126,7 @@ other value than Spark's default is asked about. Queries without state may chang
 
 **Any other setting** of SQL or of a file format that a session was given counts, too, when its value changes: whether it
 changes results is not known. Not asked about are the {harmless} that were tried and changed nothing (`HARMLESS` in
-`state/rules/settings_table.py`), and these, which the sweep cannot try:
+`state/rules/settings_table.py`), what the offset log holds (Spark goes on with that), and these:
 
 {elsewhere}
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_streamupdate.state.plan import TIME_ZONE
+from airflow_provider_streamupdate.state.rules.setting import ELSEWHERE
 from airflow_provider_streamupdate.state.rules.settings_table import HARMLESS, MEASURED
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
 
@@ -71,6 +72,12 @@ def test_the_table_knows_what_the_offset_log_holds(spark: SparkSession) -> None:
     logged = recorded(spark)
     assert "spark.sql.streaming.multipleWatermarkPolicy" in logged
     assert {m.key for m in MEASURED.values() if m.recorded} == logged & MEASURED.keys()
+
+
+def test_the_reviewed_ones_are_settings_of_spark(registry: dict[str, Setting]) -> None:
+    found = [key for begin in ELSEWHERE for key in registry if key.startswith(begin)]
+    assert [begin for begin in ELSEWHERE if not any(key.startswith(begin) for key in registry)] == []
+    assert not set(found) & MEASURED.keys()
 
 
 def test_a_group_is_taken_apart(spark: SparkSession) -> None:

@@ -38,16 +38,40 @@ class OtherSetting:
     told: bool = True
 
 
-# Beginnings of settings that the sweep cannot try, and why they decide no result. All others are asked about.
+# Beginnings of settings that decide no result, and why. All that is neither here nor in HARMLESS is asked about.
 ELSEWHERE = {
     "spark.sql.shuffle.partitions": "the rules for state stores compare it",
     "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
     "spark.sql.streaming.checkpoint": "where checkpoints are, and how their files are written",
-    "spark.sql.warehouse.dir": "where new tables are put; one that is read is known by where its files are",
+    "spark.sql.streaming.forceDeleteTempCheckpointLocation": "about checkpoints that are removed at the end",
+    "spark.sql.streaming.fileSource.log.": "how the log of files that were read is kept short",
+    "spark.sql.streaming.fileSink.log.": "how the log of files that were written is kept short",
+    "spark.sql.streaming.minBatchesToRetain": "how long old batches are kept",
+    "spark.sql.streaming.maxBatchesToRetainInMemory": "how many versions of the state are in memory",
+    "spark.sql.streaming.pollingDelay": "how long an idle query waits before it looks again",
+    "spark.sql.streaming.stopTimeout": "how long the end of a query is waited for",
+    "spark.sql.streaming.stopActiveRunOnRestart": "which of two runs of a query ends",
+    "spark.sql.streaming.metricsEnabled": "what is measured",
+    "spark.sql.streaming.numRecentProgressUpdates": "what is told",
+    "spark.sql.streaming.noDataProgressEventInterval": "what is told",
     "spark.sql.streaming.streamingQueryListeners": "they are told what happens, and change nothing",
     "spark.sql.queryExecutionListeners": "the same",
-    "spark.sql.ui.": "what is shown",
     "spark.sql.streaming.ui.": "what is shown",
+    "spark.sql.ui.": "what is shown",
+    "spark.sql.debug.": "what is shown",
+    "spark.sql.maxMetadataStringLength": "what is shown",
+    "spark.sql.maxPlanStringLength": "what is shown",
+    "spark.sql.adaptive.": "how a batch's plan is run; queries with state run without it (IncrementalExecution)",
+    "spark.sql.autoBroadcastJoinThreshold": "how a join is run",
+    "spark.sql.broadcastTimeout": "how long a table is waited for",
+    "spark.sql.codegen.": "whether expressions are compiled or interpreted",
+    "spark.sql.files.maxPartitionBytes": "how the rows of files are shared out among tasks",
+    "spark.sql.files.maxPartitionNum": "the same",
+    "spark.sql.files.minPartitionNum": "the same",
+    "spark.sql.files.openCostInBytes": "the same",
+    "spark.sql.parquet.compression.codec": "how files are written",
+    "spark.sql.orc.compression.codec": "how files are written",
+    "spark.sql.warehouse.dir": "where new tables are put; one that is read is known by where its files are",
     "spark.sql.thriftserver.": "a server that no driver of ours runs",
     "spark.sql.thriftServer.": "the same",
 }

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ...state.stores import PROVIDER, ROCKSDB
-from .jvm import scala_object
+from .jvm import STREAMING, module, scala_object, sequence
 from .version import adapter_of
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -78,9 +78,11 @@ def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
 
 def other_settings(spark: SparkSession) -> dict[str, str]:
     """All settings of SQL, and of what is not Spark's own (formats and file systems get those of the session, too:
-    SessionState.newHadoopConf), that the session was given and that are not Spark's default."""
+    SessionState.newHadoopConf), that the session was given and that are not Spark's default. Left out is what the
+    offset log holds: its values win over the session's."""
     conf = spark._jsparkSession.sessionState().conf()
-    given = {str(k): str(v) for k, v in conf.settings().items() if _of_sql(str(k))}
+    logged = _logged(spark)
+    given = {str(k): str(v) for k, v in conf.settings().items() if _of_sql(str(k)) and str(k) not in logged}
     registry, reader, defaults = _registry(spark._jvm), conf.reader(), default_settings(spark, tuple(sorted(given)))
     found = {}
     for key, value in given.items():
@@ -90,6 +92,17 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
         if value != defaults.get(key):
             found[key] = value
     return found
+
+
+_LOGGED: dict[str, frozenset[str]] = {}
+
+
+def _logged(spark: SparkSession) -> frozenset[str]:
+    """What the offset log holds (OffsetSeqMetadata.relevantSQLConfs)."""
+    if spark.version not in _LOGGED:
+        metadata = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
+        _LOGGED[spark.version] = frozenset(str(entry.key()) for entry in sequence(metadata.relevantSQLConfs()))
+    return _LOGGED[spark.version]
 
 
 def _of_sql(key: str) -> bool:
