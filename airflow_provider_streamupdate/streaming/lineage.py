@@ -37,6 +37,11 @@ _OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 _NO_ROWS = frozenset(
     {"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint", "CollectMetrics", "PipeOperator"}
 )
+# Of a table's side: nodes that decide the order of rows, and on which partition they are. It counts where anything else
+# than these looks at it.
+_ORDER = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions", "Sort"})
+_OF_ANY_ORDER = _NO_ROWS | _ORDER | {"Filter", "Join", "Union", "Generate", "Expand"}
+_PLACES = ("MonotonicallyIncreasingID", "SparkPartitionID")
 # Nodes whose rows do not depend on any column but those in their fields.
 _BY_FIELDS = frozenset(
     {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Aggregate", "Window", "Generate",
@@ -162,7 +167,10 @@ class Lineage:
         """Everything that decides the rows of a side without streams, from the top down, a node each. What a projection
         makes is in the texts of the columns that are used, but for subqueries: the optimizer makes joins of them, whose
         conditions are in no column's text. only: the node itself"""
+        left_out = _ORDER if _of_any_order(node) and not only else frozenset[str]()
         for inner in [node] if only else node.walk():
+            if inner.name in left_out:
+                continue
             if inner.name == "Project" and (asked := [e for e in inner.expressions("projectList") if _asks(e)]):
                 yield inner.name, [text(e, self.inputs(inner)) for e in asked]
             if inner.name in _NO_ROWS:
@@ -478,6 +486,13 @@ def _twins(plan: Node) -> Iterator[tuple[int, int]]:
     else:
         for child in plan.children:
             yield from _twins(child)
+
+
+def _of_any_order(side: Node) -> bool:
+    """Whether a table's rows are the same in any order, on whichever partition they are."""
+    if any(n.children and n.name not in _OF_ANY_ORDER for n in side.walk()):
+        return False
+    return not any(e.name in _PLACES for n in side.walk() for e in n.all_expressions())
 
 
 def _certain(found: Iterable[tuple[int, str]]) -> Columns:

@@ -60,15 +60,19 @@ print(code_digest(cloudpickle.dumps((count, None))))
 
 def digest(folder: Path, app: str = APP, helpers: str = HELPERS, hash_seed: str = "0") -> str:
     """The digest of `count` in a process of its own, where the app is ``__main__`` and its helpers another file."""
+    said = _said(folder, app + PRINT, helpers, hash_seed)
+    assert said != "None"
+    return said
+
+
+def _said(folder: Path, app: str, helpers: str, hash_seed: str = "0") -> str:
     folder.mkdir(exist_ok=True)
     (folder / "helpers.py").write_text(textwrap.dedent(helpers))
-    (folder / "app.py").write_text(textwrap.dedent(app + PRINT))
+    (folder / "app.py").write_text(textwrap.dedent(app))
     path = os.pathsep.join([str(folder), os.getcwd()])
     env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(folder / "app.py")]
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
-    assert said != "None"
-    return said
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,19 @@ def test_what_may_compute_something_else_is_a_change(
     first: str, tmp_path: Path, where: str, old: str, new: str
 ) -> None:
     assert digest(tmp_path, **_changed(where, old, new)) != first
+
+
+@pytest.mark.parametrize("set_in_the_driver", ["helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0"])
+def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, set_in_the_driver: str) -> None:
+    """Workers import the module again: what they have is what is written there."""
+    helpers = HELPERS.replace("return 2 * x", "return FACTOR * x").replace("LIMIT = 3", "LIMIT = 3\nFACTOR: int = 2")
+    assert "FACTOR * x" in helpers
+    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
+    told = told.removesuffix(")") + ".unknown))"
+    said = _said(tmp_path, APP + set_in_the_driver + "\n" + told, helpers)
+    name = set_in_the_driver.split(" ")[0].split(".")[1]
+    assert name in said and "the driver has set it to" in said
+    assert _said(tmp_path, APP + told, helpers) == ""
 
 
 def _changed(where: str, old: str, new: str) -> dict[str, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
+import sys
 import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import absolute, effects, import_module, member
+from .modules import absolute, effects, import_module, member, set_since
 from .owner import Owner, found, owner, package
 from .report import Where
 from .walk import Walk
@@ -141,6 +142,10 @@ class _Body:
             return number
         known = name if name in own else None  # a class body's own name may come first
         if name in self.namespace:
+            module = str(self.namespace.get("__name__"))
+            by_name = vars(sys.modules[module]) is self.namespace if module in sys.modules else False
+            if by_name and (reason := set_since(module, name, self.namespace[name])):
+                self.walk.report.cannot(where, reason)
             return known, number, self._reach(self.namespace[name], step.attributes, where)
         self.walk.report.mentions(name)
         if name in _READ_GLOBALS:

@@ -57,6 +57,8 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     ``__getattr__`` (whose code then counts, too)."""
     members = vars(module)
     if name in members:
+        if reason := set_since(module.__name__, name, members[name]):
+            walk.report.cannot(where, reason)
         return members[name], "member"
     if hasattr(module, "__path__") and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
@@ -70,6 +72,26 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     except Exception as e:
         walk.report.cannot(where, f"the module's __getattr__ fails ({type(e).__name__}: {e})")
         return None, how
+
+
+def set_since(module: str, name: str, value: Any) -> str | None:
+    """Why a module's constant is not what it is on a worker: workers import the module and have what is written there,
+    whatever the driver has set it to. None where it is, or where no one literal is written."""
+    tree = _source(module) if module != "__main__" else None
+    if tree is None:
+        return None
+    written = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    for statement in tree.body if len(written) == 1 else ():
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if written != targets or not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            continue
+        try:
+            literal = ast.literal_eval(statement.value)
+        except ValueError:  # it is computed
+            return None
+        if type(literal) is not type(value) or repr(literal) != repr(value):
+            return f"the driver has set it to {value!r}, and workers, which import {module}, have {literal!r}"
+    return None
 
 
 def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
