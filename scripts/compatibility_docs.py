@@ -56,10 +56,12 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
 - the **default** of a source's column;
 - a **struct's field** goes by its name, so fields may be added beside it; a struct that is used whole counts with the names
   and the order of its fields;
-- in a **union** of branches that read the same source, the filters of the branch a column comes from;
-- for a column **looked up in a table**, how it is joined, the condition, and all that decides the table's rows: filters,
-  order, limits, groups, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a
-  table is joined with itself;
+- in a **union**, what makes the rows of the branch a column comes from (`explode`, lookups), its filters where branches read
+  the same source, and all of them in a union of tables;
+- for a column **looked up in a table**, how it is joined, the condition, and every node of the table's plan: filters,
+  limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's
+  columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where
+  something looks at it (a limit, a window);
 - in a **stream joined with itself**, the side a column is on;
 - for a **watermark**, the stages below it, and which columns of a stage have it;
 - **how rows come to a stage**: what makes other rows, or more or fewer of them, on their way (`explode`, a join with a table,
@@ -69,7 +71,7 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
 
 Some ways of writing are known to be the same, and are carried: operands of `+`, `*`, `=`, `and`, `or` in another order,
 `a < b` for `b > a`, the values of `in` in another order, names of columns, aliases and lambda variables, `with` and views, SQL
-text or functions.
+text or functions. Seeds of random functions do not count: Spark gives each batch of a stream a new one.
 
 A value that has no stable text makes the expression *unknown*: the check refuses it and names the function and the field.
 
