@@ -163,29 +163,38 @@ class Lineage:
         found = next((name for name, told in described if any(map(unknown, told))), None)
         return f"{UNKNOWN}{found} of a table" if found else f"#{digest(described)}"
 
-    def _described(self, node: Node, only: bool = False) -> Iterator[tuple[str, list[str]]]:
-        """Everything that decides the rows of a side without streams, from the top down, a node each. What a projection
-        makes is in the texts of the columns that are used, but for subqueries: the optimizer makes joins of them, whose
-        conditions are in no column's text. only: the node itself"""
-        left_out = _ORDER if _of_any_order(node) and not only else frozenset[str]()
-        for inner in [node] if only else node.walk():
-            if inner.name in left_out:
-                continue
-            if inner.name == "Project" and (asked := [e for e in inner.expressions("projectList") if _asks(e)]):
-                yield inner.name, [text(e, self.inputs(inner)) for e in asked]
-            if inner.name in _NO_ROWS:
-                continue
-            if not inner.children:
-                yield inner.name, [inner.fields.get("identity") or f"{UNKNOWN}{inner.name}"]
-                continue
-            given = enumerate(inner.fields.get(OUTPUT, ()))
-            env = {**{key: f"column {place + 1}" for place, key in given}, **self.inputs(inner)}
-            made = [f for f in sorted(inner.fields) if inner.holds(f)]
-            rest = {f: v for f, v in inner.fields.items() if f not in made and f not in _BELOW and f != OUTPUT}
-            texts = [t for f in made for t in (f, *(text(e, env) for e in self._each(inner, f)))]
-            if inner.name not in _BY_FIELDS:
-                texts += [t for child in inner.children for _, t in self.columns(child)]
-            yield inner.name, texts + details(inner.name, rest)
+    def _described(self, side: Node) -> Iterator[tuple[str, list[str]]]:
+        """Everything that decides the rows of a side without streams, from the top down, a node each; the branches of a
+        union in the order of their texts."""
+        return self._nodes(side, _ORDER if _of_any_order(side) else frozenset())
+
+    def _nodes(self, node: Node, left_out: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+        if node.name not in left_out:
+            yield from self._itself(node)
+        below = [list(self._nodes(child, left_out)) for child in node.children]
+        for nodes in sorted(below, key=str) if node.name == "Union" else below:
+            yield from nodes
+
+    def _itself(self, node: Node) -> Iterator[tuple[str, list[str]]]:
+        """A node, without those below it. What a projection makes is in the texts of the columns that are used, but for
+        subqueries: the optimizer makes joins of them, whose conditions are in no column's text."""
+        if node.name == "Project" and (asked := [e for e in node.expressions("projectList") if _asks(e)]):
+            yield node.name, [text(e, self.inputs(node)) for e in asked]
+        if node.name in _NO_ROWS:
+            return
+        if not node.children:
+            yield node.name, [node.fields.get("identity") or f"{UNKNOWN}{node.name}"]
+            return
+        given = enumerate(node.fields.get(OUTPUT, ()))
+        env = {**{key: f"column {place + 1}" for place, key in given}, **self.inputs(node)}
+        made = [f for f in sorted(node.fields) if node.holds(f)]
+        rest = {f: v for f, v in node.fields.items() if f not in made and f not in _BELOW and f != OUTPUT}
+        texts = [t for f in made for t in (f, *(text(e, env) for e in self._each(node, f)))]
+        if node.name not in _BY_FIELDS:
+            texts += [t for child in node.children for _, t in self.columns(child)]
+        if node.name == "Union":
+            texts.append(f"of {len(node.children)}")
+        yield node.name, texts + details(node.name, rest)
 
     def _join(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """What the other side gives depends on how it is found: by the stage's name for a stream-stream join, whose
@@ -395,7 +404,7 @@ class Lineage:
     def _of_table(self, node: Node, env: Columns) -> list[Column]:
         """The columns of any other node of a table's side: those from below are what they were, since the node counts
         where rows are described; those it makes go by all that it is."""
-        told = [t for name, texts in self._described(node, only=True) for t in (name, *texts)]
+        told = [t for name, texts in self._itself(node) for t in (name, *texts)]
         made = f"{UNKNOWN}{node.name}" if any(map(unknown, told)) else f"{node.name}(#{digest(told)})"
         return [(key, env.get(key, f"{made}.{place + 1}")) for place, key in enumerate(node.fields[OUTPUT])]
 

@@ -74,7 +74,14 @@ SQL: dict[str, tuple[str, ...]] = {
     "unpivot of another": ("SELECT k, x FROM (SELECT k, v, v + 2 w FROM t) UNPIVOT (x FOR n IN (v, w))",),
     "distinct": ("SELECT DISTINCT k, v x FROM t",),
     "distinct of more": ("SELECT k, x FROM (SELECT DISTINCT k, v x, g FROM t)",),
-    "union all": ("SELECT k, v x FROM t UNION ALL SELECT k, v + 1 FROM t",),
+    "union all": (
+        "SELECT k, v x FROM t UNION ALL SELECT k, v + 1 FROM t",
+        "SELECT k, v + 1 x FROM t UNION ALL SELECT k, v FROM t",
+    ),
+    "union all of parts": (
+        "SELECT k, v x FROM t WHERE v > 1 UNION ALL SELECT k, v FROM t WHERE g = 'x'",
+        "SELECT k, v x FROM t WHERE g = 'x' UNION ALL SELECT k, v FROM t WHERE v > 1",
+    ),
     "union": ("SELECT k, v x FROM t UNION SELECT k, v + 1 FROM t",),
     "intersect": ("SELECT k, v x FROM t INTERSECT SELECT g, v FROM t",),
     "intersect with others": ("SELECT k, v x FROM t INTERSECT SELECT k, v FROM t",),
