@@ -44,7 +44,7 @@ class Changing:
 
     def query(self, spark, params):
         """A file has a row of its own key and one of all files' key."""
-        spark.conf.set("spark.sql.session.sessionMark", params["mark"])
+        spark.conf.set("spark.tests.sessionMark", params["mark"])
         mark = params["mark"]
 
         def keep(batch, number: int) -> None:

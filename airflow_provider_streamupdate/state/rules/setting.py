@@ -57,6 +57,7 @@ ELSEWHERE = {
     "spark.sql.streaming.streamingQueryListeners": "they are told what happens, and change nothing",
     "spark.sql.queryExecutionListeners": "the same",
     "spark.sql.streaming.ui.": "what is shown",
+    "spark.sql.artifact.": "where a session keeps its own jars and files; Spark sets it itself",
     "spark.sql.ui.": "what is shown",
     "spark.sql.debug.": "what is shown",
     "spark.sql.maxMetadataStringLength": "what is shown",
