@@ -197,6 +197,42 @@ class App:
         return took
 
 
+class Wide(App):
+    """An app of 5 stages and 200 expressions: a deduplication, and windows of windows with 50 aggregates each."""
+
+    STAGES, EACH = 5, 50
+
+    def __init__(self, spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(spark, folder, 100)
+        more = [f"{n} + id AS a{n}" for n in range(self.EACH)]
+        rows = spark.range(self.keys).selectExpr("id", "'k' AS k", "timestamp_seconds(id * 60) AS ts", *more)
+        rows.coalesce(1).write.parquet(str(folder / "wide"))
+
+    def writers(self, latest: bool = False):  # type: ignore[no-untyped-def]
+        from pyspark.sql import functions as F
+
+        from airflow_provider_streamupdate.streaming import StreamingApp, stage
+
+        app = StreamingApp("bench")
+
+        @app.query("q")
+        def query(spark, params):  # type: ignore[no-untyped-def]
+            schema = "id bigint, k string, ts timestamp, " + ", ".join(f"a{n} bigint" for n in range(self.EACH))
+            rows = spark.readStream.schema(schema).parquet(str(self.folder / "wide")).withWatermark("ts", "1 minute")
+            rows = stage("once", rows.dropDuplicates(["id", "ts"]))
+            made = [F.expr(f"sum(CASE WHEN a{n} % 7 < {n % 5} THEN a{n} * {n} END) AS a{n}") for n in range(self.EACH)]
+            rows = stage("w1", rows.groupBy(F.window("ts", "1 minute").alias("w"), "k").agg(*made))
+            for minutes in (5, 15, 60):
+                more = [F.expr(f"max(greatest(a{n}, {n}) + {minutes}) AS a{n}") for n in range(self.EACH)]
+                below = rows.withColumnRenamed("w", "v")
+                rows = stage(
+                    f"w{minutes}", below.groupBy(F.window("v", f"{minutes} minutes").alias("w"), "k").agg(*more)
+                )
+            return rows.writeStream.outputMode("append").format("noop")
+
+        return app.build(self.spark, {})
+
+
 def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str, ...]]:  # type: ignore[no-untyped-def]
     apps: dict[int, App] = {}
     files = {}
@@ -214,6 +250,14 @@ def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str,
             restores[keys].append(app.restore())
             checks[keys].append(app.check())
             say(f"{keys:,} keys: restore {restores[keys][-1]:.2f} s, check {checks[keys][-1]:.2f} s")
+    (folder / "wide-app").mkdir()
+    wide = Wide(spark, folder / "wide-app")
+    wide.snapshot()
+    say(f"warming up: check of {Wide.STAGES} stages {wide.check():.1f} s")
+    wides = []
+    for _ in range(options.repeat):
+        wides.append(wide.check())
+        say(f"{Wide.STAGES} stages, {(Wide.STAGES - 1) * Wide.EACH} expressions: check {wides[-1]:.2f} s")
     chosen = apps[options.migrate]
     say(f"warming up: migration {chosen.restore(latest=True):.1f} s, StateRewriter {chosen.rewrite():.1f} s")
     migrations, rewrites = [], []
@@ -221,7 +265,9 @@ def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str,
         migrations.append(chosen.restore(latest=True))
         rewrites.append(chosen.rewrite())
         say(f"{options.migrate:,} keys: migration {migrations[-1]:.2f} s, StateRewriter {rewrites[-1]:.2f} s")
-    return [*report(restores, checks, files), *rates(options.migrate, migrations, rewrites)]
+    of_wide = ("check, warm", f"{Wide.STAGES} stages, {(Wide.STAGES - 1) * Wide.EACH} expressions", seconds(wides),
+               every(wides), f"goal: {GOALS['check']} s")  # fmt: skip
+    return [*report(restores, checks, files), of_wide, *rates(options.migrate, migrations, rewrites)]
 
 
 def report(

@@ -22,7 +22,7 @@ def stage(name: str, df: DataFrame) -> DataFrame:
     check_name("stage", name)
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise ApplicationError(f"stage({name!r}): this is not a streaming DataFrame; build it from spark.readStream")
-    found = _nearest(parse(spark_internals.analyzed_plan(df)))
+    found = _nearest(parse(spark_internals.plan_shape(df)))
     if not found:
         raise ApplicationError(
             f"stage({name!r}): the plan has no stateful operator (aggregation, deduplication, transformWithState ...) "

@@ -8,7 +8,7 @@ from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
 from .jvm import activate
-from .plans import analyzed_plan, optimized_inputs
+from .plans import analyzed_plan, optimized_inputs, plan_shape
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import (
     FILE_MANAGER,
@@ -41,6 +41,7 @@ __all__ = [
     "next_state_format",
     "optimized_inputs",
     "other_settings",
+    "plan_shape",
     "rewrite_stores",
     "save_aggregation",
     "session_setting",

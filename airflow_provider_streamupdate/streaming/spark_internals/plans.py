@@ -37,6 +37,12 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
     return plan_json(df.sparkSession, _written(df))
 
 
+def plan_shape(df: DataFrame) -> list[dict[str, Any]]:
+    """The same, as Spark's JSON has it alone: enough to tell operators, and much faster."""
+    nodes: list[dict[str, Any]] = json.loads(_written(df).toJSON())
+    return nodes
+
+
 def _written(df: DataFrame) -> Any:
     """The analyzed plan with each common table expression in the place of its references, as the optimizer puts it
     (InlineCTE); a reference by itself says nothing."""
