@@ -99,6 +99,7 @@ class App:
         from airflow_provider_streamupdate.state.registry import Registry
 
         self.spark, self.folder, self.keys, self.deployments = spark, folder, keys, 0
+        self.building = 0.0  # seconds the last check took to build the query
         self.registry = Registry(str(folder / "root")).app("bench")
         source = spark.range(keys).selectExpr("concat('key-', id) k", "id % 1000 a")
         source.coalesce(2).write.parquet(str(folder / "in"))
@@ -170,7 +171,9 @@ class App:
         from airflow_provider_streamupdate.streaming.restorer import SavedState, check_restorable
 
         def work() -> None:
+            built = time.perf_counter()
             writers = self.writers()
+            self.building = time.perf_counter() - built
             saved = SavedState.find(self.registry, "snapshot:s0")
             plan = plan_app(self.spark, "bench", writers, recorded=saved.recorded())
             with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
@@ -178,6 +181,15 @@ class App:
             assert report.compatible, report.problems
 
         return timed(work)
+
+    def spark_alone(self) -> float:
+        """Seconds Spark takes to plan one batch of the query, with nothing of ours but the call."""
+        from airflow_provider_streamupdate.streaming.planner import dry_run
+        from airflow_provider_streamupdate.streaming.spark_internals import writer_frame
+
+        df = writer_frame(self.writers()["q"])
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            return timed(lambda: dry_run(df, "append", f"file://{scratch}", Path(scratch), {}, scratch=True))
 
     def rewrite(self) -> float:
         """Seconds Spark's own StateRewriter takes to read and write the state unchanged."""
@@ -254,9 +266,11 @@ def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str,
     wide = Wide(spark, folder / "wide-app")
     wide.snapshot()
     say(f"warming up: check of {Wide.STAGES} stages {wide.check():.1f} s")
-    wides = []
+    wides, builds, alone = [], [], []
     for _ in range(options.repeat):
         wides.append(wide.check())
+        builds.append(wide.building)
+        alone.append(wide.spark_alone())
         say(f"{Wide.STAGES} stages, {(Wide.STAGES - 1) * Wide.EACH} expressions: check {wides[-1]:.2f} s")
     chosen = apps[options.migrate]
     say(f"warming up: migration {chosen.restore(latest=True):.1f} s, StateRewriter {chosen.rewrite():.1f} s")
@@ -265,9 +279,13 @@ def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str,
         migrations.append(chosen.restore(latest=True))
         rewrites.append(chosen.rewrite())
         say(f"{options.migrate:,} keys: migration {migrations[-1]:.2f} s, StateRewriter {rewrites[-1]:.2f} s")
-    of_wide = ("check, warm", f"{Wide.STAGES} stages, {(Wide.STAGES - 1) * Wide.EACH} expressions", seconds(wides),
-               every(wides), f"goal: {GOALS['check']} s")  # fmt: skip
-    return [*report(restores, checks, files), of_wide, *rates(options.migrate, migrations, rewrites)]
+    what = f"{Wide.STAGES} stages, {(Wide.STAGES - 1) * Wide.EACH} expressions"
+    of_wide = [
+        ("check, warm", what, seconds(wides), every(wides), f"goal: {GOALS['check']} s"),
+        ("- of it, the app builds its query", what, seconds(builds), every(builds), ""),
+        ("Spark alone plans one batch", what, seconds(alone), every(alone), "a check does so twice"),
+    ]
+    return [*report(restores, checks, files), *of_wide, *rates(options.migrate, migrations, rewrites)]
 
 
 def report(

@@ -48,14 +48,17 @@ def text(expression: Node, columns: Columns) -> str:
     if name == "UnscaledValue":
         # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
         columns = {**columns, **{i: f"{t}: {k}" for i, t, k in _read(expression, columns)}}
-    below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
+    if name in _CHAIN:
+        below = _parts(expression, name)
+    else:
+        below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
     children = [text(child, columns) for child in below]
     if name == "AggregateExpression":
         distinct = "distinct " if fields.get("isDistinct") is True else ""
         filtered = f" filter ({children[1]})" if len(children) > 1 else ""
         return f"{distinct}{children[0]}{filtered}"
     if name in _CHAIN:
-        children = sorted(text(part, columns) for part in _parts(expression, name))
+        children = sorted(children)
     elif name in _SWAP or name == "In":
         children = _ordered(expression, children, first=1 if name == "In" else 0)
     elif name in _MIRROR and _turned(expression):

@@ -24,6 +24,7 @@ from . import marks, spark_internals
 from .batches import check_batches
 from .definition import CLOCKS, KINDS, define, with_clocks
 from .expression import zone
+from .first_batch import keep
 from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
 from .source import output_ids, plan_sources, streaming_leaves, without_secrets
@@ -108,6 +109,7 @@ def _plan_query(
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
+        keep(writer, conf, Path(scratch))
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)

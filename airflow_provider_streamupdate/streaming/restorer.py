@@ -34,6 +34,7 @@ from ..state.space import check_room
 from ..state.storage import Folder
 from ..state.stores import PARTITIONS, as_recorded, column_families, single_partition
 from . import spark_internals
+from .first_batch import kept
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
 from .skipped import in_sink, skipped_problem
@@ -368,7 +369,10 @@ def _restore(
     brings_state = source.local or not scratch
     needed = room_needed(plan, snapshot, source, checkpoint, state=brings_state, copied=copied)
     check_room(checkpoint, needed, f"restoring query {query.name} from {saved.source}")
-    if ahead is not None and ahead.conf == plan.conf:
+    if scratch and (files := kept(writer, plan.conf)) is not None:
+        for path, data in files.items():
+            checkpoint.write(path, data)
+    elif ahead is not None and ahead.conf == plan.conf:
         for path, data in ahead.files.items():
             checkpoint.write(path, data)
     else:  # straight into the new checkpoint: transformWithState's metadata holds absolute paths

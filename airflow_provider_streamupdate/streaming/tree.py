@@ -35,6 +35,7 @@ class Node:
     fields: dict[str, Any]
     children: list[Node]
     plain: bool = False
+    _parsed: dict[str, list[Node]] = attrs.field(factory=dict, init=False, repr=False)
 
     def walk(self) -> Iterator[Node]:
         """Pre-order."""
@@ -58,13 +59,19 @@ class Node:
 
     def all_expressions(self) -> Iterator[Node]:
         """Every node of every expression tree in its fields, those of the plans of subqueries, too."""
-        for value in self.fields.values():
-            for tree in _trees(value):
-                for inner in parse(tree).walk():
+        for field in self.fields:
+            for expression in self._trees(field):
+                for inner in expression.walk():
                     yield inner
                     if is_tree(inner.fields.get("plan")):
                         for node in parse(inner.fields["plan"]).walk():
                             yield from (node, *node.all_expressions())
+
+    def _trees(self, field: str) -> list[Node]:
+        """The expression trees of a field, parsed once."""
+        if field not in self._parsed:
+            self._parsed[field] = [parse(tree) for tree in _trees(self.fields.get(field))]
+        return self._parsed[field]
 
     def holds(self, field: str) -> bool:
         """Whether a field holds expressions."""
@@ -72,10 +79,7 @@ class Node:
 
     def expressions(self, field: str) -> list[Node]:
         """The expression trees of a field that holds one or a list of them."""
-        value = self.fields.get(field) or []
-        if value and isinstance(value[0], dict):
-            value = [value]
-        return [parse(tree) for tree in value]
+        return list(self._trees(field))
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...state.errors import EnvironmentProblem
 from ...state.plan import AggregateBuffer
-from .jvm import STREAMING, java_class, module, pre_order
+from .buffers import aggregate_buffers
+from .jvm import STREAMING, module
 from .plans import plan_json
 from .settings import FILE_MANAGER, with_file_manager_for
 from .version import adapter_of
@@ -41,7 +42,7 @@ class DryRun:
     @functools.cached_property
     def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
         """The aggregates' buffers by operator id."""
-        return _aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
+        return aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
 
 
 def dry_run(
@@ -125,38 +126,3 @@ def _dry_run(
     if write:
         adapter.write_metadata(execution)
     return DryRun(spark, execution)
-
-
-def _aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
-    """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
-    (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
-    aggregates' aggBufferAttributes, one after the other)."""
-    aggregate = "org.apache.spark.sql.catalyst.expressions.aggregate"
-    declarative, typed = (java_class(jvm, f"{aggregate}.{n}Aggregate") for n in ("Declarative", "TypedImperative"))
-    found = {}
-    for node in pre_order(plan):
-        if node.getClass().getSimpleName() == "StateStoreSaveExec":
-            # The nearest below: with code generation there are nodes in between.
-            below = next(n for n in pre_order(node.child()) if "Aggregate" in n.getClass().getSimpleName())
-            expressions = below.aggregateExpressions()
-            made = [expressions.apply(i).aggregateFunction() for i in range(expressions.size())]
-            found[int(node.stateInfo().get().operatorId())] = tuple(
-                _aggregate_buffer(f, declarative.isInstance(f), typed.isInstance(f)) for f in made
-            )
-    return found
-
-
-def _aggregate_buffer(function: Any, declarative: bool, typed: bool) -> AggregateBuffer:
-    """DeclarativeAggregate has initial values as expressions; TypedImperativeAggregate keeps one serialized object.
-    Other ImperativeAggregates (a HyperLogLog, for example) fill their buffer in code: not known."""
-    initial: tuple[str, ...] = ()
-    if declarative:
-        values = function.initialValues()
-        initial = tuple(str(values.apply(i).sql()) for i in range(values.size()))
-    elif typed:
-        initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
-    return AggregateBuffer(
-        function=str(function.getClass().getSimpleName()),
-        columns=int(function.aggBufferAttributes().size()),
-        initial=initial,
-    )

@@ -12,12 +12,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 from pyspark.sql import SparkSession
 
 from ...state.errors import EnvironmentProblem
 from ..tree import is_tree
-from .jvm import java_class, pre_order
-from .values import Unreadable, render
+from .expressions import Expressions
+from .jvm import java_class
+from .values import Unreadable, render, telling
 
 # What a field that Spark's JSON leaves out has instead: ``{RENDERED: text}``, or ``{UNREADABLE: why}``.
 RENDERED, UNREADABLE = "rendered", "unreadable"
@@ -33,10 +35,12 @@ _FIELD = "org.apache.spark.sql.catalyst.expressions.GetStructField"
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
-def complete(spark: SparkSession, nodes: list[JsonNode], tree: Callable[[], Any], special: dict[str, Special]) -> None:
-    """Fill in the fields of an expression's JSON (`nodes`, in pre-order), in place.
+def complete(
+    spark: SparkSession, nodes: list[JsonNode], held: Callable[[], Expressions], special: dict[str, Special]
+) -> None:
+    """Fill in the fields of the JSON of expressions (`nodes`: trees in pre-order, one after the other), in place.
 
-    tree: gives the expression, when something of it has to be looked at
+    held: gives these expressions, when something of them has to be looked at
     special: what is done with the nodes of some classes (by name) before their fields are looked at
     """
     _without_children(spark, nodes)
@@ -47,10 +51,9 @@ def complete(spark: SparkSession, nodes: list[JsonNode], tree: Callable[[], Any]
     ]
     if not wanted:
         return
-    root = tree()
-    found = _by_number(root, nodes, wanted)
+    expressions = held()
     for number in wanted:
-        _complete(spark, nodes[number], found[number], special)
+        _Completed(spark, expressions, number, nodes[number]).fill(special)
 
 
 def rendered_fields(spark: SparkSession, node: JsonNode, plan: Any) -> None:
@@ -59,32 +62,53 @@ def rendered_fields(spark: SparkSession, node: JsonNode, plan: Any) -> None:
         node[field] = _rendered(spark, plan, node, field)
 
 
-def _by_number(root: Any, nodes: list[JsonNode], wanted: list[int]) -> dict[int, Any]:
-    """The expressions of these numbers in pre-order. TreeNode.apply counts plans within expressions (subqueries), too:
-    where there are some, the tree is walked."""
-    found = {number: root.apply(number) for number in wanted}
-    if not any(_has_tree(value) for node in nodes for value in node.values()):
-        return found
-    if any(str(found[i].getClass().getName()) != nodes[i]["class"] for i in wanted):
-        walked = pre_order(root)
-        found = {number: walked[number] for number in wanted}
-    return found
+@attrs.frozen
+class _Completed:
+    """An expression that has something to look at."""
 
+    spark: SparkSession
+    expressions: Expressions
+    number: int
+    node: JsonNode
 
-def _complete(spark: SparkSession, node: JsonNode, expression: Any, special: dict[str, Special]) -> None:
-    name = node["class"]
-    if _unnamed(node):
-        node["name"] = str(expression.childSchema().apply(node["ordinal"]).name())
-    if name in special:
-        special[name](expression, node)
-    if _zoned(node) and not expression.needsTimeZone():
-        del node["timeZoneId"]  # ResolveTimeZone gives every cast one; Cast.needsTimeZone says which use it
-    for field in _left_out(node):
-        if name == _LITERAL and node["dataType"] != "object":
-            value = expression.value()
-            node[field] = {RENDERED: str(value if node["dataType"] == "timestamp" else expression.sql())}
-        else:
-            node[field] = _rendered(spark, expression, node, field)
+    @property
+    def expression(self) -> Any:
+        return self.expressions.at(self.number)
+
+    def fill(self, special: dict[str, Special]) -> None:
+        node, name = self.node, self.node["class"]
+        if _unnamed(node):
+            node["name"] = self._told("extractFieldName")
+        if name in special:
+            special[name](self.expression, node)
+        if _zoned(node) and self._told("needsTimeZone") == "false":
+            del node["timeZoneId"]  # ResolveTimeZone gives every cast one; Cast.needsTimeZone says which use it
+        for field in _left_out(node):
+            if name == _LITERAL and node["dataType"] != "object":
+                value = self.expression.value()
+                node[field] = {RENDERED: str(value if node["dataType"] == "timestamp" else self.expression.sql())}
+            else:
+                node[field] = self._field(field)
+
+    def _told(self, asked: str) -> str:
+        """What a method gives, as text."""
+        told = self.expressions.told(self.node["class"], asked).get(self.number)
+        if told is not None:
+            return told
+        value = getattr(self.expression, asked)()
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _field(self, field: str) -> Any:
+        """A field's value: that of another expression of the class, where Spark's text says that they are the same."""
+        name = self.node["class"]
+        kind = telling(self.spark._jvm, name, field)
+        text = self.expressions.told(name, field).get(self.number) if kind else None
+        if kind is None or text is None or not kind.fullmatch(text):
+            return _rendered(self.spark, self.expression, self.node, field)
+        seen = self.expressions.seen
+        if (name, field, text) not in seen:
+            seen[name, field, text] = _rendered(self.spark, self.expression, self.node, field)
+        return seen[name, field, text]
 
 
 def _rendered(spark: SparkSession, owner: Any, node: JsonNode, field: str) -> Any:

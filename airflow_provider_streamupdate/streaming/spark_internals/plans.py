@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ..code import describe
 from ..tree import OUTPUT, is_tree
 from .broadcasts import broadcasts
+from .expressions import Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import java_class, module, pre_order, sequence
 from .leaves import identity
@@ -47,7 +48,8 @@ def _written(df: DataFrame) -> Any:
     """The analyzed plan with each common table expression in the place of its references, as the optimizer puts it
     (InlineCTE); a reference by itself says nothing."""
     plan = df._jdf.queryExecution().analyzed()
-    if ".WithCTE" not in str(plan.toJSON()):
+    patterns = module(df.sparkSession, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    if not plan.containsPattern(patterns.CTE()):
         return plan
     rule = java_class(df.sparkSession._jvm, "org.apache.spark.sql.catalyst.optimizer.InlineCTE")
     parameters = int(rule.getConstructors()[0].getParameterCount())  # Spark 4.3 has more than 4.2
@@ -59,15 +61,13 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
     """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
     it would be without the node and everything above it."""
     execution = df._jdf.queryExecution()
-    node = pre_order(_written(df))[position]
+    node = pre_order(df.sparkSession._jvm, _written(df))[position]
     optimizer = execution.sparkSession().sessionState().optimizer()
     return [plan_json(df.sparkSession, optimizer.execute(child)) for child in sequence(node.children())]
 
 
-# Nodes whose state goes by the event time of a column, and the note that a column has one, which the JSON of a plan
-# leaves out (EventTimeWatermark.delayKey).
+# Nodes whose state goes by the event time of a column.
 _TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join")
-_DELAY = "spark.watermarkDelayMs"
 
 
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
@@ -76,34 +76,52 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     ``identity`` (absent: not known), and of Python functions the digest of their ``code`` (None: not comparable, and
     ``uncomparable`` says why) and what it ``uses``, with versions."""
     nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
-    special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
-    special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
-    for node, jnode in zip(nodes, pre_order(plan), strict=True):
-        kind = node["class"].rsplit(".", 1)[-1]
+    inner = pre_order(spark._jvm, plan)
+    streams = [jnode.isStreaming() for jnode in inner]
+    for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
+        kind = _kind(node)
         if kind == "EventTimeWatermark":
             companion = module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
             node["delay_ms"] = companion.getDelayMs(jnode.delay())
         if kind == "Expand" and node["projections"] is None:  # lists that are no scala List (unpivot)
             rows = sequence(jnode.projections())
             node["projections"] = [[json.loads(e.toJSON()) for e in sequence(row)] for row in rows]
-        elif jnode.isStreaming() and node["num-children"] and kind != "EventTimeWatermark":
+        if node["num-children"] and not (streaming and kind == "EventTimeWatermark"):
             rendered_fields(spark, node, jnode)
-        for field, value in list(node.items()):
-            for path, tree in _trees(value):
-                complete(spark, tree, functools.partial(_at, jnode, field, path), special)
-        if kind in _TIMED and jnode.isStreaming():
-            node["timed"] = [
-                int(a.exprId().id()) for a in sequence(jnode.references().toSeq()) if a.metadata().contains(_DELAY)
-            ]
+    _complete_expressions(spark, plan, nodes, inner)
+    for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
+        if streaming and _kind(node) in _TIMED:
+            node["timed"] = timed(spark._jvm, jnode.references().toSeq())
         if not node["num-children"] and (notes := _notes(jnode)):
             node["notes"] = notes
-        if not jnode.isStreaming():
-            if not node["num-children"]:
-                node["identity"] = identity(spark, kind, jnode)
-            else:
-                rendered_fields(spark, node, jnode)
-                node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
+        if not streaming and not node["num-children"]:
+            node["identity"] = identity(spark, _kind(node), jnode)
+        elif not streaming:
+            node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
     return nodes
+
+
+def _kind(node: dict[str, Any]) -> str:
+    return str(node["class"].rsplit(".", 1)[-1])
+
+
+def _complete_expressions(spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], inner: list[Any]) -> None:
+    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one."""
+    special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
+    special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
+    trees = [
+        (jnode, field, path, tree)
+        for node, jnode in zip(nodes, inner, strict=True)
+        for field, value in node.items()
+        for path, tree in _trees(value)
+    ]
+    together = [n for *_, tree in trees for n in tree]
+    expressions = Expressions.of_plan(spark, plan)
+    if expressions.classes == [n["class"] for n in together]:
+        complete(spark, together, lambda: expressions, special)
+        return
+    for jnode, field, path, tree in trees:
+        complete(spark, tree, functools.partial(_alone, spark, jnode, field, path), special)
 
 
 def _notes(leaf: Any) -> dict[str, str]:
@@ -123,11 +141,12 @@ def _trees(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, 
             yield from _trees(inner, (*path, index))
 
 
-def _at(plan: Any, field: str, path: tuple[int, ...]) -> Any:
+def _alone(spark: SparkSession, plan: Any, field: str, path: tuple[int, ...]) -> Expressions:
+    """The expression at a place in a field of a plan's node."""
     value = getattr(plan, field)()
     for index in path:
         value = value.apply(index)
-    return value.get() if str(value.getClass().getName()) == "scala.Some" else value
+    return Expressions.of(spark, value.get() if str(value.getClass().getName()) == "scala.Some" else value)
 
 
 def _add_plan(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:

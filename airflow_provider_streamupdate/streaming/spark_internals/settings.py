@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ...state.stores import PROVIDER, ROCKSDB
-from .jvm import STREAMING, module, scala_object, sequence
+from .jvm import STREAMING, asking, function, given, lines, method, module, scala_object, sequence
 from .version import adapter_of
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -25,7 +26,7 @@ def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, st
     """What the session has, with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys that
     this Spark does not know are left out."""
     conf = spark._jsparkSession.sessionState().conf()
-    given = set(conf.settings().keySet())
+    given = set(_given(spark._jvm, conf))
     defaults = default_settings(spark, tuple(keys))
     following = _following(spark._jvm, tuple(defaults))
     return {**defaults, **_read(spark._jvm, [k for k in defaults if k in given or k in following], conf)}
@@ -53,17 +54,28 @@ def _following(jvm: Any, keys: tuple[str, ...]) -> frozenset[str]:
 
 
 def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
-    registry, reader = _registry(jvm), conf.reader()
-    found = {}
+    known, entries = _entries(jvm, tuple(keys))
+    kind, reader = "org.apache.spark.internal.config.ConfigEntry", "org.apache.spark.internal.config.ConfigReader"
+    read = function(jvm, given(jvm, method(jvm, kind, "readFrom", reader), conf.reader()))
+    return dict(zip(known, map(_form, lines(jvm, entries.map(read))), strict=True))
+
+
+@functools.cache
+def _entries(jvm: Any, keys: tuple[str, ...]) -> tuple[list[str], Any]:
+    """Those of the keys that Spark knows, and what it knows of them (a scala.Seq)."""
+    registry, known, found = _registry(jvm), [], jvm.java.util.ArrayList()
     for key in keys:
-        entry = registry.getConfigEntry(key)
-        if entry is not None:
-            found[key] = _form(entry.readFrom(reader))
-    return found
+        if (entry := registry.getConfigEntry(key)) is not None:
+            known.append(key)
+            found.add(entry)
+    return known, jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
 
 
-def _form(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+_EXPONENT = re.compile(r"-?\d+\.\d+E-?\d+")  # how the JVM writes large and small numbers
+
+
+def _form(value: str) -> str:
+    return str(float(value)) if _EXPONENT.fullmatch(value) else value
 
 
 def _registry(jvm: Any) -> Any:
@@ -82,16 +94,17 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
     offset log holds: its values win over the session's."""
     conf = spark._jsparkSession.sessionState().conf()
     logged = _logged(spark)
-    given = {str(k): str(v) for k, v in conf.settings().items() if _of_sql(str(k)) and str(k) not in logged}
-    registry, reader, defaults = _registry(spark._jvm), conf.reader(), default_settings(spark, tuple(sorted(given)))
-    found = {}
-    for key, value in given.items():
-        if key in defaults:
-            entry = registry.getConfigEntry(key)
-            value = _form(entry.readFrom(reader))
-        if value != defaults.get(key):
-            found[key] = value
-    return found
+    given = {k: v for k, v in _given(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
+    keys = tuple(sorted(given))
+    defaults = default_settings(spark, keys)
+    return {k: v for k, v in {**given, **_read(spark._jvm, keys, conf)}.items() if v != defaults.get(k)}
+
+
+def _given(jvm: Any, conf: Any) -> dict[str, str]:
+    """What a configuration was given, by key."""
+    pairs = conf.getAllConfs().toSeq()
+    keys, values = (lines(jvm, pairs.map(asking(jvm, f"scala.Tuple2#_{n}"))) for n in (1, 2))
+    return dict(zip(keys, values, strict=True))
 
 
 _LOGGED: dict[str, frozenset[str]] = {}

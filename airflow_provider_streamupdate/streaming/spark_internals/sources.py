@@ -48,10 +48,20 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
 
 def _given_name(leaf: Any) -> str | None:
     """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
-    if all(m.getName() != "sourceIdentifyingName" for m in leaf.getClass().getMethods()):
+    if not _may_be_named(leaf.getClass()):
         return None
     name = leaf.sourceIdentifyingName()
     return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
+
+
+_MAY_BE_NAMED: dict[str, bool] = {}  # by class: to list a class's methods takes many calls of the JVM
+
+
+def _may_be_named(kind: Any) -> bool:
+    name = str(kind.getName())
+    if name not in _MAY_BE_NAMED:
+        _MAY_BE_NAMED[name] = any(m.getName() == "sourceIdentifyingName" for m in kind.getMethods())
+    return _MAY_BE_NAMED[name]
 
 
 def _whole(spark: SparkSession, path: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from .jvm import java_class
@@ -146,3 +148,31 @@ _WAYS: tuple[tuple[str, Show], ...] = (
     (f"{_CATALYST}.util.ArrayData", _nothing),
     (f"{_CATALYST}.InternalRow", _nothing),
 )
+
+# What String.valueOf gives for values that are told by it.
+_ANY, _NOTHING_THERE = re.compile(".*"), re.compile("None")
+
+
+@functools.cache
+def telling(jvm: Any, owner: str, field: str) -> re.Pattern[str] | None:
+    """The texts (String.valueOf) of a class's field that are of one value only, by the type it is declared with; None
+    where there are no such texts, or no such field."""
+    try:
+        kind = java_class(jvm, owner).getDeclaredField(field).getType()
+        if str(kind.getName()) == "scala.Option":
+            return _NOTHING_THERE
+        return _ANY if _is_told(jvm, kind) else None
+    except Py4JError:
+        return None
+
+
+def _is_told(jvm: Any, kind: Any) -> bool:
+    """Whether values of a class are equal when their texts are: numbers, members of an enumeration, and case classes
+    of nothing else (whose text is made of those of their fields)."""
+    if kind.isPrimitive() or kind.isEnum() or str(kind.getName()) == "scala.Enumeration$Value":
+        return True
+    modifier = jvm.java.lang.reflect.Modifier
+    if not java_class(jvm, "scala.Product").isAssignableFrom(kind) or modifier.isAbstract(kind.getModifiers()):
+        return False
+    fields = [f for f in kind.getDeclaredFields() if not modifier.isStatic(f.getModifiers())]
+    return bool(fields) and all(_is_told(jvm, f.getType()) for f in fields)

@@ -1,0 +1,67 @@
+"""How Spark keeps aggregates between batches, read from a physical plan."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...state.plan import AggregateBuffer
+from .jvm import asking, class_names, is_a, itself, lines
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_AGGREGATES = f"{_EXPRESSIONS}.aggregate"
+_FUNCTION = f"{_AGGREGATES}.AggregateExpression#aggregateFunction"
+_INITIAL = f"{_AGGREGATES}.DeclarativeAggregate#initialValues"
+_COLUMNS = f"{_AGGREGATES}.AggregateFunction#aggBufferAttributes"
+_SIZE = "scala.collection.SeqOps#size"
+
+
+def aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
+    """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
+    (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
+    aggregates' aggBufferAttributes, one after the other)."""
+    found = {}
+    inner = plan.map(itself(jvm))
+    for number, name in enumerate(class_names(jvm, inner)):
+        if name.endswith(".StateStoreSaveExec"):
+            node = inner.apply(number)
+            # The nearest below: with code generation there are nodes in between.
+            below = node.child().map(itself(jvm))
+            names = map(_simple, class_names(jvm, below))
+            nearest = below.apply(next(i for i, name in enumerate(names) if "Aggregate" in name))
+            found[int(node.stateInfo().get().operatorId())] = _buffers(jvm, nearest.aggregateExpressions())
+    return found
+
+
+def _buffers(jvm: Any, expressions: Any) -> tuple[AggregateBuffer, ...]:
+    """expressions: a scala.Seq of AggregateExpression. DeclarativeAggregate has initial values as expressions;
+    TypedImperativeAggregate keeps one serialized object. Other ImperativeAggregates (a HyperLogLog, for example) fill
+    their buffer in code: not known."""
+    functions = expressions.map(asking(jvm, _FUNCTION))
+    declarative, typed = (is_a(jvm, f"{_AGGREGATES}.{name}Aggregate") for name in ("Declarative", "TypedImperative"))
+    values = functions.filter(declarative).map(asking(jvm, _INITIAL))
+    counts = iter(lines(jvm, values.map(asking(jvm, _SIZE))))
+    texts = iter(lines(jvm, values.flatMap(itself(jvm)).map(asking(jvm, f"{_EXPRESSIONS}.Expression#sql"))))
+    found = []
+    for number, (name, columns, is_declarative, is_typed) in enumerate(
+        zip(
+            class_names(jvm, functions),
+            lines(jvm, functions.map(asking(jvm, _COLUMNS, _SIZE))),
+            lines(jvm, functions.map(declarative)),
+            lines(jvm, functions.map(typed)),
+            strict=True,
+        )
+    ):
+        initial: tuple[str, ...] = ()
+        if is_declarative == "true":
+            initial = tuple(next(texts) for _ in range(int(next(counts))))
+        elif is_typed == "true":
+            function = functions.apply(number)
+            initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
+        found.append(AggregateBuffer(function=_simple(name), columns=int(columns), initial=initial))
+    return tuple(found)
+
+
+def _simple(name: str) -> str:
+    """A class's name without what it is in (Class.getSimpleName)."""
+    return re.split(r"[.$]", name)[-1]
