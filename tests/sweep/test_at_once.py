@@ -1,0 +1,46 @@
+"""Fields that the JVM is asked for at once (spark_internals/expressions.py) are what each expression says of itself: over
+Spark's own functions."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_provider_streamupdate.streaming.spark_internals.expressions import Expressions
+from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_json
+from tests.sweep.corpus import own_seeds, registry, seeds
+from tests.sweep.table import stream
+
+# Every 12th of about 1,500 expressions, so that it takes seconds
+EVERY, PACK = 12, 60
+
+
+def _frames(spark: SparkSession, rows: DataFrame) -> list[DataFrame]:
+    """Columns of the corpus, many in one plan; what is no column by itself is left out."""
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # what is no column by itself fails
+    fine = []
+    for text in [*own_seeds()["in"], *(e.sql for e in seeds(spark, registry(spark)))][::EVERY]:
+        with contextlib.suppress(Exception):  # an aggregate's own place, a generator, a table's function
+            plan = rows.selectExpr(f"({text}) AS x")._jdf.queryExecution().analyzed()
+            if plan.nodeName() == "Project" and plan.child().nodeName() == "StreamingRelation":
+                fine.append(f"({text}) AS x{len(fine)}")
+    return [rows.selectExpr(*fine[i : i + PACK]) for i in range(0, len(fine), PACK)]
+
+
+def test_what_is_asked_at_once_is_what_each_says(sweep_spark, tmp_path, monkeypatch) -> None:
+    rows = stream(sweep_spark, str(tmp_path))
+    frames = _frames(sweep_spark, rows)
+    plans = [f._jdf.queryExecution().analyzed() for f in frames]
+    at_once = [plan_json(sweep_spark, plan) for plan in plans]
+    asked: Counter[str] = Counter()
+
+    def alone(self: Expressions, name: str, method: str) -> dict[int, str]:
+        asked[method] += 1
+        return {}
+
+    monkeypatch.setattr(Expressions, "told", alone)
+    assert [plan_json(sweep_spark, plan) for plan in plans] == at_once
+    assert len(plans) >= 3 and {"evalMode", "evalContext", "needsTimeZone"} <= asked.keys(), asked
