@@ -1,7 +1,8 @@
 """Local files without permissions: ten times as fast to make, where Hadoop's native library is missing (measured).
 
-Hadoop then starts a ``chmod`` for each file and folder (RawLocalFileSystem.setPermission), which is most of what a
-small micro-batch does. Everything else stays: checksum files, renames, exclusive creation.
+Hadoop then starts a ``chmod`` for each file and folder (RawLocalFileSystem.setPermission), and a ``readlink`` for each
+that is renamed (getFileLinkStatus), which is most of what a small micro-batch does. Everything else stays: checksum
+files, renames, exclusive creation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Fields that the JVM is asked for at once (spark_internals/expressions.py) are what each expression says of itself: over
-Spark's own functions."""
+"""Fields that the JVM is asked for at once (spark_internals/expressions.py) are what each expression says of itself.
+
+The expressions are of Spark's own functions."""
 
 from __future__ import annotations
 
