@@ -63,7 +63,11 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
   columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where
   something looks at it (a limit, a window);
 - in a **stream joined with itself**, the side a column is on;
-- for a **watermark**, the stages below it, and which columns of a stage have it;
+- for a **watermark**, the stages below it, which columns of a stage have it, and on how many branches with other rows it
+  is: the slowest one counts;
+- **the ways of rows**: on which branch of a union of one source a filter, a join with a table or a stage is, in which order
+  the stages are that drop rows (deduplications, limits), and what is above a watermark: rows that are dropped there have
+  moved it;
 - **how rows come to a stage**: what makes other rows, or more or fewer of them, on their way (`explode`, a join with a table,
   `in` and `exists`, a union of a source with itself, a join of streams). A filter that is written below a stage holds from
   now on, as Spark's own guide has it; so does another type that a source's column is read with. A stage that is put below

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .failure import USAGE, Failure
+from .failure import FAILED, USAGE, Failure
 from .values import KeyValue
 
 if TYPE_CHECKING:
@@ -32,9 +34,11 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
         )
         @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
         @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
+        @click.option("--strict", is_flag=True, help="A parameter that no query function reads is an error.")
         @functools.wraps(function)
         def wrapper(
             *args: Any,
+            strict: bool,
             app_file: str,
             params: Sequence[tuple[str, str]],
             conf: Sequence[tuple[str, str]],
@@ -45,11 +49,29 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
             **kwargs: Any,
         ) -> Any:
             application = make_application(app_file, params, conf, master, py_files, files, env_vars)
-            return function(*args, application=application, **kwargs)
+            with _parameters(strict):
+                return function(*args, application=application, **kwargs)
 
         return wrapper
 
     return decorate
+
+
+@contextlib.contextmanager
+def _parameters(strict: bool) -> Iterator[None]:
+    """A parameter that nothing reads is told on standard error, or is a Failure before anything is started."""
+    from ..state.errors import ParameterWarning
+
+    def told(message: Warning | str, *rest: Any, **more: Any) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if strict else "always", ParameterWarning)
+        warnings.showwarning = told
+        try:
+            yield
+        except ParameterWarning as error:
+            raise Failure(f"{error}; nothing was started (--strict)", type(error).__name__, FAILED) from error
 
 
 application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))

@@ -35,8 +35,7 @@ class Finding:
 
 
 def examine(spark_submit: str, env_vars: Mapping[str, str], requests: Requests | None) -> Iterator[Finding]:
-    """Look at everything; nothing is left behind but an empty root that was not there. `requests`: the root's, None
-    without one."""
+    """Look at everything; nothing is left behind. `requests`: the root's, None without one."""
     yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
     yield _found("spark-submit", lambda: _spark(spark_submit))
     yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
@@ -95,6 +94,7 @@ def _spark(spark_submit: str) -> str:
 
 def _root(folder: Folder) -> str:
     """That a lease can be taken, and that what was written can be read and listed at once."""
+    folder.check_exists()
     folder.check_writable()
     name, data = f"_probe-{uuid.uuid4().hex}", b"streamupdate doctor"
     try:

@@ -37,7 +37,7 @@ from ..state.registry import AppRegistry
 from ..state.storage import Folder
 from . import process, runtime, yarn
 from .launcher import Launcher, driver_environment, in_cluster, on_yarn
-from .planning import tail
+from .log_tail import tail
 from .waiting import POLL_SECONDS, wait_for
 
 NEW = "new"  # a deployment whose driver was never started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ..state.report import CompatibilityReport
 from ..state.serde import from_dict, parse_json
 from . import process, runtime
 from .launcher import Launcher, driver_environment, in_client_mode
+from .log_tail import tail
 
 TIMEOUT_SECONDS = 300.0
 
@@ -48,7 +50,8 @@ def plan_application(
     timeout: float = TIMEOUT_SECONDS,
 ) -> Planned:
     """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
-    DriverError with its last log lines when it left no answer, WaitTimeoutError after `timeout` seconds.
+    DriverError with its last log lines when it left no answer, WaitTimeoutError after `timeout` seconds. Warns
+    (ParameterWarning) of parameters that no query function reads.
 
     adopt: check these checkpoints (URIs by query)
     rehearse: run so many batches, in the scratch folder of that name
@@ -86,6 +89,8 @@ def plan_application(
     if answer["error"]:
         kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
         raise kind(answer["error"]["message"])
+    for warning in answer.get("warnings", ()):
+        warnings.warn(warning, errors.ParameterWarning, stacklevel=2)
     report, rehearsal = answer["report"], answer.get("rehearsal")
     return Planned(
         plan=from_dict(answer["plan"], AppPlan, "the driver's plan"),
@@ -96,15 +101,6 @@ def plan_application(
 
 def _first(uris: Mapping[str, str] | None) -> str:
     return next(iter((uris or {}).values()), "")
-
-
-def tail(log: Path, lines: int = 30) -> str:
-    """The last lines of a log; a note when there is none."""
-    try:
-        text = log.read_text(errors="replace")
-    except OSError:
-        return f"(no log at {log})"
-    return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
 
 
 def _absolute(application: Application) -> Application:

@@ -99,6 +99,7 @@ class StreamUpdateHook(BaseHook):
         """
         try:
             client = self.get_client()
+            client.registry.folder.check_exists()
             client.registry.folder.check_writable()
             apps = client.apps()
             self.get_launcher().check()

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from .driver_settings import DriverSettings
 from .errors import ApplicationError
 from .names import check_name, path_problem
 
@@ -56,6 +57,7 @@ class Application:
             for key, value in keys.items():
                 if not key or not isinstance(value, str):
                     raise ApplicationError(f"{kind} {key!r}={value!r} of {self.file} must be text with a name")
+        DriverSettings.of(self.env_vars)  # InvalidInputError
 
     def digest(self) -> str:
         """SHA-256 over code, files, conf and parameters (not where the files lie): equal digests run alike."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 OPEN, CLOSE, OR = "⟨", "⟩", " ∪ "
+AFTER = " after "  # a stage that the rows of a branch have passed, with a dot: ``a.k after d.``
 _INNERMOST = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 _REFERENCE = r"(?<![\w.\-])({names})(?=[.:])"
 
@@ -42,6 +43,7 @@ def _without(text: str, gone: re.Pattern[str], kept: re.Pattern[str]) -> str:
         left = [b for b in branches if not gone.search(b) or kept.search(b)]
         return union(left or branches).replace(OPEN, "\0(").replace(CLOSE, "\0)")
 
+    text = re.sub(f"{AFTER}({gone.pattern})\\.", "", text)
     while _INNERMOST.search(text):
         text = _INNERMOST.sub(reduced, text)
     return text.replace("\0(", OPEN).replace("\0)", CLOSE)

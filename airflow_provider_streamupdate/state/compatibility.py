@@ -150,6 +150,12 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
 
 
+def _paths(paths: Iterable[tuple[str, ...]], own: set[str], kept: set[str]) -> tuple[tuple[str, ...], ...]:
+    """Without those from sources, and without the stages, that only this version has."""
+    found = (apart(without(path, own, kept), own, kept) for path in paths)
+    return tuple(sorted(tuple(sorted(path)) for path in found if any(text.startswith("from ") for text in path)))
+
+
 def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
     """Stages without the branches of unions that only this version has, with sources or stages of its own."""
     kept = _named(query) & _named(other)
@@ -162,6 +168,7 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
             filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
             hidden=None if stage.hidden is None else tuple(without(stage.hidden, own, kept)),
             arrivals=None if stage.arrivals is None else tuple(apart(without(stage.arrivals, own, kept), own, kept)),
+            paths=None if stage.paths is None else _paths(stage.paths, own, kept),
             windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
         )
 

@@ -25,6 +25,10 @@ class InvalidInputError(StreamUpdateError, ValueError):
     """A name, parameter or file the user gave cannot be used."""
 
 
+class ParameterWarning(UserWarning):
+    """A parameter was given that no query function reads."""
+
+
 class NotFoundError(StreamUpdateError, LookupError):
     """No such app, deployment or snapshot under the root."""
 

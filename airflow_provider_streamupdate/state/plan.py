@@ -23,6 +23,7 @@ RESTORABLE_KINDS = (
 
 # Marks in the texts of a definition for what the planner could not compare.
 UNKNOWN = "?"  # a column that could not be traced to its source
+LATE = "after the watermark: "  # in `StagePlan.paths`: it drops rows that have moved the watermark
 PYTHON = "python:"  # a Python function: its name is known, its code is not
 
 # A text of the author's own within such a text, as Python's repr() has it.
@@ -41,7 +42,8 @@ def untold(text: str) -> bool:
 
 # What the texts of a definition hold, counted up whenever they come to hold more or are written otherwise: texts of two
 # numbers cannot be compared. 1: without fields that Spark's JSON leaves out, types, and what decides a table's rows.
-TEXTS = 2
+# 2: without the ways of rows, the names of a batch function's columns, the stages that a branch of a union has passed.
+TEXTS = 3
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -102,6 +104,8 @@ class StagePlan:
     arrivals: what makes other rows, or more or fewer of them, on their way to it: lookups in tables, `explode`, joins
         of streams ...; and which of its columns have a watermark. Sorted, each as often as it is there (none: not
         known)
+    paths: the ways on which rows come to it, each its source, the stages passed, and since the last of these the
+        filters and what makes other rows, sorted; what comes after a watermark is marked (none: not known)
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     windows: for an aggregation, its keys that are time windows
     migrates: the states (`migration.describe`) the app has a migration function for
@@ -120,6 +124,7 @@ class StagePlan:
     filters: tuple[str, ...] | None = None
     hidden: tuple[str, ...] | None = None
     arrivals: tuple[str, ...] | None = None
+    paths: tuple[tuple[str, ...], ...] | None = None
     buffers: tuple[AggregateBuffer, ...] = ()
     windows: tuple[WindowKey, ...] = ()
     migrates: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
                 filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
                 arrivals=None if s.arrivals is None else tuple(sorted(_text(a, names) for a in s.arrivals)),
+                paths=None if s.paths is None else tuple(sorted(_path(p, names) for p in s.paths)),
                 hidden=None if s.hidden is None else tuple(sorted(_text(f, names) for f in s.hidden)),
             )
             for s in query.stages
@@ -73,6 +74,10 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 f"after the renames query {query.name} would have two {kind} named {', '.join(doubled)}; correct them"
             )
     return result
+
+
+def _path(path: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(_text(text, names) for text in path))
 
 
 def _names(query: QueryPlan) -> list[str]:

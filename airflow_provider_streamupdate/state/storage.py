@@ -357,6 +357,15 @@ class Folder:
                 size += len(chunk)
         return digest.hexdigest(), size
 
+    def check_exists(self) -> None:
+        """StorageError when it is a local folder that is not there; a prefix of an object store is there when something
+        is under it."""
+        if self.local and not os.path.isdir(self.base):
+            what = "is no folder" if os.path.lexists(self.base) else "does not exist"
+            raise StorageError(
+                f"root {self.base} {what}; correct it, or make the folder (only `submit` and `adopt` make a root)"
+            )
+
     def check_writable(self) -> None:
         """StorageError when nothing can be written here, or when a file can be created that is there already."""
         probe = f"_probe-{uuid.uuid4().hex}"

@@ -28,12 +28,12 @@ from ..state.deployment import (
     HEARTBEAT_SECONDS,
     RESTORING,
     RUNNING,
-    SILENT_SECONDS,
     STANDBY,
     STARTING,
     SUSPENDED,
     Current,
 )
+from ..state.driver_settings import DriverSettings
 from ..state.errors import (
     ApplicationError,
     DriverError,
@@ -47,6 +47,8 @@ from ..state.errors import (
 from ..state.export import export
 from ..state.fence import take_down
 from ..state.in_flight import ChangeRequest
+from ..state.output_log import OutputLog, kept_short
+from ..state.patience import Patience
 from ..state.plan import AppPlan
 from ..state.registry import AppRegistry
 from ..state.report import CompatibilityReport
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2  # how often commands are looked for
 STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
-PATIENCE_SECONDS = SILENT_SECONDS / 2  # the storage may fail for so long before a driver ends because of it
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
@@ -102,6 +103,7 @@ class Agent:
         self.box = CommandBox(self.folder, epoch)
         self.reporter = Reporter(self.folder, epoch)
         self.signals = Signals()
+        self._settings = DriverSettings()
         self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._final: tuple[str, str | None] | None = None  # state and reason to end with
         self._successor: Successor | None = None  # who may commit now, by this driver's own doing
@@ -116,7 +118,9 @@ class Agent:
             try:
                 self._check_fence()
                 self.reporter.report()
-                with self.reporter.heartbeat():
+                self._settings = DriverSettings.of(os.environ)
+                log = OutputLog.of(self.app.launch(self.spec.deployment), self._settings)
+                with self.reporter.heartbeat(), kept_short(log):
                     self._work(app)
                 state, reason = self._final or (FINISHED, "all queries ended by themselves")
                 self.reporter.report(state=state, reason=reason)
@@ -137,6 +141,8 @@ class Agent:
             spark_version=spark.version,
         )
         writers = app.build(spark, self.spec.application.params)
+        for warning in app.unread(self.spec.application.params):
+            print(f"WARNING: {warning}", file=sys.stderr)
         # a standby starts from what there is right now
         saved = self.origin.running() if self.epoch.standby else self.origin.saved()
         plan = self._plan(app, spark, writers, saved)
@@ -217,19 +223,27 @@ class Agent:
         """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
         self.reporter.report(state=STANDBY)
         boundary("stands-by")
-        next_look = 0.0
-        while (current := self.app.current()) is None or current.epoch < self.epoch.number:
+        next_look, patience = 0.0, Patience(self._settings.patience)
+        while True:
             if self.signals.number is not None:
                 raise self.signals.exit()
-            for command in self.box.pending():
-                self.box.answer(command.name)
-                if command.kind == words.CANCEL:
-                    return self._end("cancelled while it stood by")
+            try:
+                current = self.app.current()
+                if current is not None and current.epoch >= self.epoch.number:
+                    break
+                for command in self.box.pending():
+                    self.box.answer(command.name)
+                    if command.kind == words.CANCEL:
+                        return self._end("cancelled while it stood by")
+                if time.monotonic() >= next_look:
+                    if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
+                        return self._end("the update it stood by for has ended")
+                    next_look = time.monotonic() + HEARTBEAT_SECONDS
+                patience.reached()
+            except StorageError:
+                if patience.over():
+                    raise
             self.signals.woken.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
-            if time.monotonic() >= next_look:
-                if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
-                    return self._end("the update it stood by for has ended")
-                next_look = time.monotonic() + HEARTBEAT_SECONDS
         boundary("epoch-seen")
         self._check_fence()
         if not self.epoch.claim():
@@ -263,7 +277,7 @@ class Agent:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
         with ThreadPoolExecutor(1) as worker:
             task: Future[None] | None = None
-            next_progress, reached = 0.0, time.monotonic()  # when the storage was
+            next_progress, patience = 0.0, Patience(self._settings.patience)
             while self._final is None:
                 if self.signals.number is not None:
                     self._final = (CANCELLED, self.signals.reason)
@@ -277,9 +291,9 @@ class Agent:
                         self.reporter.report(queries=queries.progress())
                         next_progress = time.monotonic() + HEARTBEAT_SECONDS
                     command = next(iter(self.box.pending()), None) if task is None else None
-                    reached = time.monotonic()
+                    patience.reached()
                 except StorageError:  # a query that can do without it goes on
-                    if time.monotonic() - reached > PATIENCE_SECONDS:
+                    if patience.over():
                         raise
                     command = None
                 if command is not None:

@@ -14,7 +14,9 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateError
 from ..state.names import check_name
 from . import spark_internals
+from .author import place, sentence
 from .migrator import MigrationFunction
+from .parameters import MissingParameterError, Parameters, unread
 
 QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
 
@@ -35,6 +37,7 @@ class StreamingApp:
             raise ApplicationError(f"app {name}: reloadable={reloadable!r} must be a set of names: {{{reloadable!r}}}")
         self.reloadable = tuple(sorted(set(reloadable)))
         self._queries: dict[str, QueryFunction] = {}
+        self._asked: set[str] = set()  # the parameters that the query functions read when they were called last
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
     def query(self, name: str) -> Callable[[QueryFunction], QueryFunction]:
@@ -72,23 +75,28 @@ class StreamingApp:
         if not self._queries:
             raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
         writers = {}
+        self._asked = set()
         for name, function in self._queries.items():
             started = {q.id for q in spark.streams.active}
+            given = Parameters(params)
             try:
-                returned = function(spark, dict(params))
+                returned = function(spark, given)
             except StreamUpdateError:
                 raise
             except Exception as error:
-                raise ApplicationError(
-                    f"query {name} of app {self.name}: its function raised {type(error).__name__}: {error}; "
-                    "correct it, or the parameters it was given (--set); `streamupdate plan` tries it, starting nothing"
-                ) from error
+                raise ApplicationError(f"query {name} of app {self.name}: {_told(error, params)}") from error
+            finally:
+                self._asked |= given.asked()
             for query in spark.streams.active:
                 if query.id not in started:
                     query.stop()
                     returned = query
             writers[name] = _checked_writer(f"query {name} of app {self.name}", returned)
         return writers
+
+    def unread(self, params: Iterable[str]) -> list[str]:
+        """Warnings: the parameters that no query function read when they were called last."""
+        return unread(params, self._asked)
 
     def written(self) -> dict[str, str]:
         """File and line of every query function, for messages: ``v1.py:12``."""
@@ -101,6 +109,19 @@ class StreamingApp:
         from . import driver  # not needed to define an app
 
         sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
+
+
+def _told(error: Exception, params: Iterable[str]) -> str:
+    """What a query function raised, where, and what to do."""
+    where = place(error)
+    at = f"{where} " if where else "its function "
+    if isinstance(error, MissingParameterError):
+        given = ", ".join(sorted(params)) or "none"
+        return f"{at}reads parameter {error.args[0]!r}, which was not set (given: {given}); set it (--set)"
+    return (
+        f"{at}raised {type(error).__name__}: {sentence(error)}; correct it, or the parameters it was given (--set); "
+        "`streamupdate plan` tries it, starting nothing"
+    )
 
 
 def _checked_writer(where: str, returned: Any) -> DataStreamWriter:

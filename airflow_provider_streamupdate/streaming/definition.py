@@ -67,7 +67,21 @@ def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, 
 
 # Expressions that ask for the time.
 CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now")
-_ASKED = re.compile(rf"\b({'|'.join(c.lower() for c in CLOCKS)})\(")
+# Texts that are a date or a time of their own when they are cast (SpecialDatetimeValues); ``epoch`` is always the same.
+_MOMENTS = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    rf"\b({'|'.join(c.lower() for c in CLOCKS)})\(|\bcast\('{_MOMENTS.pattern}[^']*', dataType=(date|timestamp)",
+    re.IGNORECASE,
+)
+
+
+def asks_time(node: Node) -> bool:
+    """Whether an expression is the time of the batch it is computed in."""
+    if node.name in CLOCKS:
+        return True
+    text_of = node.children[0].fields.get("value") if node.name == "Cast" and node.children else None
+    timed = str(node.fields.get("dataType", "")).startswith(("date", "timestamp"))
+    return timed and isinstance(text_of, str) and _MOMENTS.match(text_of) is not None
 
 
 def with_clocks(definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:

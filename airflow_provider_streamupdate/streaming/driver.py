@@ -47,13 +47,16 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:
-    """Write ``{"plan", "report", "rehearsal", "error"}`` to --out. With --against, compare; against saved state,
-    restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it. Nothing
-    of the running app is touched. The exit code is 0 unless something raised."""
-    result: dict[str, Any] = {"plan": None, "report": None, "rehearsal": None, "error": None}
+    """Write ``{"plan", "report", "rehearsal", "warnings", "error"}`` to --out. With --against, compare; against saved
+    state, restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it.
+    Nothing of the running app is touched. The exit code is 0 unless something raised."""
+    result: dict[str, Any] = {"plan": None, "report": None, "rehearsal": None, "warnings": [], "error": None}
+    from .app import parse_settings
+
     try:
         made, report, rehearsal = _plan(app, options)
         result["plan"] = to_dict(made)
+        result["warnings"] = app.unread(parse_settings(options.set))
         result["report"] = to_dict(report) if report else None
         result["rehearsal"] = to_dict(rehearsal) if rehearsal else None
     except Exception as error:

@@ -16,6 +16,7 @@ Columns = dict[int, str]  # the texts of columns, by expression id
 # Two operands may change places: IEEE 754 addition and multiplication, too, are commutative (not associative).
 _SWAP = ("Add", "Multiply", "EqualTo", "EqualNullSafe", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 _CHAIN = ("And", "Or")  # three-valued logic is associative as well
+_FLAT = (*_CHAIN, "Coalesce")  # the first value that is there is the first one of an inner list, too
 _MIRROR = {
     "GreaterThan": "LessThan",
     "GreaterThanOrEqual": "LessThanOrEqual",
@@ -48,7 +49,7 @@ def text(expression: Node, columns: Columns) -> str:
     if name == "UnscaledValue":
         # DecimalAggregates sums short decimals as plain numbers: then the scale is part of what the sum means.
         columns = {**columns, **{i: f"{t}: {k}" for i, t, k in _read(expression, columns)}}
-    if name in _CHAIN:
+    if name in _FLAT:
         below = _parts(expression, name)
     else:
         below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
@@ -75,6 +76,25 @@ def text(expression: Node, columns: Columns) -> str:
         fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
         children[1] = f"{expression.children[1].fields['value']}:interval"  # nor the unit it was given in
     return f"{name.lower()}({', '.join(children + details(name, fields))})"
+
+
+# Expressions that are null when one of their operands is (Expression.nullIntolerant): of a filter's column in one of
+# these Spark asks that it is not null (InferFiltersFromConstraints). Another one that is so is missed, which is safe.
+_NULL_INTOLERANT = frozenset(
+    {"EqualTo", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Not", "Cast", "Add", "Subtract",
+     "Multiply", "Divide", "Remainder", "Pmod", "IntegralDivide", "UnaryMinus", "Abs", "Like", "RLike",
+     "StartsWith", "EndsWith", "Contains", "Upper", "Lower", "Length", "Substring", "BitwiseAnd",
+     "BitwiseOr", "BitwiseXor", "BitwiseNot", "GetStructField", "Hour", "Minute", "Second", "Year", "Month",
+     "DayOfMonth", "PreciseTimestampConversion"}
+)  # fmt: skip
+
+
+def not_null(condition: Node, columns: Columns) -> set[str]:
+    """The texts of the columns and fields that are not null where the condition is true (or an operand is not null)."""
+    found = {text(condition, columns)} if condition.name in ("AttributeReference", "GetStructField") else set()
+    if condition.name in _NULL_INTOLERANT:
+        found = found.union(*(not_null(child, columns) for child in condition.children))
+    return found
 
 
 def expression_id(attribute: Node) -> int:

@@ -7,17 +7,16 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import attrs
 
-from ..state.branches import union
-from ..state.plan import UNKNOWN, WindowKey, unknown
+from ..state.branches import AFTER, union
+from ..state.plan import LATE, UNKNOWN, WindowKey, unknown
 from . import marks, noise
 from .digest import digest
-from .expression import Columns, details, expression_id, shown_value, text
+from .expression import Columns, details, expression_id, not_null, shown_value, text
 from .tree import OUTPUT, Node, is_tree, parse
 from .windows import window_key
 
@@ -54,6 +53,9 @@ _SAME_ROWS = _NO_ROWS | {
     "RebalancePartitions", "ReturnAnswer", "DeduplicateRelations", "Inputs", "ArrowEvalPython", "BatchEvalPython",
     "LocalLimit",
 }  # fmt: skip
+_EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
+# Nodes whose Python function is given all rows of a batch.
+_WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
 _STAGES_OWN = -1000
 # Of a node between a stream's sources and a stage: which rows a sample takes is chance, with any seed; and what Spark
@@ -61,6 +63,21 @@ _STAGES_OWN = -1000
 _ANY = ("seed", "timed", "isStreaming")
 # The fields of a plan's node that are the nodes below it.
 _BELOW = ("child", "left", "right", "children", "plan")
+
+
+@attrs.frozen
+class _Path:
+    """A way of rows from a source up.
+
+    items: filters and what makes other rows, since the last of the stages: whether it comes after a watermark, its
+        text, whether it is a filter
+    timed: whether there is a watermark on it
+    """
+
+    source: str
+    stages: tuple[str, ...] = ()
+    items: tuple[tuple[bool, str, bool], ...] = ()
+    timed: bool = False
 
 
 class Lineage:
@@ -202,6 +219,9 @@ class Lineage:
         left, right = below
         if join_type(node) in ("LeftSemi", "LeftAnti"):
             return left
+        if join_type(node) == _EXISTENCE:  # a column that says whether there is a row on the other side
+            exists = expression_id(parse(node.fields["joinType"]["exists"]))
+            return [*left, (exists, f"exists({self._way(node.children[1], node)})")]
         if node.stateful:
             return left + [(key, f"{self._stages[id(node)]}.{t}") for key, t in right]
         if not node.streaming:
@@ -241,11 +261,22 @@ class Lineage:
                 kept = sorted(self._all_filters(child)) if names[number] & others else []
                 made = sorted(self._rows_made(child))
                 only = (f" where {' and '.join(kept)}" if kept else "") + (f" by {', '.join(made)}" if made else "")
+            passed = sorted(self._nearest_stages(child))
             branches.append(
-                [self._marked(t, names[number]) + ("" if alike[i] else only) for i, t in enumerate(columns)]
+                [
+                    self._marked(t, names[number]) + ("" if alike[i] else only + _after(passed, t))
+                    for i, t in enumerate(columns)
+                ]
             )
         ordered = sorted(branches)
         return [(below[0][i][0], union([b[i] for b in ordered])) for i in range(len(below[0]))]
+
+    def _nearest_stages(self, node: Node) -> Iterator[str]:
+        if id(node) in self._stages:
+            yield self._stages[id(node)]
+        else:
+            for child in node.children:
+                yield from self._nearest_stages(child)
 
     def _marked(self, text: str, names: set[str]) -> str:
         return text if any(f"{name}." in text for name in names) else f"{'+'.join(sorted(names))}: {text}"
@@ -270,6 +301,11 @@ class Lineage:
         again = [f"{name}. {count} times" for name, count in sources.items() if count > 1]
         return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
 
+    def moving(self, node: Node) -> list[str]:
+        """What decides which rows move a watermark, down to the stages and sources."""
+        names = [*self._nearest_stages(node), *self._sources_of(node)]
+        return [*sorted(self._all_filters(node)), *sorted(self._rows_made(node)), *sorted(names)]
+
     def _rows_made(self, node: Node) -> Iterator[str]:
         if node.stateful:
             if node.name == "Join":
@@ -279,20 +315,58 @@ class Lineage:
             return
         if not node.streaming or not node.children:
             return
+        yield from self._own_rows(node)
+        for child in node.children:
+            yield from self._rows_made(child)
+
+    def _own_rows(self, node: Node) -> Iterator[str]:
+        """What one node that is no stage does so."""
         if node.name == "Join":
             yield from (f"lookup by {self._way(side, node)}" for side in node.children if not side.streaming)
         elif node.name == "Generate":
             outer = "outer " if node.fields.get("outer") is True else ""
             yield outer + text(node.expressions("generator")[0], self.inputs(node))
+        elif node.name in _WHOLE:
+            made = self._whole(node)
+            yield f"{node.name}({digest(made)})" if not unknown(made) else f"{UNKNOWN}{node.name}"
         elif node.name not in _SAME_ROWS and node.name != "Union":
             env = self.inputs(node)
-            fields = [f for f in sorted(node.fields) if f not in _OUTPUTS and node.holds(f)]
+            own = (*_OUTPUTS, "resultAttrs")
+            fields = [f for f in sorted(node.fields) if f not in own and node.holds(f)]
             told = [text(e, env) for field in fields for e in self._each(node, field)]
-            rest = {f: v for f, v in node.fields.items() if f not in (*fields, *_OUTPUTS, *_BELOW, *_ANY)}
+            rest = {f: v for f, v in node.fields.items() if f not in (*fields, *own, *_BELOW, *_ANY)}
             told += details(node.name, rest)
             yield f"{node.name}({digest(told)})" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
-        for child in node.children:
-            yield from self._rows_made(child)
+
+    def paths(self, node: Node) -> tuple[tuple[str, ...], ...]:
+        """The ways on which rows come to a stage, a list each, sorted: the source, the stages they pass, and, from the
+        last of these on, the filters they meet and what makes other rows of them. What comes after a watermark (and
+        so drops rows that have moved it) is marked so."""
+        sides = ("left ", "right ") if self._both(node) else ("",) * len(node.children)
+        filters = set(self.filters(node))
+        found = []
+        for side, child in zip(sides, node.children, strict=True):
+            for path in self._paths(child):
+                told = [(late, side + t) for late, t, is_filter in path.items if not is_filter or side + t in filters]
+                passed = [f"after {name}." for name in path.stages]
+                found.append(
+                    tuple(sorted([f"from {path.source}.", *passed, *((LATE if x else "") + t for x, t in told)]))
+                )
+        return tuple(sorted(found))
+
+    def _paths(self, node: Node) -> Iterator[_Path]:
+        if id(node) in self._sources:
+            yield _Path(self._sources[id(node)])
+        for child in node.children if node.streaming else ():
+            for path in self._paths(child):
+                if node.stateful:
+                    yield _Path(path.source, (*path.stages, self._stages[id(node)]), timed=path.timed)
+                elif node.name == "EventTimeWatermark":
+                    yield attrs.evolve(path, timed=True)
+                else:
+                    own = ((path.timed, t, True) for t in self._conditions(node))
+                    made = ((path.timed, t, False) for t in self._own_rows(node))
+                    yield attrs.evolve(path, items=(*path.items, *own, *made))
 
     def _each(self, node: Node, field: str) -> list[Node]:
         value = node.fields[field]
@@ -311,9 +385,12 @@ class Lineage:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
         column is not null, which Spark adds to what is asked of it anyway, is left out."""
         sides = ("left ", "right ") if self._both(node) else ("", "")
-        found = {side + t for side, child in zip(sides, node.children, strict=False) for t in self._all_filters(child)}
-        asked = {t: m[1] for t in found if (m := re.fullmatch(r"(?:left |right )?isnotnull\((.*)\)", t))}
-        return tuple(sorted(t for t in found if t not in asked or not any(asked[t] in o for o in found - {t})))
+        found: dict[str, set[str]] = {}  # by the text the columns that are not null where it holds
+        for side, child in zip(sides, node.children, strict=False):
+            for condition, env in self._all_conditions(child):
+                found[side + text(condition, env)] = {f"{side}isnotnull({t})" for t in not_null(condition, env)}
+        implied = {t for told, needs in found.items() for t in needs - {told}}
+        return tuple(sorted(found.keys() - implied))
 
     def _both(self, node: Node) -> bool:
         """Whether both sides of a node have rows of one source, so that a text does not say which side it is of."""
@@ -321,19 +398,27 @@ class Lineage:
 
     def _all_filters(self, node: Node) -> Iterator[str]:
         """The conditions of a node and of those below it, down to the next stages."""
+        for condition, env in self._all_conditions(node):
+            yield text(condition, env)
+
+    def _all_conditions(self, node: Node) -> Iterator[tuple[Node, Columns]]:
         if not node.stateful:
-            yield from self._conditions(node)
+            yield from ((condition, self.inputs(node)) for condition in self._parts(node))
             for child in node.children:
-                yield from self._all_filters(child)
+                yield from self._all_conditions(child)
 
     def _conditions(self, node: Node) -> Iterator[str]:
+        yield from (text(condition, self.inputs(node)) for condition in self._parts(node))
+
+    def _parts(self, node: Node) -> Iterator[Node]:
+        """The conditions of a filter that all have to be met."""
         conditions = node.expressions("condition") if node.name == "Filter" else []
         while conditions:
             condition = conditions.pop()
             if condition.name == "And":
                 conditions += condition.children
             else:
-                yield text(condition, self.inputs(node))
+                yield condition
 
     def _columns(self, node: Node) -> list[Column]:
         if not node.children:
@@ -359,18 +444,24 @@ class Lineage:
             return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name == "Window" and not node.streaming:
             return below[0] + [_output(e, env) for e in node.expressions("windowExpressions")]
+        if node.name.endswith("EvalPythonUDTF"):
+            made = text(node.expressions("udtf")[0], env)
+            given = enumerate(node.expressions("resultAttrs"))
+            kept = {expression_id(a) for a in node.expressions("requiredChildOutput")}
+            own = [column for column in below[0] if column[0] in kept]
+            return own + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name.endswith("EvalPython"):
             made_by = [text(e, env) for e in node.expressions("udfs")]
             return below[0] + [
                 (expression_id(a), t) for a, t in zip(node.expressions("resultAttrs"), made_by, strict=True)
             ]
-        if node.name in ("MapInPandas", "MapInArrow", "PythonMapInArrow"):
+        if node.name in _WHOLE:
             # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
-            made = text(node.expressions("functionExpr")[0], env)
+            made = self._whole(node)
             return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
         if node.name in ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow") and node.streaming:
             grouped = ", ".join(self.texts(node, "groupingAttributes"))
-            made = f"{text(node.expressions('functionExpr')[0], env)} by ({grouped})"
+            made = f"{self._whole(node)} by ({grouped})"
             return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
         if node.name in _PASSES:
             return [column for columns in below for column in columns]
@@ -380,6 +471,14 @@ class Lineage:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
         return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
+
+    def _whole(self, node: Node) -> str:
+        """A function of whole batches, which knows its columns by their names."""
+        function = node.expressions("functionExpr")[0]
+        env = self.inputs(node)
+        names = [marks.name(str(a.fields.get("name", ""))) for a in function.children]
+        told = [f"{name} = {text(a, env)}" for name, a in zip(names, function.children, strict=True)]
+        return f"{text(function, env)} of ({', '.join(told)})"
 
     def _aggregated(self, node: Node, env: Columns, prefix: str) -> list[Column]:
         """A stage has keys and aggregates. What is made of them is computed here or in a projection above, as the
@@ -431,6 +530,11 @@ class Lineage:
         return f"{UNKNOWN}{node.name}({digest(node.fields)}).{called}"
 
 
+def _after(stages: list[str], text: str) -> str:
+    """The stages that a branch's rows have passed, where a column's text does not name them."""
+    return "".join(f"{AFTER}{name}." for name in stages if f"{name}." not in text)
+
+
 def subquery(expression: Node, columns: Columns) -> str:
     """The text of a subquery: its columns, a digest of what decides its rows, and its other fields. columns: those
     around it, which it may refer to."""
@@ -473,15 +577,19 @@ def aggregates(node: Node, env: Columns) -> list[str]:
 
 def watermarks(lineage: Lineage) -> list[str]:
     """Every event-time watermark of the plan: column, the stages below it, and delay (`delay_ms`, which the door to
-    Spark adds). Sorted, each once: one DataFrame used twice is one watermark."""
-    nodes = [n for n in lineage.plan.walk() if n.name == "EventTimeWatermark"]
-    return sorted({_watermark(lineage, n) for n in nodes})
-
-
-def _watermark(lineage: Lineage, node: Node) -> str:
-    above = "".join(f", above {name}" for name in lineage.stages_below(node))
-    column, _ = marks.split(lineage.texts(node, "eventTime")[0])
-    return f"{column}{above} delayed by {node.fields['delay_ms']} ms"
+    Spark adds). Sorted, each once, and on how many branches when these have other rows: one DataFrame used twice is
+    one watermark, two parts of one are two."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for node in (n for n in lineage.plan.walk() if n.name == "EventTimeWatermark"):
+        text, _ = marks.split(lineage.texts(node, "eventTime")[0])
+        above = "".join(f", above {name}" for name in lineage.stages_below(node))
+        what = f"{above} delayed by {node.fields['delay_ms']} ms"
+        found.setdefault((text, what), set()).add(digest(lineage.moving(node)))
+    # Each node follows its own rows, and the slowest (or fastest) of them counts.
+    return sorted(
+        f"{column}{f' in {len(rows)} branches' if len(rows) > 1 else ''}{what}"
+        for (column, what), rows in found.items()
+    )
 
 
 def _twins(plan: Node) -> Iterator[tuple[int, int]]:
@@ -523,4 +631,6 @@ def _either(texts: list[str]) -> str:
 def join_type(node: Node) -> str:
     """``Inner``, ``LeftOuter`` ..."""
     value = node.fields.get("joinType")
+    if isinstance(value, dict) and "exists" in value:
+        return _EXISTENCE
     return shown_value(value).strip("$") if value else ""

@@ -91,7 +91,7 @@ def migrate_stage(
         written: dict[str, Folder] = {}
         if stage.migration is None:
             moved_to = None if partitions == before else partitions
-            written = rewrite_stage(spark, stage.old, snapshot.batch, scratch, plan.conf, moved_to)
+            written = rewrite_stage(spark, stage.old, snapshot, scratch, plan.conf, moved_to)
         elif stage.new.kind == "transform-with-state":
             made_rows = _variables(spark, stage, stage.migration, snapshot.batch, old, functions)
             families, left_out = variable_families(stage, made_rows)

@@ -22,7 +22,7 @@ from ..state.rules.settings_table import MEASURED
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
 from .batches import check_batches
-from .definition import CLOCKS, KINDS, define, with_clocks
+from .definition import KINDS, asks_time, define, with_clocks
 from .expression import zone
 from .first_batch import keep
 from .lineage import Lineage, watermarks
@@ -226,7 +226,7 @@ def _stages(
         attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters or ()))
         for stage, node in zip(stages, written, strict=True)
     )
-    if any(n.name in CLOCKS for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
+    if any(asks_time(n) for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
         stages = tuple(
             attrs.evolve(
                 s,
@@ -293,6 +293,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         below=lineage.below(node),
         filters=tuple(sorted(_plain(lineage.filters(node)))),
         arrivals=tuple(sorted(marks.split(list(lineage.arrivals(node)))[0])),
+        paths=tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in lineage.paths(node))),
     )
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -16,6 +15,7 @@ from ..state.deployment import HEARTBEAT_SECONDS, STARTING, Status
 from ..state.errors import StreamUpdateError
 from ..state.events import Events
 from ..state.identity import ProcessIdentity
+from ..state.repeating import repeating
 from ..state.serde import to_json
 from ..state.storage import Folder
 
@@ -52,20 +52,6 @@ class Reporter:
                 self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
 
-    @contextlib.contextmanager
-    def heartbeat(self) -> Iterator[None]:
+    def heartbeat(self) -> contextlib.AbstractContextManager[None]:
         """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(HEARTBEAT_SECONDS):
-                with contextlib.suppress(StreamUpdateError):  # the next beat may get through
-                    self.report()
-
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return repeating(HEARTBEAT_SECONDS, self.report, StreamUpdateError)

@@ -20,26 +20,33 @@ from ..state.join_state import ROWS_BY_TIME, SIDES, by_time
 from ..state.named_files import schema_file
 from ..state.plan import StagePlan
 from ..state.restore import record_stores
+from ..state.session_key import is_session
+from ..state.snapshot import QuerySnapshot
 from ..state.storage import Folder
 from ..state.stores import column_families, store_settings
 from . import spark_internals
 
 
 def rewrite_stage(
-    spark: SparkSession, stage: StagePlan, batch: int, scratch: Folder, conf: dict[str, str], partitions: int | None
+    spark: SparkSession,
+    stage: StagePlan,
+    snapshot: QuerySnapshot,
+    scratch: Folder,
+    conf: dict[str, str],
+    partitions: int | None,
 ) -> dict[str, Folder]:
     """Write version 1 of the stage's stores; for each store (by name) the folder that its partitions lie in.
 
     stage: as the old plan has it
-    scratch: holds a checkpoint of the stage alone under ``old``, with its state as of `batch`
+    scratch: holds a checkpoint of the stage alone under ``old``, with its state as of the snapshot's batch
     conf: the configuration of the new stores; partitions: their number, None when rows stay in the partitions they are
         in
     """
-    old, new = scratch.sub("old"), scratch.sub("new")
+    old, new, batch = scratch.sub("old"), scratch.sub("new"), snapshot.batch
     if column_families(stage):
         describe_target(old, stage, stage.operator_id, old, new, batch, conf)
         move = None if partitions is None else lambda rows: rows.repartition(partitions, *belonging(rows, stage))
-        spark_internals.rewrite_stores(spark, old.uri, new.uri, batch, conf, move)
+        spark_internals.rewrite_stores(spark, old.uri, new.uri, batch, conf, move, snapshot.state_format)
         return {"default": new.sub(f"state/{stage.operator_id}")}
     return {
         store: save_rows(stage, read_store(spark, stage, batch, old, store), new.sub(store), conf, partitions, store)
@@ -107,7 +114,12 @@ def _save_sessions(
 def session_keys(stage: StagePlan) -> tuple[list[int], int]:
     """Where a session's value has its keys: the places of the others, and of the session window."""
     keys = [str(k) for k in stage.definition["keys"]]
-    session = next(i for i, k in enumerate(keys) if k.startswith("session_window("))
+    session = next((i for i, k in enumerate(keys) if is_session(k)), None)
+    if session is None:
+        raise CorruptError(
+            f"stage {stage.name} has no session window among its keys {keys}, so that its state cannot be rewritten; "
+            "give it another name to start it empty"
+        )
     return [i for i in range(len(keys)) if i != session], session
 
 

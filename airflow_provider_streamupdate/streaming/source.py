@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,12 +15,13 @@ from ..state.plan import REDACTED, SourcePlan
 from . import spark_internals
 from .tree import Node, alias, parse
 
-_PREFIX = "__source__"  # an alias leaves a SubqueryAlias in the analyzed plan and costs nothing at run time (measured)
+_PREFIX = "__source__"  # of the alias around the source
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|jaas|truststore|keystore", re.IGNORECASE)
 
 
 def source(name: str, df: DataFrame) -> DataFrame:
-    """Name the one streaming source `df` reads; returns `df` under an alias. Call it right after ``load()``.
+    """Name the one streaming source `df` reads; returns `df` with the name in its plan. Every way to name a column of
+    `df` names the same column of what is returned.
 
     Names are unique within a query. ApplicationError when `df` reads no streaming source, several, or one that is
     named already.
@@ -27,8 +29,8 @@ def source(name: str, df: DataFrame) -> DataFrame:
     check_name("source", name)
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise ApplicationError(f"source({name!r}): this is not a streaming DataFrame; build it from spark.readStream")
-    plan = parse(spark_internals.analyzed_plan(df))
-    leaves = streaming_leaves(plan)
+    plan = parse(spark_internals.plan_shape(df))
+    leaves = list(_leaves(plan, ()))
     if len(leaves) != 1:
         raise ApplicationError(
             f"source({name!r}): the DataFrame reads {len(leaves)} streaming sources; name each of them where it is read"
@@ -36,7 +38,7 @@ def source(name: str, df: DataFrame) -> DataFrame:
     [details] = spark_internals.streaming_sources(df)
     if given := next(iter(_given_names(plan).values()), details["name"]):
         raise ApplicationError(f"source({name!r}): the source already has the name {given!r}")
-    return df.alias(_PREFIX + name)
+    return spark_internals.with_marker(df, leaves[0], _PREFIX + name)
 
 
 def plan_sources(
@@ -69,6 +71,14 @@ def plan_sources(
 
 def streaming_leaves(plan: Node) -> list[Node]:
     return [n for n in plan.walk() if not n.children and n.streaming]
+
+
+def _leaves(plan: Node, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The ways from the top to the streaming sources."""
+    if plan.name != "CTERelationRef" and not plan.children and plan.streaming:
+        yield path
+    for index, child in enumerate(plan.children):
+        yield from _leaves(child, (*path, index))
 
 
 def output_ids(leaf: Node) -> str:

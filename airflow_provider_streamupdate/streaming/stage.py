@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyspark.sql import DataFrame
 
 from ..state.errors import ApplicationError
@@ -9,12 +11,13 @@ from ..state.names import check_name
 from . import spark_internals
 from .tree import Node, alias, parse
 
-# An alias leaves a SubqueryAlias in the analyzed plan and costs nothing at run time (measured).
-_PREFIX = "__stage__"
+_PREFIX = "__stage__"  # of the alias around what the operator reads: its first child, or that of its local limit
+_Path = tuple[int, ...]  # to a node from the top: the index of a child at each node
 
 
 def stage(name: str, df: DataFrame) -> DataFrame:
-    """Name the stateful operator nearest the top of `df`'s plan; returns `df` under an alias.
+    """Name the stateful operator nearest the top of `df`'s plan; returns `df` with the name in its plan. Every way to
+    name a column of `df` names the same column of what is returned.
 
     Names are unique within a query. ApplicationError when the plan has no stateful operator above the previously
     named one, or two of them side by side (name each branch instead).
@@ -22,7 +25,8 @@ def stage(name: str, df: DataFrame) -> DataFrame:
     check_name("stage", name)
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise ApplicationError(f"stage({name!r}): this is not a streaming DataFrame; build it from spark.readStream")
-    found = _nearest(parse(spark_internals.plan_shape(df)))
+    plan = parse(spark_internals.plan_shape(df))
+    found = list(_nearest(plan, (), dict(_definitions(plan, ()))))
     if not found:
         raise ApplicationError(
             f"stage({name!r}): the plan has no stateful operator (aggregation, deduplication, transformWithState ...) "
@@ -31,29 +35,48 @@ def stage(name: str, df: DataFrame) -> DataFrame:
     if len(found) > 1:
         raise ApplicationError(
             f"stage({name!r}): the plan has {len(found)} stateful operators side by side "
-            f"({', '.join(n.name for n in found)}); call stage() on each branch before they are put together"
+            f"({', '.join(n.name for _, n in found)}); call stage() on each branch before they are put together"
         )
-    return df.alias(_PREFIX + name)
+    ((path, operator),) = found
+    below = (0,) * (2 if _limits(operator) else 1)
+    return spark_internals.with_marker(df, (*path, *below), _PREFIX + name)
 
 
 def stage_names(plan: Node) -> list[str | None]:
     """The names of the stateful operators of an analyzed plan, in pre-order; None for one without a name."""
-    named: dict[int, str] = {}
-    for node in plan.walk():
-        if name := _marker(node):
-            for operator in _nearest(node.children[0])[:1]:
-                named[id(operator)] = name
-    return [named.get(id(n)) for n in plan.walk() if n.stateful]
+    return [_name(node) for node in plan.walk() if node.stateful]
 
 
-def _nearest(plan: Node) -> list[Node]:
-    """The stateful operators with none above them, looking no further than the previous stage marker."""
+def _nearest(plan: Node, path: _Path, definitions: dict[int, tuple[_Path, Node]]) -> Iterator[tuple[_Path, Node]]:
+    """The stateful operators without a name that have no other one above them.
+
+    definitions: what ``WITH`` defines, by the number that references have
+    """
     if plan.stateful:
-        return [plan]
-    if _marker(plan):
-        return []
-    return [found for child in plan.children for found in _nearest(child)]
+        if _name(plan) is None:
+            yield path, plan
+    elif plan.name == "CTERelationRef":
+        where, defined = definitions[plan.fields["cteId"]]
+        yield from _nearest(defined, where, definitions)
+    else:
+        wanted = [plan.fields["plan"]] if plan.name == "WithCTE" else range(len(plan.children))
+        for index in wanted:
+            yield from _nearest(plan.children[index], (*path, index), definitions)
 
 
-def _marker(node: Node) -> str | None:
-    return alias(node, _PREFIX)
+def _definitions(plan: Node, path: _Path) -> Iterator[tuple[int, tuple[_Path, Node]]]:
+    if plan.name == "CTERelationDef":
+        yield plan.fields["id"], (path, plan)
+    for index, child in enumerate(plan.children):
+        yield from _definitions(child, (*path, index))
+
+
+def _limits(operator: Node) -> bool:
+    """Whether it is one of the two nodes of a limit, which Spark takes for one while they are next to each other."""
+    return operator.name == "GlobalLimit" and operator.children[0].name == "LocalLimit"
+
+
+def _name(operator: Node) -> str | None:
+    node = operator.children[0] if _limits(operator) else operator
+    below = node.children[0].children  # under the projection that hides the alias
+    return alias(below[0], _PREFIX) if len(below) == 1 else None

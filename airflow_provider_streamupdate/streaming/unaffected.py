@@ -13,8 +13,11 @@ from typing import Any
 from ..state.plan import TIME_ZONE, SinkPlan, SourcePlan
 from .tree import Node
 
-# In names of classes and types: what has to do with time (a watermark has), and what runs or feeds Python.
-_TIME = re.compile(r"date|time|interval|day|week|month|quarter|year|hour|minute|second|zone|now|window", re.IGNORECASE)
+# In names of classes and types: what has to do with time (a watermark has; a variant may hold one), and what runs or
+# feeds Python.
+_TIME = re.compile(
+    r"variant|date|time|interval|day|week|month|quarter|year|hour|minute|second|zone|now|window", re.IGNORECASE
+)
 _PYTHON = re.compile(r"python|pandas|arrow", re.IGNORECASE)
 # Sources and sinks whose files (if any) are of the format they are called after.
 _FORMATS = frozenset({"json", "csv", "text", "xml", "parquet", "orc", "kafka", "rate", "socket", "console", "memory",

@@ -86,6 +86,7 @@ def plan_of(application: dict[str, Any]) -> AppPlan:
 
 def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     answer: dict[str, Any] = {"plan": None, "report": None, "error": None}
+    answer["warnings"] = application.get("WARNINGS", [])
     if application.get("FAIL") == "plan":
         answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
     elif (problem := missing_snapshot(options, application)) is not None:

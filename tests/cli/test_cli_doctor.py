@@ -72,12 +72,50 @@ def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
     assert findings["root"][0] == "failed" and "clock" not in findings
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("doctor",),
+        ("list",),
+        ("status", "alarm"),
+        ("log", "alarm"),
+        ("list-snapshots", "alarm"),
+        ("gc", "alarm"),
+        ("cancel", "alarm"),
+        ("rollback", "alarm"),
+        ("restart", "alarm"),
+        ("save-snapshot", "alarm", "s1"),
+        ("suspend", "alarm"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_makes_a_root_that_is_not_there(run: Run, spark: Path, root: Path, command: tuple) -> None:
+    result = run(*command)
+    assert not root.exists()
+    if command == ("doctor",):
+        assert result.exit_code == 1 and f"root {root} does not exist; correct it" in " ".join(result.stdout.split())
+
+
+def test_a_failed_deployment_is_not_ok(site: Site) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    registry = site.client.registry.app("alarm")
+    site.client.drivers("alarm").kill("v1")
+    status = registry.status("v1")
+    assert status is not None
+    failed = attrs.evolve(status, state="failed", error="no such column")
+    registry.folder.write("deployments/v1/status.json", to_json(failed))
+    result = site.run("doctor", "--json")
+    assert result.exit_code == 1 and found(result)["app alarm"][0] == "failed"
+    assert "streamupdate restart alarm" in found(result)["app alarm"][1]
+
+
 def test_without_a_root(run: Run, spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STREAMUPDATE_ROOT")
     assert found(run("doctor", "--json"))["root"][0] == "warning"
 
 
 def test_clocks_that_are_apart(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    (site.folder / "root").mkdir()
     real = doctor.time.time
     monkeypatch.setattr(doctor.time, "time", lambda: real() + 60)
     outcome, text = found(site.run("doctor", "--json"))["clock"]

@@ -234,6 +234,21 @@ def test_plan_shows_queries_and_stages(site: Site) -> None:
 # update and rollback
 
 
+UNREAD = "parameter 'limt' was set, and no query function reads it; did you mean 'limit'?"
+
+
+@pytest.mark.parametrize("command", ["plan", "check", "update"])
+def test_a_parameter_that_nothing_reads_is_a_warning_and_with_strict_an_error(running: Site, command: str) -> None:
+    """The stand-in says what a driver would; who reads what is in tests/spark/test_app.py."""
+    file = running.application("v2", WARNINGS=[UNREAD])
+    args = (command, file, *(("--deployment", "v2") if command == "update" else ()))
+    refused = running.run(*args, "--strict")
+    assert refused.exit_code == 1 and f"{UNREAD}; nothing was started (--strict)" in refused.stderr
+    assert running.client.status("alarm").current.deployment == "v1"
+    warned = running.run(*args)
+    assert warned.exit_code == 0 and f"warning: {UNREAD}" in warned.stderr
+
+
 def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     result = running.run("update", running.application("v2"), "--deployment", "v2")
     assert result.exit_code == 0, result.stderr

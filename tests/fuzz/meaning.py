@@ -90,7 +90,8 @@ def meaning(stage: Stage, given: Labels) -> tuple[Any, ...]:
     if isinstance(stage, Aggregate):
         return "aggregate", keys(stage, given), stage.window, set(functions(stage, given))
     if isinstance(stage, Session):
-        return "session", keys(stage, given), stage.gap, functions(stage, given)
+        # a sum of one column that is asked for twice is kept once, where it was first
+        return "session", keys(stage, given), stage.gap, list(dict.fromkeys(functions(stage, given)))
     if isinstance(stage, Deduplicate):
         return "deduplicate", stage.within, [given[c] for c in stage.columns]
     if isinstance(stage, Limit):
@@ -110,6 +111,8 @@ def goes_on(old: Spec, new: Spec) -> bool:
         return False
     if old.joined != new.joined:
         return not (old.stages and new.stages and old.watermark is not None)
+    if old.checkpoint_format == 2 and new.store == "hdfs":
+        return False  # only RocksDB has checkpoint format v2
     families = old.joined and new.joined and old.join_format > 2
     if families and (old.store != "hdfs" == new.store or (old.join_format == 4 and old.partitions != new.partitions)):
         return False  # only RocksDB has column families; format 4 keeps to its partitions

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 
 import pytest
 from bench import Bench
+from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.errors import ApplicationError, InvalidInputError
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
+from airflow_provider_streamupdate.streaming.code import code_digest
+from airflow_provider_streamupdate.streaming.parameters import Parameters
 from airflow_provider_streamupdate.streaming.planner import plan_app
 
 
@@ -35,7 +40,7 @@ def writer(df, mode: str = "update"):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (lambda b: 1 / 0, "its function raised ZeroDivisionError"),
+        (lambda b: 1 / 0, r"test_app.py:\d+ raised ZeroDivisionError: division by zero; correct it"),
         (lambda b: None, "returned a NoneType"),
         (lambda b: b.spark.range(3), "returned a DataFrame"),
         (lambda b: counted(b), "returned a DataFrame"),
@@ -161,3 +166,108 @@ def test_plan_mode_writes_the_plan_and_starts_nothing(bench: Bench, tmp_path) ->
     assert written["error"] is None
     assert written["plan"]["queries"][0]["stages"][0]["name"] == "aggregate-1"
     assert bench.spark.streams.active == []
+
+
+def given(bench: Bench, function, **params: str) -> StreamingApp:
+    app = StreamingApp("bench")
+
+    @app.query("q")
+    def query(spark, params):
+        function(params)
+        return writer(counted(bench))
+
+    app.build(bench.spark, params)
+    return app
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda p: [p[name] for name in ("limit",) if name in p],
+        lambda p: p.get("limit"),
+        lambda p: p.get("limit", "3"),
+        lambda p: "limit" in p,
+        lambda p: p.pop("limit", None),
+        lambda p: p.setdefault("limit", "3"),
+    ],
+)
+def test_a_parameter_that_nothing_reads_is_told_with_the_one_that_may_be_meant(bench: Bench, read) -> None:
+    warned = given(bench, read, limt="3").unread(["limt"])
+    assert warned == ["parameter 'limt' was set, and no query function reads it; did you mean 'limit'?"]
+    assert given(bench, read, limit="3").unread(["limit"]) == []
+    [told] = given(bench, read, zone="3").unread(["zone"])
+    assert told == "parameter 'zone' was set, and no query function reads it (they read limit)"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        dict,
+        list,
+        lambda p: {**p},
+        lambda p: (lambda **named: named)(**p),
+        lambda p: [name for name in p],  # noqa: C416
+        lambda p: p.items(),
+        lambda p: list(p.values()),
+        lambda p: p.keys(),
+        lambda p: p.copy(),
+        lambda p: p | {},
+        lambda p: {} | p,
+        lambda p: list(reversed(p)),
+        json.dumps,
+    ],
+)
+def test_who_goes_through_all_parameters_reads_all(bench: Bench, read) -> None:
+    assert given(bench, read, a="1", b="2").unread(["a", "b"]) == []
+
+
+# What a dict can do that reads no parameter, or is done by what Parameters does itself.
+NO_READS = {
+    *("__class__", "__class_getitem__", "__delattr__", "__delitem__", "__dir__", "__format__", "__getattribute__"),
+    *("__getstate__", "__hash__", "__init_subclass__", "__ior__", "__len__", "__new__", "__reduce_ex__", "__setattr__"),
+    *("__setitem__", "__sizeof__", "__str__", "__repr__", "__subclasshook__", "__ne__", "__eq__", "__ge__", "__gt__"),
+    *("__le__", "__lt__", "clear", "fromkeys", "update"),
+}
+
+
+def test_all_that_a_dict_can_do_is_known_to_read_or_not() -> None:
+    assert set(dir(dict)) - set(vars(Parameters)) - {"__doc__"} <= NO_READS
+
+
+def test_parameters_are_a_dict(bench: Bench) -> None:
+    """Equal to one, and one when they are sent to the workers, and to the digest of code that holds them."""
+    seen: list[dict] = []
+    given(bench, seen.append, a="1", b="2")
+    assert seen[0] == {"a": "1", "b": "2"} and len(seen[0]) == 2
+    assert type(cloudpickle.loads(cloudpickle.dumps(seen[0]))) is dict
+    values, plain = seen[0], {"a": "1", "b": "2"}
+    digests = {code_digest(cloudpickle.dumps((_reading(held), None))) for held in (values, plain)}
+    assert len(digests) == 1 and None not in digests
+
+
+def test_a_missing_parameter_is_named_with_the_place_that_reads_it(bench: Bench) -> None:
+    with pytest.raises(ApplicationError) as raised:
+        given(bench, lambda p: p["orders"], order="1", out="2")
+    told = str(raised.value)
+    assert re.search(r"test_app\.py:\d+ reads parameter 'orders', which was not set \(given: order, out\)", told), told
+    with contextlib.suppress(KeyError):  # an author may expect it
+        given(bench, lambda p: _handled(p))
+
+
+def _reading(held):
+    return lambda: held["a"]
+
+
+def _handled(params) -> str:
+    try:
+        return params["orders"]
+    except KeyError:
+        return "none"
+
+
+def test_what_spark_says_is_cut_to_what_is_wrong(bench: Bench) -> None:
+    with pytest.raises(ApplicationError) as raised:
+        given(bench, lambda p: bench.source().select("nowhere"))
+    told = str(raised.value)
+    assert re.search(r"test_app\.py:\d+ raised AnalysisException: .*`nowhere` cannot be resolved", told), told
+    assert "Relation" not in told and "\n" not in told

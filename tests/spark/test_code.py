@@ -129,6 +129,16 @@ def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, 
     assert _said(tmp_path, APP + told, helpers) == ""
 
 
+@pytest.mark.parametrize("body", ["sys.modules['helpers'].LIMIT", "loaded['helpers'].LIMIT"])
+def test_a_module_that_is_taken_from_a_table_cannot_be_compared(tmp_path: Path, body: str) -> None:
+    app = f"import sys, helpers\nfrom sys import modules as loaded\ndef count(key, rows):\n    return {body}\n"
+    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
+    said = _said(tmp_path, app + told.removesuffix(")") + ".unknown))", HELPERS)
+    assert "cannot be compared" in said, said
+    own = "import sys, helpers\nME = sys.modules[__name__]\ndef count(key, rows):\n    return helpers.LIMIT\n"
+    assert _said(tmp_path, own + told.removesuffix(")") + ".unknown))", HELPERS) == ""
+
+
 def _changed(where: str, old: str, new: str) -> dict[str, str]:
     text = {"app": APP, "helpers": HELPERS}[where]
     assert old in text

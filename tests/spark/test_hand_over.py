@@ -12,7 +12,8 @@ import pytest
 
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.deployment import Current, Status
-from airflow_provider_streamupdate.state.errors import StorageError, StreamUpdateError
+from airflow_provider_streamupdate.state.driver_settings import DriverSettings
+from airflow_provider_streamupdate.state.errors import FencedError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.streaming import agent as module
@@ -41,6 +42,20 @@ class Queries:
         return {}
 
 
+class Serving(Queries):
+    """Runs until the storage has been asked in vain so often, and then the driver is told to end."""
+
+    def __init__(self, agent: Agent, looks: int) -> None:
+        super().__init__(agent.app)
+        self.agent, self.looks = agent, looks
+
+    def ended(self) -> bool:
+        self.looks -= 1
+        if self.looks == 0:
+            self.agent.signals.number = 15
+        return False
+
+
 class Failing:
     """Has the first call fail, or all of them, whose path ends so."""
 
@@ -52,7 +67,7 @@ class Failing:
         real = getattr(Folder, method)
         left = [times]
 
-        def call(folder: Folder, relative: str, *arguments: Any, **options: Any) -> Any:
+        def call(folder: Folder, relative: str = "", *arguments: Any, **options: Any) -> Any:
             if not folder.path(relative).endswith(path) or left[0] == 0:
                 return real(folder, relative, *arguments, **options)
             left[0] -= 1
@@ -214,3 +229,56 @@ def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
     monkeypatch.setattr(module.Successor, "death", lambda self: 1 / 0)
     _, queries, error = hand_over(app)
     assert "two may commit now" in str(error) and queries.started == []
+
+
+def runs(app: AppRegistry, monkeypatch: pytest.MonkeyPatch, patience: int) -> Agent:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.0)  # it looks at the root each time
+    agent = Agent(app, "one", 1)
+    agent._settings = DriverSettings(patience=patience)
+    agent.reporter.report(state="running")
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("read", "current.json"), ("write", "one/status.json"), ("names", "commands/1")]
+)
+def test_queries_go_on_while_the_storage_fails(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    agent = runs(app, monkeypatch, patience=600)
+    fail(method, path, times=20)
+    queries = Serving(agent, looks=40)
+    agent._serve(queries)  # type: ignore[arg-type]
+    assert queries.running and queries.looks == 0
+    assert agent._final is not None and agent._final[0] == "cancelled"
+
+
+def test_a_driver_ends_when_the_storage_does_not_come_back(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = runs(app, monkeypatch, patience=0)
+    fail("read", "current.json", times=10**9)
+    with pytest.raises(StorageError, match=r"cannot read current\.json"):
+        agent._serve(Serving(agent, looks=10**6))  # type: ignore[arg-type]
+
+
+def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = runs(app, monkeypatch, patience=600)
+    assert app.claim(Current(deployment="two", epoch=2))
+    fail("read", "current.json", times=20)
+    with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
+        agent._serve(Serving(agent, looks=10**6))  # type: ignore[arg-type]
+
+
+def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(app, "two", 2, standby=True)
+    assert app.claim(Current(deployment="two", epoch=2))
+    fail("read", "current.json", times=5)
+    assert agent._stand_by()
+    other = Agent(app, "two", 2, standby=True)
+    other._settings = DriverSettings(patience=0)
+    fail("read", "current.json", times=10**9)
+    with pytest.raises(StorageError):
+        other._stand_by()

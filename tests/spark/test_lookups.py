@@ -243,3 +243,35 @@ def test_a_table_of_an_rdd_is_refused_by_name(tables: Bench) -> None:
     rows = tables.spark.table("t").rdd.zipWithIndex().map(lambda pair: (pair[0].k, pair[1])).toDF(["k", "x"])
     plan = planned(tables, rows)
     assert any("LogicalRDD" in i.reason for i in compare(plan, plan, "itself").items if i.blocks)
+
+
+class Next:
+    def eval(self, a: int):
+        yield (a + 1,)
+
+
+# What IN and EXISTS are as a value or below an OR (an ExistenceJoin), and a table function in Python.
+WITHIN = {
+    "in": ("select k in (select k from {t}) x, count(*) from s group by 1", "t", "u"),
+    "exists": (
+        "select case when exists(select 1 from {t} where {t}.k = s.k) then 1 else 0 end x, count(*) from s group by 1",
+        "t",
+        "u",
+    ),
+    "in or": ("select k, count(*) from s where k in (select k from {t}) or a > 3 group by k", "t", "u"),
+    "udtf": ("select l.y, count(*) from s, lateral {t}(a) l group by l.y", "next_of", "after_next"),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_what_a_table_is_asked_for_within_an_expression_is_itself(tables: Bench, name: str) -> None:
+    text, one, other = WITHIN[name]
+    tables.source().createOrReplaceTempView("s")
+    tables.spark.createDataFrame([("a",)], "k string").createOrReplaceTempView("u")
+    tables.spark.udtf.register("next_of", F.udtf(Next, returnType="y: int"))
+    tables.spark.udtf.register("after_next", F.udtf(type("After", (Next,), {"step": 2}), returnType="y: int"))
+
+    def plan(table: str) -> AppPlan:
+        return tables.plan(lambda b: stage("c", b.spark.sql(text.format(t=table))))[0]
+
+    assert same(plan(one), plan(one)) and not same(plan(one), plan(other))

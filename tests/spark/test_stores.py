@@ -196,6 +196,22 @@ def test_totals_go_on_in_the_default_store(bench: Bench) -> None:
     assert emitted(bench) == running(FIRST + SECOND)
 
 
+def test_sessions_of_a_union_go_on_in_other_partitions(bench: Bench) -> None:
+    """Their key is a session window of each branch."""
+
+    def united(bench: Bench):
+        both = bench.source().union(bench.source(name="more")).withWatermark("ts", "10 minutes")
+        counted = stage("visits", both.groupBy("k", F.session_window("ts", "5 minutes")).agg(F.count("*").alias("n")))
+        return counted.select("k", F.date_format("session_window.start", "HH:mm"), "n")
+
+    def feed_both(*batches: list[dict]) -> Callable[[], None]:
+        return lambda: [bench.write(rows, name) for rows in batches for name in ("in", "more")] and None
+
+    moved(bench, united, "append", ("rocksdb", "hdfs", 3), feed_both(spread(1)), feed_both(spread(2, 14), *END))
+    found = Counter({k: n for k, n in emitted(bench).items() if k[0] != "end"})
+    assert found == Counter((k, start, 2 * n) for k, start, n, _ in sessions_of(spread(1) + spread(2, 14)))
+
+
 def test_sessions_go_on_in_rocksdb(bench: Bench) -> None:
     moved(bench, sessions, "append", ("hdfs", "rocksdb", 3), feed(bench, FIRST), feed(bench, [SECOND[0], *END]))
     assert emitted(bench) == sessions_of(flat([*FIRST, SECOND[0]]))
@@ -273,6 +289,23 @@ def test_joins_of_every_state_format_move(bench: Bench, kind: str, version: int,
 
     moved(bench, join(kind), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
     assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_joins_of_column_families_move_between_partitions_in_checkpoint_format_v2(spark, tmp_path, version) -> None:
+    if version == 4 and spark.version < "4.3":
+        pytest.skip("Spark 4.2 does not write it")
+    spark.conf.set(JOIN_FORMAT, str(version))
+    bench = Bench(spark, tmp_path, ROCKSDB, True, 2)
+
+    def second() -> None:
+        feed_join(bench, LEFT_LATER, RIGHT_LATER)
+        for at in (900, 901):
+            feed_join(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
+
+    where = ("changelog", "rocksdb", 3)
+    moved(bench, join("full_outer"), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
+    assert without_end(emitted(bench)) == joined("full_outer", LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,8 @@ QUERIES: dict[str, tuple[Callable, str]] = {
     "having": (sql("SELECT k, count(*) n FROM rows GROUP BY k HAVING count(*) > 1"), "update"),
     "windows of windows": (window_of_window, "append"),
     "a session": (lambda b: counts(rows(b).groupBy(F.session_window("ts", "5 minutes"), "k").count(), "k"), "append"),
+    "a text that is a time in a key": (lambda b: counts(rows(b).selectExpr("date('today') day"), "day"), "update"),
+    "a text that is a date in a key": (lambda b: counts(rows(b).selectExpr("date('2026-01-01') d"), "d"), "update"),
     "a clock in a key": (lambda b: counts(rows(b).withColumn("day", F.current_date()), "day"), "update"),
     "a random key": (lambda b: counts(rows(b).withColumn("r", F.rand(3) > 0.5), "r"), "update"),
     # duplicates and sets
@@ -210,9 +212,11 @@ REFUSED = {
     "a window function": "Spark will refuse",
     "EXCEPT": "Aggregate: 0 written, 1 planned",
     "union with itself, named": "two stages are named 'once'",
+    "a text that is a time in a key": "stage q/n (test_understood.py:",
     "a clock in a key": "stage q/n (test_understood.py:",
 }
 CARRIED = {
+    "a text that is a date in a key",
     "no key",
     "limit",
     "distinct",

@@ -369,6 +369,16 @@ def pair_of(kind: str, operator: str, old: dict[str, Any], new: dict[str, Any], 
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.t, gap '9 minutes', #b)", "stage.session-gap"),
         ("session_window(s.t, gap '5 minutes', #a)", "session_window(s.u, gap '5 minutes', #b)", "stage.window"),
         ("window(s.t, 10 minutes, #a)", "s.k", "stage.keys"),
+        (
+            "⟨session_window(s.t, gap '5 minutes', #a) ∪ session_window(r.t, gap '5 minutes', #a)⟩",
+            "⟨session_window(s.t, gap '9 minutes', #b) ∪ session_window(r.t, gap '9 minutes', #b)⟩",
+            "stage.session-gap",
+        ),
+        (
+            "⟨window(s.t, 10 minutes, #a) ∪ window(r.t, 10 minutes, #a)⟩",
+            "⟨window(s.t, 20 minutes, #b) ∪ window(r.t, 20 minutes, #b)⟩",
+            "stage.window",
+        ),
     ],
 )
 def test_windows(old: str, new: str, rule: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.state.report import CARRIED, EMPTY, MIGRATED
@@ -169,3 +170,18 @@ def test_a_seed_makes_the_same_pair_again() -> None:
 
     assert [pair(s) for s in range(20)] == [pair(s) for s in range(20)]
     assert len({str(pair(s)[0]) for s in range(20)}) > 15
+
+
+def test_a_function_that_is_asked_for_twice_is_kept_once() -> None:
+    twice = attrs.evolve(S, alias="more")
+    old, new, other = (
+        spec(Session(name="visits", keys=("k",), functions=functions, gap=5), watermark=0)
+        for functions in ((N, S), (N, S, twice), (N, S, LATEST))
+    )
+    assert goes_on(old, new) and goes_on(new, old) and not goes_on(old, other)
+
+
+def test_checkpoint_format_v2_stays_in_rocksdb() -> None:
+    old = attrs.evolve(spec(totals(N)), store="rocksdb", checkpoint_format=2)
+    assert not goes_on(old, attrs.evolve(old, store="hdfs", checkpoint_format=1))
+    assert goes_on(old, attrs.evolve(old, store="changelog"))

@@ -170,6 +170,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
     "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
     "stage.rows": (q(of("aggregate", arrivals=())), q(of("aggregate", arrivals=("explode(a.x)",)))),
+    "stage.ways": (
+        q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
+        q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),
+    ),
     "stage.hidden-filter": (
         q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
         q(of("aggregate", filters=(), hidden=())),

@@ -11,7 +11,14 @@ from airflow_provider_streamupdate.state.plan_file import PlanFile
 from airflow_provider_streamupdate.state.restore import plan_restore, record_stores
 from airflow_provider_streamupdate.state.serde import to_json
 from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
-from airflow_provider_streamupdate.state.stores import DEFAULT_STORE, PARTITIONS, PROVIDER, ROCKSDB, as_recorded
+from airflow_provider_streamupdate.state.stores import (
+    DEFAULT_STORE,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    as_recorded,
+    single_partition,
+)
 
 from .builders import app_plan, query_plan, stage_plan
 
@@ -110,3 +117,19 @@ def test_settings_that_are_not_understood_are_refused(changed: dict[str, str], r
     for before, after in ((old, new), (new, old)):
         [item] = [i for i in compare(before, after, "s1").items if i.thing == "stage"]
         assert (item.verdict, item.rules) == ("refused", (rule,))
+
+
+@pytest.mark.parametrize(
+    ("keys", "single"),
+    [
+        ([], True),
+        (["s.k"], False),
+        (["session_window(s.t, gap '5 minutes', #a)"], True),
+        (["session_window(s.t, gap '5 minutes', #a)", "s.k"], False),
+        (["⟨session_window(s.t, gap '5 minutes', #a) ∪ session_window(r.t, gap '5 minutes', #a)⟩"], True),
+        (["⟨session_window(s.t, gap '5 minutes', #a) ∪ session_window(r.t, gap '5 minutes', #a)⟩", "s.k"], False),
+        (["session_window(s.t, gap '5 minutes', #a).start"], False),
+    ],
+)
+def test_sessions_without_another_key_are_in_one_partition(keys: list[str], single: bool) -> None:
+    assert single_partition(stage_plan("s", kind="session-window", definition={"keys": keys})) == single

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import re
 
+from ..branches import CLOSE, OPEN
 from ..report import REFUSED
+from ..session_key import columns_and_gaps, is_session
 from .change import BY_POSITION, RESTART, WRONG, StageChange, of
 from .rule import Facts, Rule, differ
 
-_WINDOW = re.compile(r"\(?window\(.*, #\w+\)+$")  # a sliding one is (window(...) | window(...)): a row is in several
-_SESSION = re.compile(r"session_window\((.*), gap (.*), #\w+\)$")
+# a sliding one is (window(...) | window(...)), since a row is in several; one over a union is in brackets
+_WINDOW = re.compile(rf"{OPEN}*\(?window\(.*, #\w+\)+{CLOSE}*$")
 _GROUPED = ("aggregate", "session-window")
 
 
 def _windows(keys: list[str]) -> list[str]:
-    return [k for k in keys if _WINDOW.match(k) or _SESSION.match(k)]
+    return [k for k in keys if _WINDOW.match(k) or is_session(k)]
 
 
 @of(*_GROUPED)
 def _session_gap(c: StageChange) -> Facts | None:
-    old, new = ([m for k in keys if (m := _SESSION.match(k))] for keys in c.lists("keys"))
-    return differ([m[2] for m in old], [m[2] for m in new]) if old and new and old[0][1] == new[0][1] else None
+    old, new = ([columns_and_gaps(k) for k in keys if is_session(k)] for keys in c.lists("keys"))
+    return differ(old[0][1], new[0][1]) if old and new and old[0][0] == new[0][0] else None
 
 
 @of(*_GROUPED)

@@ -413,7 +413,8 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.new",
         verdict=EMPTY,
         change="a new named source",
-        reason="new source: starts at its configured offset",
+        reason="new source: starts at its configured offset; rows of it that are older than the query's watermark are "
+        "late, and dropped where an event time counts",
         source="measured: its line in the offset log is '-' (OffsetSeq, no offset yet)",
         tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
         applies=lambda c: {},

@@ -66,13 +66,13 @@ CSV = SourceFormat(
     names=("csv",),
     positional=True,
     harmless=_FILE_PACE
-    | (_INFERENCE & {"inferschema", "samplingratio", "preferdate"})
+    | (_INFERENCE & {"inferschema", "samplingratio"})
     | {"compression", "quoteall", "escapequotes", "extension", "inputbuffersize"},
     parsing=_TEXTS
     | {"chartoescapequoteescaping", "columnpruning", "comment", "emptyvalue", "enabledatetimeparsingfallback",
        "enforceschema", "escape", "header", "ignoreleadingwhitespace", "ignoretrailingwhitespace", "linesep",
        "maxcharspercolumn", "maxcolumns", "nanvalue", "negativeinf", "nullvalue", "positiveinf", "quote", "sep",
-       "unescapedquotehandling"},
+       "unescapedquotehandling", "preferdate"},  # preferDate: of a variant's values, too (singleVariantColumn)
     defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "header": "false", "sep": ",", "quote": '"', "escape": "\\",
               "encoding": "utf-8", "enforceschema": "true"},
 )  # fmt: skip
@@ -90,11 +90,11 @@ JSON = SourceFormat(
 XML = SourceFormat(
     names=("xml",),
     harmless=_FILE_PACE
-    | (_INFERENCE & {"inferschema", "samplingratio", "preferdate", "prefersdecimal"})
+    | (_INFERENCE & {"samplingratio", "preferdate", "prefersdecimal"})
     | {"compression", "declaration", "indent", "arrayelementname", "validatename", "roottag"},
     parsing=_TEXTS
     | {"attributeprefix", "excludeattribute", "ignorenamespace", "ignoresurroundingspaces", "nullvalue", "rowtag",
-       "rowvalidationxsdpath", "uselegacyxmlparser", "valuetag", "wildcardcolname"},
+       "rowvalidationxsdpath", "uselegacyxmlparser", "valuetag", "wildcardcolname", "inferschema"},  # as above
     defaults={**_FILE_DEFAULTS, "mode": "permissive"},
 )  # fmt: skip
 TEXT = SourceFormat(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..plan import RESTORABLE_KINDS, unknown, untold
+from ..plan import LATE, RESTORABLE_KINDS, unknown, untold
 from ..report import CARRIED, LOSS, REFUSED
 from .change import CHANGED, RESTART, StageChange, changed, of
 from .column_type import COLUMN_TYPE_RULES
@@ -135,6 +135,29 @@ def _arrivals(c: StageChange) -> Facts | None:
     return {"changes": "; ".join(changes)} if changes else None
 
 
+def _ways(c: StageChange) -> Facts | None:
+    """Of what both plans have on their ways, whether it is on others, or on the other side of a watermark."""
+    if c.old.paths is None or c.new.paths is None:
+        return None
+    both = _on_them(c.old.paths) & _on_them(c.new.paths)
+    old, new = (sorted(tuple(t for t in p if _counts(t, both)) for p in paths) for paths in (c.old.paths, c.new.paths))
+    gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    said = [[", ".join(path) for path in sorted(found.elements())] for found in (gone, added)]
+    return {"old": said[0], "new": said[1]} if gone or added else None
+
+
+def _on_them(paths: Iterable[tuple[str, ...]]) -> set[str]:
+    return {text.removeprefix(LATE) for path in paths for text in path}
+
+
+def _counts(text: str, both: set[str]) -> bool:
+    """Sources and stages do (compatibility.py has left out those that one plan has alone); filters that one plan has
+    are for rows from now on."""
+    if text.startswith(LATE):
+        return text.removeprefix(LATE) in both
+    return text.startswith(("from ", "after ")) or text in both
+
+
 _StageRule = Rule[StageChange]
 
 STAGE_RULES: tuple[Rule[StageChange], ...] = (
@@ -142,7 +165,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.same",
         verdict=CARRIED,
         change="nothing its state depends on: code around it, aliases of keys and aggregates, filters and projections "
-        "that leave their meaning alone, the order of stages, other stages around it",
+        "that leave their meaning alone, its place among the stages, other stages around it",
         reason="same {kind} ({where})",
         source="measured: no state byte is rewritten; its files go under the new operator id",
         tests=(
@@ -170,6 +193,19 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="measured: Spark restarts, and the state has other numbers of rows than the new version would have made",
         tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
         applies=_arrivals,
+    ),
+    _StageRule(
+        id="stage.ways",
+        verdict=LOSS,
+        change="the same filters, joins with tables or stages on another way of its rows: on another branch of a union "
+        "of one source, in another order of stages that drop rows (deduplications, limits), or across a watermark "
+        "(what is above it drops rows that have moved it)",
+        reason="rows come to it on other ways: no longer {old}; now {new}; its state, and the watermark that goes on, "
+        "are of the rows that came before",
+        source="EventTimeWatermarkExec tells of the rows that reach it; StreamingDeduplicateExec and "
+        "StreamingGlobalLimitExec keep what has reached them; measured: rows dropped as late for good",
+        tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
+        applies=_ways,
     ),
     _StageRule(
         id="stage.hidden-filter",

@@ -218,6 +218,9 @@ class _Body:
         step = listing.steps[index]
         value = self.namespace.get(step.value) if step.kind == "global" else None
         name = "import_module" if value is importlib.import_module else step.value
+        table = step.kind == "name" and name == "modules" and self._is_sys(listing, index - 1)
+        if (table or value is sys.modules) and _next_value(listing, index) != "__name__":  # that is its own module
+            return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
         if name in _LOADS_CODE:
             return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
         if name not in _IMPORTS:
@@ -228,6 +231,19 @@ class _Body:
         level = len(asked) - len(asked.lstrip("."))
         module = self._module(Import(asked[level:], level, top=False))
         return module and self.walk.of(module, self.user.part(f"module {asked}"))
+
+    def _is_sys(self, listing: Listing, index: int) -> bool:
+        """Whether a step loads the module sys."""
+        step = listing.steps[index] if index >= 0 else None
+        if step is None or step.kind not in ("global", "variable"):
+            return False
+        if step.kind == "global":
+            return self.namespace.get(step.value) is sys
+        return any(path.root.name == "sys" for path in listing.sources.get(step.value, ()))
+
+
+def _next_value(listing: Listing, index: int) -> Any:
+    return listing.steps[index + 1].value if index + 1 < len(listing.steps) else None
 
 
 def _constant_argument(steps: tuple[Step, ...]) -> str | None:

@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from ..parameters import Parameters
 from .classes import describe_class, describe_field
 from .functions import describe_effects, describe_function
 from .modules import Effect, describe_module
@@ -40,7 +41,7 @@ def describe_object(walk: Walk, value: Any, where: Where) -> Any:
         return "list", walk.each(value, where)
     if kind in (set, frozenset):
         return "set", walk.unordered(value, where)
-    if kind in (dict, types.MappingProxyType):
+    if kind in (dict, types.MappingProxyType, Parameters):
         return "dict", _items(walk, value, where)
     if kind in _VIEWS:
         return kind.__name__, walk.each(value, where)

@@ -8,6 +8,7 @@ from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
 from .jvm import activate
+from .markers import with_marker
 from .plans import analyzed_plan, optimized_inputs, plan_shape
 from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
 from .settings import (
@@ -51,6 +52,7 @@ __all__ = [
     "thread_alive",
     "unsupported",
     "with_empty_sources",
+    "with_marker",
     "write_empty_store",
     "writer_details",
     "writer_frame",

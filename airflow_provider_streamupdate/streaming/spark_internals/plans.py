@@ -39,8 +39,8 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
 
 
 def plan_shape(df: DataFrame) -> list[dict[str, Any]]:
-    """The same, as Spark's JSON has it alone: enough to tell operators, and much faster."""
-    nodes: list[dict[str, Any]] = json.loads(_written(df).toJSON())
+    """The analyzed plan as Spark has it, and as its JSON has it alone: enough to tell operators, and much faster."""
+    nodes: list[dict[str, Any]] = json.loads(df._jdf.queryExecution().analyzed().toJSON())
     return nodes
 
 
@@ -67,7 +67,8 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
 
 
 # Nodes whose state goes by the event time of a column.
-_TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join")
+_TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join", "FlatMapGroupsInPandasWithState",
+          "FlatMapGroupsWithState", "TransformWithState", "TransformWithStateInPySpark")  # fmt: skip
 
 
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:

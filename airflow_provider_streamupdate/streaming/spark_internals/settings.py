@@ -130,12 +130,14 @@ def next_state_format(spark: SparkSession, recorded: int) -> int:
 
 
 def first_settings(spark: SparkSession) -> dict[str, str]:
-    """What Spark sets itself before a query's first batch: a store without column families gets joins of a format
-    without them, whatever the session asks for (MicroBatchExecution.applyJoinStateConfigGuardrails)."""
+    """What a query's first batch will record when Spark changes it: a store without column families gets joins of a
+    format without them, whatever the session asks for (MicroBatchExecution.applyJoinStateConfigGuardrails). Empty when
+    it records what the session says; else all it records, because what a record lacks is taken for that of an old
+    Spark (OffsetSeqMetadata.setSessionConf: aggregates of format 1)."""
     families = int(session_setting(spark, JOIN_FORMAT)) >= 3
     if not adapter_of(spark).GUARDS_JOIN_FORMAT or not families or session_setting(spark, PROVIDER) == ROCKSDB:
         return {}
-    return {JOIN_FORMAT: "2"}
+    return {**{key: session_setting(spark, key) for key in sorted(_logged(spark))}, JOIN_FORMAT: "2"}
 
 
 def with_file_manager_for(checkpoint: str, session: Any) -> None:

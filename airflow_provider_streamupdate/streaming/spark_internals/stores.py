@@ -126,7 +126,7 @@ def rewrite_stores(
     batch: int,
     conf: dict[str, str],
     transform: Transform | None,
-    state_format: int = 1,
+    state_format: int,
 ) -> None:
     """Write every store of every operator of checkpoint `source`, as of `batch`, as version 1 under `target` (URIs).
 
