@@ -279,30 +279,56 @@ class Oracle:
         return made
 
     def _join(self, stage: Join, left: list[Row], right: list[Row]) -> list[Row]:
-        """Left rows meet the right rows kept so far, then right rows the left rows kept by now. A left row of a left
-        semi join that has met one is not kept; an outer join tells of a row without a partner when it is removed."""
+        """Left rows meet the right rows kept so far, then right rows the left rows kept by now; an outer join tells of
+        a row without a partner when it is removed."""
         state: dict[str, list[list[Any]]] = self._state(stage, {"left": [], "right": []})  # [row, has met one]
+        if stage.kind == "left_semi":
+            return self._semi_join(stage, state, left, right)
         found: list[tuple[Row | None, Row | None]] = []
-        semi = stage.kind == "left_semi"
         for x in self._not_late(left):
             partners = [y for y in state["right"] if _pair(stage, x, y[0])]
             for y in partners:
                 y[1] = True
-            found += [(x, y[0]) for y in (partners[:1] if semi else partners)]
-            if not (semi and partners):
-                state["left"].append([x, bool(partners)])
+            found += [(x, y[0]) for y in partners]
+            state["left"].append([x, bool(partners)])
         for y in self._not_late(right):
-            partners = [x for x in state["left"] if _pair(stage, x[0], y) and not (semi and x[1])]
+            partners = [x for x in state["left"] if _pair(stage, x[0], y)]
             for x in partners:
                 x[1] = True
             found += [(x[0], y) for x in partners]
             state["right"].append([y, bool(partners)])
-        for side, reach in (("left", stage.within), ("right", 0)):
-            gone = [x for x in state[side] if self._gone(x[0]["ts"] + reach)]
-            state[side] = [x for x in state[side] if all(x is not g for g in gone)]
+        for side, gone in self._removed(stage, state).items():
             if stage.kind in (f"{side}_outer", "full_outer"):
                 found += [(x, None) if side == "left" else (None, x) for x, met in gone if not met]
-        return [_put_together(x, x if semi else y) for x, y in found]
+        return [_put_together(x, y) for x, y in found]
+
+    def _semi_join(
+        self, stage: Join, state: dict[str, list[list[Any]]], left: list[Row], right: list[Row]
+    ) -> list[Row]:
+        """Right rows come first and are kept unless this batch removes them, so that a left row of the same batch never
+        meets those; a left row that has met one is not kept (measured, Spark 4.3)."""
+        found = []
+        for y in self._not_late(right):
+            for x in [x for x in state["left"] if not x[1] and _pair(stage, x[0], y)]:
+                x[1] = True
+                found.append(x[0])
+            if not self._gone(y["ts"]):
+                state["right"].append([y, False])
+        for row in self._not_late(left):
+            if any(_pair(stage, row, y[0]) for y in state["right"]):
+                found.append(row)
+            else:
+                state["left"].append([row, False])
+        self._removed(stage, state)
+        return [_put_together(x, x) for x in found]
+
+    def _removed(self, stage: Join, state: dict[str, list[list[Any]]]) -> dict[str, list[list[Any]]]:
+        """What the watermark has passed, by side."""
+        found = {}
+        for side, reach in (("left", stage.within), ("right", 0)):
+            found[side] = [x for x in state[side] if self._gone(x[0]["ts"] + reach)]
+            state[side] = [x for x in state[side] if all(x is not g for g in found[side])]
+        return found
 
     def _not_late(self, rows: list[Row]) -> list[Row]:
         return [r for r in rows if not self.clock.is_late(r["ts"])]

@@ -117,6 +117,14 @@ def test_a_join_pairs_rows_of_other_batches() -> None:
     assert Oracle(version).read(batches) == [[{"k": "a", "k2": "y", "a": 1, "b": 2, "ts": 1}]]
 
 
+def test_a_left_row_of_a_semi_join_does_not_meet_a_right_row_that_its_own_batch_removes() -> None:
+    version = spec(Join(name="pairs", within=6, kind="left_semi"), watermark=0)
+    first = {"left": [row("b", 1, 56), row("c", 2, 67)], "right": [row("c", 0, 68)]}
+    second = {"left": [row("b", 3, 62)], "right": [row("b", 4, 62)]}
+    found = [[r["ts"] for r in rows] for rows in Oracle(version).read([first, second])]
+    assert found == [[67], [56]]
+
+
 def test_a_version_goes_on_with_carried_and_migrated_state() -> None:
     old = spec(totals(N), mode="update")
     new = spec(totals(N, LATEST), mode="update")
