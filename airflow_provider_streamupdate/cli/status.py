@@ -161,7 +161,7 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
 
 
 def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator[tuple[str, str]]:
-    """The apps whose drivers are dead, each with what to do."""
+    """The apps whose drivers are dead or whose updates were interrupted, each with what to do."""
     from ..control.overview import summary
 
     for app, glance in found:
@@ -225,7 +225,8 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     if found.update:
         snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
         since = moment(found.update.started_at)
-        facts["update"] = f"to {found.update.new} is under way since {since}: {found.update.step}{snapshot}"
+        doing = "was interrupted, began" if found.interrupted else "is under way since"
+        facts["update"] = f"to {found.update.new} {doing} {since}: {found.update.step}{snapshot}"
     if found.beside:
         batches = f", {text}" if (text := _batches(figures(found.beside.status)["batches"])) else ""
         facts["beside it"] = f"{found.beside.deployment} is {found.beside.state}{batches}"

@@ -18,6 +18,7 @@ from .changing import ChangeRequests
 from .collecting import CollectRequests
 from .drivers import NEW
 from .handover import HandoverRequests
+from .interruption import Interruption, interruption
 from .next_step import next_step
 from .overview import Beside, OverviewRequests, beside
 from .parallel import ParallelRequests, SideBySide
@@ -35,8 +36,12 @@ __all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "SideBySide", "StreamUp
 
 @attrs.frozen(kw_only=True)
 class AppStatus:
-    """An app at a glance. `state` is its current deployment's, ``new`` before the first. `update`: one under way;
-    `beside`: what it runs beside the current deployment."""
+    """An app at a glance.
+
+    state: its current deployment's, ``new`` before the first
+    update: one under way; interrupted: what is known of it when nobody works on it
+    beside: what it runs beside the current deployment
+    """
 
     app: str
     state: str
@@ -46,11 +51,12 @@ class AppStatus:
     launch: Launch | None
     update: UpdateRecord | None
     beside: Beside | None = None
+    interrupted: Interruption | None = None
 
     @property
     def next_step(self) -> str | None:
-        """What to do about a dead driver; None when nothing has to be done."""
-        return next_step(self.app, self.state, self.current, self.update)
+        """What to do about a dead driver or an interrupted update; None when nothing has to be done."""
+        return next_step(self.app, self.state, self.current, self.update, self.interrupted)
 
 
 class StreamUpdateClient(
@@ -97,6 +103,7 @@ class StreamUpdateClient(
             launch=registry.launch(current.deployment),
             update=update,
             beside=beside(registry, drivers, current, update),
+            interrupted=interruption(registry, update),
         )
 
     def deployments(self, app: str) -> list[DeploymentSpec]:
@@ -128,11 +135,19 @@ class StreamUpdateClient(
         return recording.promote(self, app, deployment)
 
     def rollback(
-        self, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
+        self,
+        app: str,
+        deployment: str | None = None,
+        timeout: float = 300.0,
+        progress: Progress = quiet,
+        asked_by: str | None = None,
     ) -> Deployed | None:
         """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
-        before it, at the state it was stopped with. Ends with that one running; None when it never stopped running."""
-        return reverting.rollback(self, app, deployment, timeout, progress)
+        before it, at the state it was stopped with. Ends with that one running; None when it never stopped running.
+
+        asked_by: for the rollback's record; None: this process's user and host
+        """
+        return reverting.rollback(self, app, deployment, timeout, progress, asked_by=asked_by)
 
     def update(
         self,
@@ -160,7 +175,7 @@ class StreamUpdateClient(
         reloadable parameters, and nothing else may differ; there is no new deployment)
         rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
         there, the update is refused
-        asked_by: for the record of a change in flight; None: this process's user and host
+        asked_by: for the record of a change in flight and of a rollback; None: this process's user and host
         side: with strategy parallel: how long both run
         run_for: seconds the new version must have run, and be well at their end, before it is promoted
         """

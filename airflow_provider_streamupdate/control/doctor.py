@@ -15,6 +15,7 @@ import attrs
 from ..state import clock
 from ..state.errors import StreamUpdateError
 from ..state.storage import Folder
+from .interruption import interruption
 from .launcher import check_java, check_spark_submit, spark_environment
 from .next_step import next_step
 from .requests import Requests
@@ -147,6 +148,9 @@ def _app(requests: Requests, name: str) -> str:
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future: set that "
             "machine's clock and this one's by NTP"
         )
-    if step := next_step(name, state, current, registry.last_update()):
+    update = registry.last_update()
+    interrupted = interruption(registry, update)
+    step = next_step(name, state, current, update, interrupted)
+    if step and (interrupted is None or interrupted.killed):
         raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
-    return f"{current.deployment} is {state}"
+    return f"{current.deployment} is {state}" + (f"; {step}" if step else "")

@@ -1,16 +1,33 @@
-"""What to do about an app whose driver is dead, or seems so: the one sentence that all who look at it show."""
+"""What to do about an app whose driver is dead, or whose update nobody works on: the one sentence that all who look at
+it show."""
 
 from __future__ import annotations
 
 from ..state.deployment import FAILED, LOST, SILENT, Current
 from ..state.update import UpdateRecord
+from .interruption import Interruption
 
 
-def next_step(app: str, state: str, current: Current | None, update: UpdateRecord | None) -> str | None:
-    """None when nothing has to be done: it runs, or was ended on request. `update`: the last one, ended or not."""
-    if current is None or state not in (LOST, FAILED, SILENT):
+def next_step(
+    app: str,
+    state: str,
+    current: Current | None,
+    update: UpdateRecord | None,
+    interrupted: Interruption | None = None,
+) -> str | None:
+    """None when nothing has to be done: it runs, or was ended on request.
+
+    update: the last one, ended or not
+    interrupted: what is known when nobody works on it
+    """
+    if current is None:
         return None
-    if update is not None and update.outcome is None and current.deployment in (update.old, update.new):
+    ongoing = update is not None and update.outcome is None and current.deployment in (update.old, update.new)
+    if ongoing and interrupted is not None:
+        return str(interrupted)
+    if state not in (LOST, FAILED, SILENT):
+        return None
+    if ongoing and update is not None:
         return (
             f"an update to {update.new} is under way ({update.step}): run it again to continue it, or "
             f"streamupdate rollback {app}"

@@ -22,11 +22,15 @@ from ..state.snapshots import SnapshotStore
 from ..state.update import PARALLEL, UpdateRecord
 from . import process
 from .drivers import NEW, Drivers
+from .interruption import Interruption, interruption
 from .next_step import next_step
 from .requests import Requests
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
 EVENTS_SHOWN = 50
+EVENTS_READ = 5000
+DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
+RUNS_KNOWN = 1000
 SNAPSHOTS_KNOWN = 20_000
 DAMAGED = "damaged"  # in place of a snapshot's kind
 
@@ -42,8 +46,12 @@ class Beside:
 
 @attrs.frozen(kw_only=True)
 class Glance:
-    """What a list shows of an app. `state` is its current deployment's; last_update: under way, else the last one;
-    `beside`: what it runs beside the current deployment."""
+    """What a list shows of an app.
+
+    state: its current deployment's
+    last_update: one under way, else the last one; interrupted: what is known of it when nobody works on it
+    beside: what it runs beside the current deployment
+    """
 
     app: str
     state: str
@@ -51,6 +59,7 @@ class Glance:
     status: Status | None
     last_update: UpdateRecord | None
     beside: Beside | None = None
+    interrupted: Interruption | None = None
 
 
 def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
@@ -89,17 +98,24 @@ class OverviewRequests(Requests):
         registry = self.registry.existing(app)
         drivers = Drivers(registry, None, self.root, self.storage_options, process.Living(), watch=False)
         current, updates = registry.current(), registry.updates()
+        specs = registry.deployments()
         deployments = [
-            _deployment_document(registry, drivers, spec, current, updates) for spec in registry.deployments()
+            {
+                **_deployment_document(registry, drivers, spec, current, updates),
+                "runs": self._driver_runs(registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
+            }
+            for spec in specs
         ]
         plan = registry.plan(current.deployment) if current else None
         state, status = drivers.look(current.deployment) if current else (NEW, None)
-        checked, report = _last_report(registry, updates)
+        checked, report = _current_report(registry, updates, current)
+        interrupted = interruption(registry, updates[-1] if updates else None)
         snapshots = self._snapshot_documents(SnapshotStore(registry))
         return {
             "app": app,
             "state": state,
-            "next_step": next_step(app, state, current, updates[-1] if updates else None),
+            "next_step": next_step(app, state, current, updates[-1] if updates else None, interrupted),
+            "interrupted": to_dict(interrupted),
             "current": to_dict(current),
             "status": to_dict(status),
             "deployments": deployments,
@@ -107,6 +123,7 @@ class OverviewRequests(Requests):
             "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
             "snapshots": snapshots,
             "updates": [update_document(record) for record in updates],
+            "rollbacks": [to_dict(record) for record in registry.rollbacks()],
             "events": events(registry, current.deployment) if current else [],
         }
 
@@ -137,6 +154,25 @@ class OverviewRequests(Requests):
             known = self._known_snapshots[key] = snapshot_document(store.get(name))
         return {**known, "verified": to_dict(store.verified(name))}
 
+    @functools.cached_property
+    def _known_runs(self) -> dict[tuple[str, float], list[dict[str, Any]]]:
+        """By path and time of writing of a deployment's events."""
+        return {}
+
+    def _driver_runs(self, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
+        """Every driver a deployment has had, oldest first: its epoch, its first and last event, and the state it was in
+        last."""
+        path = f"deployments/{deployment}/events.jsonl"
+        try:
+            key = registry.folder.path(path), registry.folder.modified(path)
+        except (NotFoundError, FileNotFoundError):
+            return []
+        if key not in self._known_runs:
+            if len(self._known_runs) >= RUNS_KNOWN:
+                self._known_runs.clear()
+            self._known_runs[key] = driver_runs(events(registry, deployment, last=EVENTS_READ))
+        return self._known_runs[key]
+
     def _glance(self, registry: AppRegistry, alive: process.Living) -> Glance:
         current = registry.current()
         if current is None:
@@ -152,6 +188,7 @@ class OverviewRequests(Requests):
             status=status,
             last_update=update,
             beside=beside(registry, drivers, current, update),
+            interrupted=interruption(registry, update),
         )
 
 
@@ -167,7 +204,8 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "epoch": found.current.epoch if found.current else None,
         **figures(found.status),
         "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
-        "next_step": next_step(app, found.state, found.current, update),
+        "next_step": next_step(app, found.state, found.current, update, found.interrupted),
+        "interrupted": to_dict(found.interrupted),
         "updating_to": update.new if update and update.outcome is None else None,
         "last_update": {
             "deployment": update.new,
@@ -241,6 +279,19 @@ def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> 
     path = f"deployments/{deployment}/events.jsonl"
     lines = (registry.folder.read(path) or b"").splitlines()[-last:]
     return [parse_json(line, registry.folder.path(path)) for line in lines]
+
+
+def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a deployment's events (oldest first) say of each of its drivers."""
+    found: dict[Any, dict[str, Any]] = {}
+    for event in noted:
+        run = found.setdefault(
+            event.get("epoch"), {"epoch": event.get("epoch"), "from": event.get("at"), "to": None, "state": None}
+        )
+        run["to"] = event.get("at")
+        if event.get("event") == "state":
+            run["state"] = event.get("state")
+    return list(found.values())
 
 
 def total(values: Iterable[float | None]) -> float | None:
@@ -318,11 +369,17 @@ def _stages(
         }
 
 
-def _last_report(registry: AppRegistry, updates: list[UpdateRecord]) -> tuple[str | None, CompatibilityReport | None]:
-    """The report of the newest update that has one."""
-    for record in reversed(updates):
-        if (report := registry.report(record.new)) is not None:
-            return record.new, report
+def _current_report(
+    registry: AppRegistry, updates: list[UpdateRecord], current: Current | None
+) -> tuple[str | None, CompatibilityReport | None]:
+    """The report of an update under way, else of the one that brought the current deployment in: what was said of a
+    version that was rolled back is not about the stages that run."""
+    last = updates[-1] if updates else None
+    wanted = [last.new] if last is not None and last.outcome is None else []
+    wanted += [current.deployment] if current is not None else []
+    for deployment in wanted:
+        if (report := registry.report(deployment)) is not None:
+            return deployment, report
     return None, None
 
 

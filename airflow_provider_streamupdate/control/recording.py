@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
+import socket
 from typing import TYPE_CHECKING
 
 import attrs
@@ -126,6 +128,11 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
             registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
             boundary("pause-noted")
         return end(client, app, deployment, PROMOTED)
+
+
+def this_user() -> str:
+    """Who asks for something, when nobody says so."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def under_way(registry: AppRegistry) -> UpdateRecord | None:

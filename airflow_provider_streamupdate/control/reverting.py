@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..state import clock
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.commands import CommandBox
@@ -14,13 +15,14 @@ from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
 from ..state.errors import CorruptError, NotFoundError, NotRunningError
 from ..state.names import check_name
 from ..state.registry import AppRegistry
+from ..state.rollback import RollbackRecord
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
 from ..state.superseded import check_kept
 from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
 from .drivers import NEW, Drivers
 from .holding import holding
-from .recording import under_way
+from .recording import this_user, under_way
 from .submitting import Deployed
 from .waiting import Progress, wait_for
 
@@ -35,13 +37,13 @@ def rollback(
     timeout: float,
     progress: Progress,
     reason: str | None = None,
+    asked_by: str | None = None,
 ) -> Deployed | None:
     """See StreamUpdateClient.rollback."""
     if deployment is not None:
         check_name("deployment", deployment)
     registry = client.registry.existing(app)
-    update = under_way(registry) if deployment is None else None
-    new = deployment or (update.new if update else registry.current_id())
+    new = deployment or _to_leave(registry)
     record = registry.update(new) if new else None
     old = record.old if record else registry.spec(str(new)).parent
     if new is None or old is None:
@@ -53,7 +55,7 @@ def rollback(
         )
     check_kept(registry, old)
     with holding(registry, new):
-        return _go_back(client, registry, new, old, timeout, progress, reason)
+        return _go_back(client, registry, new, old, timeout, progress, reason, asked_by or this_user())
 
 
 def _go_back(
@@ -64,9 +66,23 @@ def _go_back(
     timeout: float,
     progress: Progress,
     reason: str | None,
+    asked_by: str,
 ) -> Deployed | None:
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     before = registry.current()
+    note = interrupted = _open(registry, new, old)
+    if note is None:
+        note = RollbackRecord(
+            number=max((each.number for each in registry.rollbacks()), default=0) + 1,
+            app=app,
+            left=new,
+            back_to=old,
+            started_at=clock.now(),
+            asked_by=asked_by,
+            reason=reason,
+        )
+        registry.set_rollback(note)
+        boundary("rollback-noted")
     undone = False
     if record is not None and record.strategy == IN_FLIGHT:
         _settled(registry, drivers, old, timeout)
@@ -88,7 +104,8 @@ def _go_back(
         launch = registry.launch(new)
         if launch is None or launch.epoch > current.epoch:  # it was never stopped
             outcome = record.outcome if record and record.outcome else REFUSED
-        elif record is None or record.outcome is None:  # it waited for its successor's first batch, and took back
+        elif record is None or record.outcome is None or interrupted:
+            # It waited for its successor's first batch, and took back; or an earlier try of this rollback started it.
             deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
     else:
         progress(f"starting {old} again, where it was stopped")
@@ -101,7 +118,31 @@ def _go_back(
     if record is not None:
         registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
         boundary("gone-back")
+    if deployed is not None:
+        registry.set_rollback(attrs.evolve(note, ended_at=clock.now(), epoch=deployed.epoch))
+    else:
+        registry.remove_rollback(note)
+    boundary("rollback-ended")
     return deployed
+
+
+def _to_leave(registry: AppRegistry) -> str | None:
+    """The deployment to go back from when none is named: that of an update under way, or of a rollback that did not
+    come to its end; else the current one."""
+    if update := under_way(registry):
+        return update.new
+    current, rollbacks = registry.current_id(), registry.rollbacks()
+    last = rollbacks[-1] if rollbacks else None
+    if last is not None and last.ended_at is None and current in (last.left, last.back_to):
+        if all(update.started_at < last.started_at for update in registry.updates()):
+            return last.left
+    return current
+
+
+def _open(registry: AppRegistry, new: str, old: str) -> RollbackRecord | None:
+    """The record of an earlier try of this rollback that did not come to its end."""
+    found = [r for r in registry.rollbacks() if (r.left, r.back_to) == (new, old) and r.ended_at is None]
+    return found[-1] if found else None
 
 
 def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:

@@ -3,8 +3,6 @@ missing, so that the chain can be run again from the start after a crash anywher
 
 from __future__ import annotations
 
-import getpass
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -105,7 +103,9 @@ def update(client: StreamUpdateClient, request: UpdateRequest, progress: Progres
             assert ended is not None  # the record was written above
         except Exception as error:
             progress(f"the update failed: {error}")
-            gone_back = reverting.rollback(client, app, deployment, request.timeout, progress, reason=str(error))
+            gone_back = reverting.rollback(
+                client, app, deployment, request.timeout, progress, str(error), request.asked_by
+            )
             if gone_back is None:
                 told = "goes on running" if record.strategy == IN_FLIGHT else "was not touched and goes on running"
                 progress(f"{record.old} {told}")
@@ -207,7 +207,7 @@ def change(
         id=record.new,
         params=application.params,
         digest=application.digest(),
-        asked_by=asked_by or f"{getpass.getuser()}@{socket.gethostname()}",
+        asked_by=asked_by or recording.this_user(),
         agree=agree,
     )
     client.change(record.app, request, timeout, progress)

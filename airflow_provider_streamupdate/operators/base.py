@@ -60,3 +60,8 @@ class StreamUpdateOperator(BaseOperator):
         if self._under_way:
             self.log.warning("%s was killed; ending its work", self.task_id)
             raise SystemExit(KILLED)
+
+
+def owner_of(ti: Any) -> str:
+    """A token for this task of this run, the same on every try."""
+    return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

@@ -7,7 +7,7 @@ from typing import Any
 from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds
 from ..state.names import check_name
-from .base import StreamUpdateOperator
+from .base import StreamUpdateOperator, owner_of
 
 
 class StreamRollbackOperator(StreamUpdateOperator):
@@ -40,6 +40,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
                 deployment=optional_text(self.deployment_id),
                 timeout=timeout,
                 progress=self.log.info,
+                asked_by=owner_of(context["ti"]),
             )
             if deployed is None:
                 self.log.info("app %s: nothing to roll back", self.app)

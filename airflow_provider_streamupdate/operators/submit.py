@@ -19,6 +19,7 @@ from ..state.errors import DriverError, StreamUpdateError
 from ..state.names import check_name
 from ..state.update import IN_FLIGHT, PARALLEL, STANDBY
 from .application import ApplicationOperator, check_app
+from .base import owner_of
 from .steps import link_driver, note_step, stop_driver
 
 
@@ -177,8 +178,3 @@ class StreamSubmitOperator(ApplicationOperator):
             record = self.client.registry.app(app).update(deployment)
             if record is None or record.strategy not in (STANDBY, PARALLEL):
                 stop_driver(self.client, app, deployment, self.log)
-
-
-def owner_of(ti: Any) -> str:
-    """A token for this task of this run, the same on every try."""
-    return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

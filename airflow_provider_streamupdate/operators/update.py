@@ -19,7 +19,7 @@ from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, 
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .application import ApplicationOperator, check_app
-from .base import StreamUpdateOperator
+from .base import StreamUpdateOperator, owner_of
 from .rollback import StreamRollbackOperator
 
 
@@ -225,7 +225,13 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             failed, why = failure(context["ti"], self.steps)
             deployed = reverting.rollback(
-                self.client, self.app, deployment, timeout, self.log.info, reason=f"{failed}: {why}"
+                self.client,
+                self.app,
+                deployment,
+                timeout,
+                self.log.info,
+                reason=f"{failed}: {why}",
+                asked_by=owner_of(context["ti"]),
             )
         if deployed is None:
             self.log.info("app %s was not stopped: nothing to roll back", self.app)

@@ -74,11 +74,13 @@ BOUNDARIES = {
     "pause-noted": "the record says how long the pause was",
     "ended": "the record says that the update has ended; the lease is held",
     # a way back
+    "rollback-noted": "the rollback's record is written; nothing is stopped for it",
     "taken-back": "the old driver, whose successor died, has the epoch again; its queries have not started",
     "new-stopped": "the new driver is gone",
     "old-settled": "the old driver runs, with nothing left to do, or is gone",
     "old-runs": "the old version was seen to run",
     "gone-back": "the record says that the update has ended; the lease is held",
+    "rollback-ended": "the rollback's record says that it has ended; the lease is held",
 }
 
 VARIABLE = "STREAMUPDATE_BOUNDARIES"

@@ -149,11 +149,22 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
                 "holds the lease; wait for it, or end that process and try again"
             )
     elif holder is None or needed(latest) or alive(latest):
-        raise LeaseHeldError(
-            f"an update of {app} is under way: {latest.owner} holds the lease until {latest.expires_at}"
-            + (f" (process {holder.pid} on {holder.host})" if holder else "")
-            + "; wait for it, or run that update again to end it"
+        raise LeaseHeldError(_refused(app, latest))
+
+
+def _refused(app: str, latest: Lease) -> str:
+    """Why another owner does not get the lease."""
+    holder, way_out = latest.holder, f"run that update again to end it, or streamupdate rollback {app}"
+    if holder is not None and holder.lives() is False:
+        return (
+            f"the update of {app} to {latest.owner} was interrupted (process {holder.pid} on {holder.host} is gone, its "
+            f"last sign of life was at {latest.renewed_at}) and keeps the lease until {latest.expires_at}; {way_out}"
         )
+    who = f"process {holder.pid} on {holder.host}" if holder else f"no process since {latest.renewed_at}"
+    return (
+        f"an update of {app} is under way: {latest.owner} holds the lease until {latest.expires_at} ({who}); "
+        f"wait for it, or {way_out}"
+    )
 
 
 def _over(folder: Folder, lease: Lease) -> bool:

@@ -15,6 +15,7 @@ from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name, check_part, check_path
 from .plan import AppPlan
 from .report import CompatibilityReport
+from .rollback import RollbackRecord
 from .serde import from_json, to_json
 from .storage import Folder
 from .update import UpdateRecord
@@ -202,6 +203,20 @@ class AppRegistry:
         ended last."""
         newest = self.folder.newest([f"updates/{name}.json" for name in self._update_names()])
         return self._read(newest, UpdateRecord) if newest else None
+
+    def rollbacks(self) -> list[RollbackRecord]:
+        """Oldest first."""
+        names = [n.removesuffix(".json") for n in self.folder.names("rollbacks") if n.endswith(".json")]
+        found = (self._read(f"rollbacks/{n}.json", RollbackRecord) for n in names if n.isascii() and n.isdigit())
+        return sorted((record for record in found if record), key=lambda record: record.number)
+
+    def set_rollback(self, record: RollbackRecord) -> None:
+        """The caller holds the lease."""
+        self.folder.write(f"rollbacks/{record.number}.json", to_json(record))
+
+    def remove_rollback(self, record: RollbackRecord) -> None:
+        """One that came to nothing."""
+        self.folder.remove(f"rollbacks/{record.number}.json")
 
     def report(self, deployment: str) -> CompatibilityReport | None:
         """What the check of the update that brings or brought `deployment` in came to."""

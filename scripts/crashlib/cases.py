@@ -91,6 +91,7 @@ ALONE = (
 # On the way back from a new version that fails: boundary, process, and what was passed before.
 BACK = {
     RESTART: (
+        ("rollback-noted", TASK, None),
         ("new-stopped", TASK, None),
         ("old-settled", TASK, None),
         ("epoch-claimed", TASK, "old-settled"),
@@ -99,6 +100,7 @@ BACK = {
         ("driver-noted", TASK, "old-settled"),
         ("old-runs", TASK, None),
         ("gone-back", TASK, None),
+        ("rollback-ended", TASK, None),
     ),
     STANDBY: (
         ("epoch-claimed", OLD, "handed-over"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_streamupdate.control import recording
+from airflow_provider_streamupdate.control import recording, reverting
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
 
@@ -410,6 +410,37 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     assert result.stdout == "alarm runs as deployment v1 again (epoch 3)\n"
     assert "downstream has seen its batches events" in result.stderr
     assert running.alive() == ["v1"]
+    [record] = running.client.registry.app("alarm").rollbacks()
+    assert (record.left, record.back_to, record.epoch, record.reason) == ("v2", "v1", 3, None)
+    assert record.started_at < str(record.ended_at) and "@" in record.asked_by
+    assert running.run("rollback", "alarm", "--deployment", "v2").stdout.startswith("alarm was never stopped")
+    assert len(running.client.registry.app("alarm").rollbacks()) == 1
+
+
+@pytest.mark.parametrize("at", ["rollback-noted", "new-stopped", "old-settled", "old-runs", "gone-back"])
+def test_a_rollback_that_died_is_completed_and_goes_no_further(
+    running: Site, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """The same command again, without an id: once the old version runs, the current deployment is not the one to leave."""
+    for version in ("v2", "v3"):
+        assert running.run("update", running.application(version), "--deployment", version).exit_code == 0
+
+    def die(name: str) -> None:
+        if name == at:
+            raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(reverting, "boundary", die)
+        assert running.run("rollback", "alarm").exit_code == 143
+    again = running.run("rollback", "alarm")
+    assert again.exit_code == 0 and "runs as deployment v2 again" in again.stdout, again.stderr
+    assert running.alive() == ["v2"]
+    registry = running.client.registry.app("alarm")
+    [record], update = registry.rollbacks(), registry.update("v3")
+    assert (
+        (record.left, record.back_to) == ("v3", "v2") and record.ended_at and record.epoch == registry.current().epoch
+    )
+    assert update is not None and update.outcome == "rolled-back"
 
 
 @contextlib.contextmanager

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.control import interruption
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, Launch, QueryStatus
+from airflow_provider_streamupdate.state.errors import LeaseHeldError
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.update import UpdateRecord
 from tests.state.builders import deploy, set_status, spec, status, write_json
@@ -69,6 +74,7 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "updating_to": None,
         "beside": None,
         "next_step": None,
+        "interrupted": None,
         "last_update": None,
     }
 
@@ -128,9 +134,55 @@ def test_status_shows_an_update_under_way_and_how_others_ended(run: Run, app: Ap
     app.set_update(
         UpdateRecord(app="flights", old="v1", new="v2", started_at=now, step="snapshotted", snapshot="before-v2")
     )
+    lease.acquire(app.folder, "v2", ProcessIdentity.own())
     result = run("status", "flights")
     assert "to v2 is under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
+    assert "next step" not in result.stdout
     assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
+
+
+def interrupted(app: AppRegistry) -> str:
+    """An update whose process was killed; when it gave its last sign of life, as it is shown."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        holder = ProcessIdentity.of(process.pid)
+        process.kill()
+    times = {"planned": clock.now(), "checked": clock.now()}
+    record = UpdateRecord(app=app.name, old="v1", new="v2", started_at=clock.now(), step="checked", step_times=times)
+    app.set_update(record)
+    held = lease.acquire(app.folder, "v2", holder)
+    return clock.parse(held.renewed_at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def test_everybody_is_told_that_an_update_was_interrupted(run: Run, root: Path, app: AppRegistry) -> None:
+    at = interrupted(app)
+    told = f"the update to v2 was interrupted at {at} after step 'checked', and no process works on it"
+    ways = "run the same update again to continue it, or streamupdate rollback flights"
+    client = StreamUpdateClient(str(root))
+    shown = {
+        "status": run("status", "flights").stdout,
+        "status --json": document(run("status", "flights", "--json"))["next_step"],
+        "list": run("list").stderr,
+        "list --json": document(run("list", "--json"))[0]["next_step"],
+        "the page": client.app_document("flights")["next_step"],
+        "doctor": run("doctor").stdout,
+    }
+    for name, text in shown.items():
+        assert told in " ".join(text.split()) and ways in " ".join(text.split()), name
+    assert run("doctor").exit_code == 1
+    with pytest.raises(LeaseHeldError, match="the update of flights to v2 was interrupted .* rollback flights"):
+        lease.acquire(app.folder, "v3", ProcessIdentity.own())
+
+
+def test_an_update_between_two_tasks_of_a_dag_is_under_way_and_waits_when_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, run: Run, app: AppRegistry
+) -> None:
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), step="checked"))
+    lease.leave(app.folder, lease.acquire(app.folder, "v2", ProcessIdentity.own()))
+    assert document(run("list", "--json"))[0]["next_step"] is None
+    monkeypatch.setattr(interruption, "QUIET_SECONDS", 0.0)
+    assert "has been waiting since" in document(run("list", "--json"))[0]["next_step"]
+    [examined] = [f for f in document(run("doctor", "--json")) if f["thing"] == "app flights"]
+    assert examined["outcome"] == "ok" and "has been waiting since" in examined["found"]
 
 
 def test_status_of_a_failed_driver_shows_its_error(run: Run, app: AppRegistry) -> None:
@@ -145,7 +197,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     result = run("status", "flights", "--json")
     found = document(result)
     assert set(found) == {
-        *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside"),
+        *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside", "interrupted"),
         *("driver_log", "changes", "plan", "deployments"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}

@@ -21,7 +21,8 @@ from airflow_provider_streamupdate.state.events import Events
 from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.state.rollback import RollbackRecord
+from airflow_provider_streamupdate.state.serde import to_dict, to_json
 from airflow_provider_streamupdate.state.update import UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, spec, write_json
 
@@ -100,6 +101,30 @@ def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path:
     assert [(s["name"], bool(s["verified"])) for s in found["snapshots"]] == [("s1", True), ("s2", False)]
     assert found["snapshots"][0]["verified"]["problem"] is None and found["snapshots"][0]["verified"]["files"] > 0
     assert found["events"][-1]["event"] == "state"
+
+
+def test_a_rollback_leaves_its_history(tmp_path: Path, app: AppRegistry) -> None:
+    """Every driver of a deployment, the rollback itself, and no verdict on a version that does not run."""
+    app.create_deployment(spec("v2", parent="v1"))
+    app.set_update(record("v2", outcome="rolled-back"))
+    items = (ReportItem(thing="stage", name="windows/daily", verdict="migrated", reason="a column more"),)
+    app.folder.write("updates/v2.report.json", to_json(CompatibilityReport(app="flights", source="v1", items=items)))
+    note = RollbackRecord(
+        number=1, app="flights", left="v2", back_to="v1", started_at=clock.now(), asked_by="me@here", reason="it failed"
+    )
+    app.set_rollback(note)
+    for epoch, states in ((1, ("running", "draining", "cancelled")), (3, ("running",))):
+        for state in states:
+            Events(app.deployment_folder("v1"), epoch).add("state", state=state)
+    client = StreamUpdateClient(str(tmp_path))
+    found = client.app_document("flights")
+    v1, v2 = found["deployments"]
+    assert [(run["epoch"], run["state"]) for run in v1["runs"]] == [(1, "cancelled"), (3, "running")]
+    assert all(run["from"] <= run["to"] for run in v1["runs"]) and v2["runs"] == []
+    assert found["rollbacks"] == [to_dict(note)]
+    assert found["report"] is None and [s["verdict"] for s in found["stages"]] == [None]
+    Events(app.deployment_folder("v1"), 4).add("state", state="starting")
+    assert [run["epoch"] for run in client.app_document("flights")["deployments"][0]["runs"]] == [1, 3, 4]
 
 
 def test_a_damaged_snapshot_is_shown_and_what_its_verification_found_is_kept(tmp_path: Path, app: AppRegistry) -> None:

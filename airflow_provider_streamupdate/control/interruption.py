@@ -1,0 +1,68 @@
+"""Whether anybody works on an update that has begun and not ended."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..state import clock, lease
+from ..state.lease import Lease
+from ..state.registry import AppRegistry
+from ..state.update import UpdateRecord
+
+# Without a sign of life for so long nobody works on it: a process gives one every 5 s (holding.RENEW_SECONDS), and what
+# waits without a process (the trigger of a DAG's task) every 60 s (holding.KEEP_SECONDS).
+QUIET_SECONDS = 90.0
+
+
+@attrs.frozen(kw_only=True)
+class Interruption:
+    """An update that nobody works on.
+
+    step: the last one that was completed
+    since: the last sign of work on it, ISO
+    killed: the process that worked on it is gone; otherwise it may wait for a DAG's next task
+    """
+
+    app: str
+    deployment: str
+    step: str
+    since: str
+    killed: bool
+
+    def __str__(self) -> str:
+        at = clock.parse(self.since).strftime("%Y-%m-%d %H:%M:%S UTC")
+        if self.killed:
+            told = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
+        else:
+            told = f"the update to {self.deployment} has been waiting since {at}, after step {self.step!r}"
+        return (
+            f"{told}, and no process works on it: run the same update again to continue it, or "
+            f"streamupdate rollback {self.app}"
+        )
+
+
+def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interruption | None:
+    """None when the update has ended, or somebody works on it. Looks only: no process is waited for."""
+    if record is None or record.outcome is not None:
+        return None
+    held = lease.read(registry.folder)
+    mine = held if held is not None and held.owner == record.new and not held.released else None
+    killed = mine is None or (mine.holder is not None and mine.holder.lives() is False)
+    if mine is not None and not killed and _quiet(mine) < QUIET_SECONDS:
+        return None
+    since = mine.renewed_at if mine is not None else ""
+    return Interruption(
+        app=record.app,
+        deployment=record.new,
+        step=record.step,
+        since=since or max([record.started_at, *record.step_times.values()]),
+        killed=killed or (mine is not None and mine.holder is not None),
+    )
+
+
+def _quiet(held: Lease) -> float:
+    """Seconds since a lease's last sign of life, by the machine's uptime where that is known."""
+    ago = held.uptime.ago() if held.uptime else None
+    if ago is not None:
+        return ago
+    return clock.age(held.renewed_at) if held.renewed_at else QUIET_SECONDS
