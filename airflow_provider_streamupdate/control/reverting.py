@@ -133,10 +133,10 @@ def _to_leave(registry: AppRegistry) -> str | None:
         return update.new
     current, rollbacks = registry.current_id(), registry.rollbacks()
     last = rollbacks[-1] if rollbacks else None
-    if last is not None and last.ended_at is None and current in (last.left, last.back_to):
-        if all(update.started_at < last.started_at for update in registry.updates()):
-            return last.left
-    return current
+    if last is None or last.ended_at is not None or current not in (last.left, last.back_to):
+        return current
+    later = any(update.started_at > last.started_at for update in registry.updates())
+    return current if later else last.left
 
 
 def _open(registry: AppRegistry, new: str, old: str) -> RollbackRecord | None:

@@ -157,8 +157,8 @@ def _refused(app: str, latest: Lease) -> str:
     holder, way_out = latest.holder, f"run that update again to end it, or streamupdate rollback {app}"
     if holder is not None and holder.lives() is False:
         return (
-            f"the update of {app} to {latest.owner} was interrupted (process {holder.pid} on {holder.host} is gone, its "
-            f"last sign of life was at {latest.renewed_at}) and keeps the lease until {latest.expires_at}; {way_out}"
+            f"the update of {app} to {latest.owner} was interrupted: process {holder.pid} on {holder.host} is gone, "
+            f"its last sign of life was at {latest.renewed_at}; it keeps the lease until {latest.expires_at}; {way_out}"
         )
     who = f"process {holder.pid} on {holder.host}" if holder else f"no process since {latest.renewed_at}"
     return (

@@ -421,7 +421,7 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
 def test_a_rollback_that_died_is_completed_and_goes_no_further(
     running: Site, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    """The same command again, without an id: once the old version runs, the current deployment is not the one to leave."""
+    """The same command again, without an id: once the old version runs, the current one is not the one to leave."""
     for version in ("v2", "v3"):
         assert running.run("update", running.application(version), "--deployment", version).exit_code == 0
 

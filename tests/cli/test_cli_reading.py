@@ -169,7 +169,7 @@ def test_everybody_is_told_that_an_update_was_interrupted(run: Run, root: Path, 
     for name, text in shown.items():
         assert told in " ".join(text.split()) and ways in " ".join(text.split()), name
     assert run("doctor").exit_code == 1
-    with pytest.raises(LeaseHeldError, match="the update of flights to v2 was interrupted .* rollback flights"):
+    with pytest.raises(LeaseHeldError, match=r"the update of flights to v2 was interrupted: .* rollback flights"):
         lease.acquire(app.folder, "v3", ProcessIdentity.own())
 
 
