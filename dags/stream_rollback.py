@@ -13,6 +13,7 @@ from airflow_provider_streamupdate.operators.rollback import StreamRollbackOpera
 with DAG(
     "stream_rollback",
     schedule=None,
+    is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
     catchup=False,
     max_active_runs=1,
     tags=["streamupdate"],

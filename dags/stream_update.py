@@ -122,5 +122,10 @@ dag = build_update_dag(
     catch_up_timeout="{{ params.catch_up_timeout }}",
     verify_for="{{ params.verify_for }}",
     drain_timeout="{{ params.drain_timeout }}",
-    dag_kwargs={"params": PARAMS, "doc_md": __doc__, "dag_display_name": "Update a streaming app"},
+    dag_kwargs={
+        "params": PARAMS,
+        "doc_md": __doc__,
+        "dag_display_name": "Update a streaming app",
+        "is_paused_upon_creation": False,  # it does nothing unasked, and a run that is asked for must not wait
+    },
 )

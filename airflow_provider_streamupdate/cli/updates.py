@@ -263,6 +263,10 @@ def update(
     client = settings.client()
     if snapshot is not None:
         need_snapshot(client, snapshot)
+    if unchanged := client.look_ahead(application, deployment, snapshot):
+        if settings.as_json:
+            print_json(unchanged)
+        return note(settings, str(unchanged))
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
         record = client.update(

@@ -12,7 +12,7 @@ import attrs
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import RESTART, STANDBY, UpdateRecord
-from . import recording, reverting, updating
+from . import preflight, recording, reverting, updating
 from .adopting import Adopted, AdoptRequests
 from .changing import ChangeRequests
 from .collecting import CollectRequests
@@ -148,6 +148,18 @@ class StreamUpdateClient(
         asked_by: for the rollback's record; None: this process's user and host
         """
         return reverting.rollback(self, app, deployment, timeout, progress, asked_by=asked_by)
+
+    def look_ahead(
+        self,
+        application: Application,
+        deployment: str | None = None,
+        snapshot: str | None = None,
+        app: str | None = None,
+    ) -> preflight.Unchanged | None:
+        """What can be said of an update before a driver is started: AlreadyExistsError for a deployment id that was
+        used before, LeaseHeldError while another update keeps the app; what it returns when the app runs this very
+        application already. app: its name; None: as far as the application's file says it"""
+        return preflight.look(self, application, deployment, snapshot, app)
 
     def update(
         self,

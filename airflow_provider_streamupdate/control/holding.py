@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 
 from ..state import clock, lease
-from ..state.errors import StreamUpdateError, WaitTimeoutError
+from ..state.errors import LeaseHeldError, StreamUpdateError, WaitTimeoutError
 from ..state.identity import ProcessIdentity
 from ..state.lease import Lease
 from ..state.registry import AppRegistry
@@ -44,6 +44,17 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
     finally:
         _in_use.discard(held.token)
         (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
+
+
+def check_free(app: AppRegistry, owner: str) -> None:
+    """LeaseHeldError when `owner` would not get the app's lease now, as far as that is known without waiting for a
+    process's sign of life. Nothing is taken."""
+    held = lease.read(app.folder)
+    if held is None or held.released or held.owner == owner or held.token in _in_use:
+        return
+    lives = held.holder.lives() if held.holder is not None else None
+    if lease.held(app.folder, held) and (lives is not False or under_way(app, held.owner)):
+        raise LeaseHeldError(lease.refusal(app.name, held))
 
 
 def keep(app: AppRegistry, deployment: str | None) -> None:

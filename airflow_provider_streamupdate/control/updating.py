@@ -30,7 +30,7 @@ from ..state.update import (
     STRATEGIES,
     UpdateRecord,
 )
-from . import recording, reverting
+from . import preflight, recording, reverting
 from .holding import holding
 from .parallel import SideBySide
 from .planning import Planned
@@ -74,6 +74,7 @@ def update(client: StreamUpdateClient, request: UpdateRequest, progress: Progres
     if interrupted is not None:
         app = interrupted.app
     else:
+        preflight.look(client, request.application, request.deployment, request.snapshot)
         planned = _checked(client, request, None, request.strategy, progress)
         app = planned.plan.app
     registry = client.registry.existing(app)

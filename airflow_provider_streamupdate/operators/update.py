@@ -73,6 +73,8 @@ class StreamUpdateBeginOperator(ApplicationOperator):
             deployment = recording.new_deployment(registry, digest, optional_text(self.deployment_id))
             if given:
                 self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
+            if unchanged := self.client.look_ahead(application, optional_text(self.deployment_id), given, app):
+                raise AirflowSkipException(str(unchanged))
             self.log.info("planning %s", application.file)
             plan = self.client.plan(application)
             check_app(app, plan.app, application.file)

@@ -22,7 +22,7 @@ from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, update_dag_id
 from .looks import Looks
 from .masking import masked
-from .runs import asked_for, update_runs
+from .runs import asked_for, requested, update_runs
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,8 @@ def create_app() -> FastAPI:
         client = installations.client(conn_id)
         document = looks.look((conn_id, name), f"app {name}", lambda: client.app_document(name))
         runs = [run for run in update_runs(user) if run["app"] == name]
-        return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs}))
+        requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
+        return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
 
     @app.get("/api/context")
     def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:

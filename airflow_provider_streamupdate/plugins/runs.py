@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from ..hooks.settings import DEFAULT_CONN_ID
+
 KEYS = ("app", "deployment")
 ROWS_READ = 2000  # XComs, the newest: older runs are not linked
+RUNS_READ, RUNS_SHOWN = 200, 20  # of the DAGs that the page starts, the newest; of these, an app's
 
 
 def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None) -> list[dict[str, Any]]:
@@ -41,6 +48,66 @@ def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None)
         runs = select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.start_date).where(DagRun.run_id.in_(wanted))
         states = {(r.dag_id, r.run_id): str(r.state) for r in session.execute(runs)} if wanted else {}
     return [{**f, "state": states.get((f["dag_id"], f["run_id"]))} for f in found]
+
+
+def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list[dict[str, Any]]:
+    """The runs of these DAGs that ask for something of an app (what their form says), newest first: from the moment
+    they are queued, with the states of their tasks. Those that the user may see.
+
+    state: Airflow's; paused: the DAG is, so that a queued run waits; tasks: those that have a state, in the order of
+    their starts; times in ISO, None: not yet
+    """
+    permitted = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids), user=user)
+    with create_session() as session:
+        rows = session.execute(
+            select(
+                *(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.conf),
+                *(DagRun.queued_at, DagRun.start_date, DagRun.end_date, DagModel.is_paused),
+            )
+            .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+            .where(DagRun.dag_id.in_(permitted))
+            .order_by(DagRun.id.desc())
+            .limit(RUNS_READ)
+        )
+        found = [row for row in rows if _asks(row.conf, app, conn_id)][:RUNS_SHOWN]
+        return [
+            {
+                "dag_id": row.dag_id,
+                "run_id": row.run_id,
+                "state": str(row.state),
+                "paused": row.is_paused,
+                "queued_at": _iso(row.queued_at),
+                "started_at": _iso(row.start_date),
+                "ended_at": _iso(row.end_date),
+                "tasks": _tasks(session, row.dag_id, row.run_id),
+            }
+            for row in found
+        ]
+
+
+def _asks(conf: Any, app: str, conn_id: str) -> bool:
+    return isinstance(conf, dict) and conf.get("app") == app and conf.get("conn_id", DEFAULT_CONN_ID) == conn_id
+
+
+def _tasks(session: Any, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+    rows = session.execute(
+        select(TaskInstance.task_id, TaskInstance.state, TaskInstance.start_date, TaskInstance.end_date)
+        .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state.is_not(None))
+        .order_by(TaskInstance.start_date)
+    )
+    return [
+        {
+            "task_id": row.task_id,
+            "state": str(row.state),
+            "started_at": _iso(row.start_date),
+            "ended_at": _iso(row.end_date),
+        }
+        for row in rows
+    ]
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
 
 
 def asked_for(dag_id: str, run_id: str) -> str | None:

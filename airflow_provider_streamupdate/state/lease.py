@@ -149,10 +149,10 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
                 "holds the lease; wait for it, or end that process and try again"
             )
     elif holder is None or needed(latest) or alive(latest):
-        raise LeaseHeldError(_refused(app, latest))
+        raise LeaseHeldError(refusal(app, latest))
 
 
-def _refused(app: str, latest: Lease) -> str:
+def refusal(app: str, latest: Lease) -> str:
     """Why another owner does not get the lease."""
     holder, way_out = latest.holder, f"run that update again to end it, or streamupdate rollback {app}"
     if holder is not None and holder.lives() is False:

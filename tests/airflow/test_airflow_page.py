@@ -357,11 +357,44 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
         assert page.get("/api/context?dag_id=other")["apps"] == []
 
 
-class _run:
-    """A DAG run in the database whose step `plan` left XComs."""
+def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, app: Any) -> None:
+    address = "/api/apps/streamupdate_default/flights"
+    assert page.get(address)["requests"] == []
+    asked = {"app": "flights", "conn_id": "streamupdate_default"}
+    with (
+        _run("stream_rollback", "asked-here", state="queued", conf=asked),
+        _run("stream_rollback", "another-app", state="queued", conf={**asked, "app": "orders"}),
+        _run("stream_rollback", "elsewhere", state="queued", conf={**asked, "conn_id": "another"}),
+    ):
+        _pause("stream_rollback")
+        [request] = page.get(address)["requests"]
+        assert (request["dag_id"], request["run_id"], request["state"]) == ("stream_rollback", "asked-here", "queued")
+        assert request["paused"] is True
+        assert request["queued_at"] and request["started_at"] is None and request["tasks"] == []
+        assert page.get("/api/apps/streamupdate_default/flights", "admin")["requests"] == [request]
 
-    def __init__(self, dag_id: str, run_id: str, xcoms: dict[str, str]) -> None:
-        self.dag_id, self.run_id, self.xcoms = dag_id, run_id, xcoms
+
+def _pause(dag_id: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.query(DagModel).filter_by(dag_id=dag_id).update({"is_paused": True})
+
+
+class _run:
+    """A DAG run in the database, whose step `plan` left XComs."""
+
+    def __init__(
+        self,
+        dag_id: str,
+        run_id: str,
+        xcoms: dict[str, str] | None = None,
+        state: str = "success",
+        conf: dict[str, str] | None = None,
+    ) -> None:
+        self.dag_id, self.run_id, self.xcoms, self.state = dag_id, run_id, xcoms or {}, state
+        self.conf = conf or {"app": "flights", "application": "x"}
 
     def __enter__(self) -> None:
         from airflow.dag_processing.bundles.manager import DagBundlesManager
@@ -385,10 +418,12 @@ class _run:
                 run_after=now,
                 run_type=DagRunType.MANUAL,
                 triggered_by=DagRunTriggeredByType.TEST,
-                state=DagRunState.SUCCESS,
+                state=DagRunState(self.state),
                 session=session,
-                conf={"app": "flights", "application": "x"},
+                conf=self.conf,
             )
+            if self.state == "queued":
+                run.queued_at = now
             session.flush()
             for key, value in self.xcoms.items():
                 XComModel.set(

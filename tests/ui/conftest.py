@@ -77,12 +77,12 @@ class Site:
         with self._opener.open(request, timeout=60) as answer:
             return str(json.load(answer)["access_token"])
 
-    def unpause(self, dag_id: str) -> None:
+    def pause(self, dag_id: str) -> None:
         """Once the DAG processor has read its file."""
         deadline = time.monotonic() + 300
         while True:
             try:
-                self.api("editor", "PATCH", f"dags/{dag_id}", {"is_paused": False})
+                self.api("editor", "PATCH", f"dags/{dag_id}", {"is_paused": True})
                 return
             except urllib.error.HTTPError as error:
                 if error.code != 404 or time.monotonic() > deadline:

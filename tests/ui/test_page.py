@@ -86,6 +86,25 @@ def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
     screenshot(page, "ui-list-dark", height=420)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, theme: str) -> None:
+    """Airflow's body lets its root's colour show through."""
+    page = open_page("editor", f"{LIST}/{ADDRESS}", theme=theme)
+    frame = inside(page)
+    frame.get_by_role("button", name="Roll back…").or_(frame.get_by_role("button", name="Update…")).first.click()
+    dialog = frame.locator("dialog")
+    expect(dialog).to_be_visible()
+    colours = dialog.evaluate(
+        "element => [getComputedStyle(element).backgroundColor, getComputedStyle(element).color, "
+        "getComputedStyle(document.documentElement).getPropertyValue('--background')]"
+    )
+    channels = [float(n) for n in re.findall(r"[\d.]+", colours[0])]
+    assert len(channels) == 3 or channels[3] == 1, colours
+    dark, light = sorted([sum(channels[:3]), sum(float(n) for n in re.findall(r"[\d.]+", colours[1])[:3])])
+    assert light - dark > 300, colours
+    screenshot(page, f"ui-dialog-{theme}")
+
+
 def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:
     page = open_page("editor", ADDRESS)
     page.get_by_role("button", name="Take a snapshot").click()
@@ -105,7 +124,7 @@ def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None
 
 
 def test_an_update_is_started_and_followed(site: Site, open_page: Open, screenshot: Shot) -> None:
-    site.unpause("stream_update")
+    site.pause("stream_update")  # the page unpauses what a request needs
     page, dark = open_page("editor", f"{LIST}/{ADDRESS}"), open_page("viewer", f"{LIST}/{ADDRESS}", theme="dark")
     frame = inside(page)
     frame.get_by_role("button", name="Update…").click()
@@ -116,14 +135,18 @@ def test_an_update_is_started_and_followed(site: Site, open_page: Open, screensh
     expect(dialog.locator(".problem")).to_contain_text("enter the path")
     dialog.get_by_label("Application file").fill(str(APPS / "v2.py"))
     dialog.get_by_role("button", name="Start the update").click()
-    expect(frame.get_by_role("status").filter(has_text="has begun")).to_be_visible()
+    expect(frame.locator(".request")).to_contain_text("Update by run", timeout=WAIT)
+    expect(frame.locator(".request").get_by_role("link").first).to_have_attribute(
+        "href", re.compile("/dags/stream_update/")
+    )
     frame.locator("body").evaluate("() => { window.neverReloaded = true }")
 
+    under_way = frame.locator(".under-way:not(.request)")
     for step in ("checked", "standby", "snapshotted"):
-        expect(frame.locator(".under-way")).to_contain_text(step, timeout=WAIT)
+        expect(under_way).to_contain_text(step, timeout=WAIT)
     for shown, name in ((page, "ui-update-light"), (dark, "ui-update-dark")):
         expect(inside(shown).get_by_role("img", name=re.compile("State rows by stage, cut-over to "))).to_be_visible()
-        expect(inside(shown).locator(".under-way")).to_be_visible()
+        expect(inside(shown).locator(".under-way:not(.request)")).to_be_visible()
         screenshot(shown, name)
     ends_well(frame)
     assert frame.locator("body").evaluate("() => window.neverReloaded") is True
@@ -191,7 +214,39 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     dialog = frame.locator("dialog")
     expect(dialog).to_contain_text("goes on from its own checkpoint")
     dialog.get_by_role("button", name="Restart").click()
-    expect(frame.get_by_role("status").filter(has_text="of DAG stream_restart starts the driver")).to_be_visible()
+    expect(frame.locator(".request")).to_contain_text("Restart by run", timeout=WAIT)
     expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=2 * WAIT)
     expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
     expect(frame.locator("#next-step")).to_have_count(0)
+
+
+def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(
+    site: Site, open_page: Open, screenshot: Shot
+) -> None:
+    """Its DAG is paused: the request unpauses it. What it does is shown at once, and after a reload."""
+    site.pause("stream_rollback")
+    page = open_page("editor", f"{LIST}/{ADDRESS}")
+    frame = inside(page)
+    expect(frame.locator("#updates tbody tr")).to_have_count(1, timeout=WAIT)
+    frame.get_by_role("button", name="Roll back…").click()
+    frame.locator("dialog").get_by_role("button", name="Roll back").click()
+    banner = frame.locator(".request")
+    expect(banner).to_contain_text("Rollback by run", timeout=WAIT)
+    page.reload()
+    expect(banner).to_contain_text("Rollback by run", timeout=WAIT)
+    expect(banner.get_by_role("link").first).to_have_attribute("href", re.compile("/dags/stream_rollback/runs/"))
+    expect(banner.locator(".steps")).to_contain_text("rollback", timeout=WAIT)
+    expect(frame.locator("header")).to_contain_text("deployment v1", timeout=2 * WAIT)
+    expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
+    row = frame.locator("#updates tbody tr", has_text="rolled back")
+    expect(row).to_have_count(1, timeout=WAIT)
+    expect(row.get_by_role("link", name="stream_rollback")).to_be_visible()
+    expect(banner).to_have_count(0, timeout=WAIT)
+    expect(frame.locator("#last-change")).to_contain_text("to v1: rolled back")
+    expect(frame.locator("#last-change")).not_to_contain_text("pause")
+    timeline = frame.locator("svg.timeline")
+    expect(timeline.locator("path.rollback")).to_have_count(1)
+    expect(timeline.locator("rect.bar")).to_have_count(4)  # both have had two drivers
+    expect(timeline.locator(".axis text").first).to_have_text(re.compile(r"^\d\d:\d\d"))
+    expect(frame.locator("#stages")).not_to_contain_text("carried")
+    screenshot(page, "ui-rolled-back")

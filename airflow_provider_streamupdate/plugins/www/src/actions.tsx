@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { type AppDocument, appPath, ask, type Me, paused, trigger } from "./api";
+import { type AppDocument, appPath, ask, type Me, trigger } from "./api";
 import { Dialog } from "./dialog";
 
 export type Asked =
@@ -112,7 +112,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               deployment_id: current?.deployment,
               conn_id: app.conn_id,
             });
-            done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} rolls back (while the DAG is paused, it waits)`);
+            done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} was asked for`);
           }}
         >
           <p>
@@ -128,15 +128,12 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           verb="Restart"
           close={close}
           act={async () => {
-            if (await paused(me.restart_dag_id)) {
-              throw new Error(`DAG ${me.restart_dag_id} is paused, so that a run of it would wait: unpause it first`);
-            }
             const run = await trigger(me.restart_dag_id, {
               app: app.app,
               deployment_id: current?.deployment,
               conn_id: app.conn_id,
             });
-            done(`run ${run.dag_run_id} of DAG ${me.restart_dag_id} starts the driver of ${current?.deployment} again`);
+            done(`run ${run.dag_run_id} of DAG ${me.restart_dag_id} was asked for`);
           }}
         >
           <p>
@@ -160,7 +157,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               spark_conf: object(sparkConf, "Spark configuration"),
               strategy,
             });
-            done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} has begun (while the DAG is paused, it waits)`);
+            done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} was asked for`);
           }}
         >
           <label>

@@ -74,6 +74,8 @@ export interface Deployment {
   driver_log: Maybe<string>;
   update: Maybe<string>;
   application: { file: string; params: Record<string, string>; conf: Record<string, string> };
+  /** The drivers it has had, oldest first. */
+  runs: { epoch: Maybe<number>; from: string; to: string; state: Maybe<string> }[];
   changes: { at: string; by: string; before: Record<string, string>; after: Record<string, string> }[];
 }
 
@@ -122,6 +124,29 @@ export interface Run {
   state: Maybe<string>;
 }
 
+/** A run that was asked for here, or by its form: from the moment it is queued. */
+export interface Request {
+  dag_id: string;
+  run_id: string;
+  state: string;
+  paused: boolean;
+  queued_at: Maybe<string>;
+  started_at: Maybe<string>;
+  ended_at: Maybe<string>;
+  tasks: { task_id: string; state: string; started_at: Maybe<string>; ended_at: Maybe<string> }[];
+}
+
+export interface Rollback {
+  number: number;
+  left: string;
+  back_to: string;
+  started_at: string;
+  ended_at: Maybe<string>;
+  asked_by: string;
+  reason: Maybe<string>;
+  epoch: Maybe<number>;
+}
+
 export interface AppDocument {
   conn_id: string;
   app: string;
@@ -134,8 +159,11 @@ export interface AppDocument {
   report: Maybe<{ source: string; outcome: string; deployment: string }>;
   snapshots: Snapshot[];
   updates: Update[];
+  rollbacks: Rollback[];
+  interrupted: Maybe<{ deployment: string; step: string; since: string; killed: boolean }>;
   events: { at: string; epoch: number; event: string; [detail: string]: unknown }[];
   runs: Run[];
+  requests: Request[];
 }
 
 export class ApiError extends Error {
@@ -172,8 +200,26 @@ export async function ask<T>(path: string, method = "GET", body?: unknown): Prom
 export const appPath = (conn: string, app: string, ...rest: string[]): string =>
   ["api", "apps", conn, app, ...rest].map(encodeURIComponent).join("/");
 
-export const trigger = (dag: string, conf: unknown): Promise<{ dag_run_id: string }> =>
-  ask(`${airflow}api/v2/dags/${encodeURIComponent(dag)}/dagRuns`, "POST", { logical_date: null, conf });
+const dagPath = (dag: string): string => `${airflow}api/v2/dags/${encodeURIComponent(dag)}`;
 
-export const paused = async (dag: string): Promise<boolean> =>
-  (await ask<{ is_paused: boolean }>(`${airflow}api/v2/dags/${encodeURIComponent(dag)}`)).is_paused;
+/** Have a run of a DAG start. One that is paused is unpaused first, unless that would start runs by a schedule, too. */
+export async function trigger(dag: string, conf: unknown): Promise<{ dag_run_id: string }> {
+  const found = await ask<{ is_paused: boolean; timetable_summary: Maybe<string> }>(dagPath(dag)).catch((problem) => {
+    if (problem instanceof ApiError && problem.status === 404) {
+      throw new ApiError(404, `Airflow has no DAG ${dag}: put its file into the DAGs folder (docs: "In your own installation")`);
+    }
+    throw problem;
+  });
+  if (found.is_paused) {
+    if (found.timetable_summary) {
+      throw new ApiError(409, `DAG ${dag} is paused and has a schedule (${found.timetable_summary}): unpause it in Airflow, then try again`);
+    }
+    await ask(`${dagPath(dag)}?update_mask=is_paused`, "PATCH", { is_paused: false }).catch((problem) => {
+      if (problem instanceof ApiError && problem.status === 403) {
+        throw new ApiError(403, `DAG ${dag} is paused, so that a run would wait, and you may not unpause it: ask someone who may edit it`);
+      }
+      throw problem;
+    });
+  }
+  return ask(`${dagPath(dag)}/dagRuns`, "POST", { logical_date: null, conf });
+}

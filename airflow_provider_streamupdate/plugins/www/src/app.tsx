@@ -4,13 +4,15 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { Action, type Asked, UPDATES } from "./actions";
-import { airflow, type AppDocument, appPath, ask, type Deployment, type Me, type Run, type Snapshot, type Stage, type Update } from "./api";
+import { type AppDocument, appPath, ask, type Deployment, type Me, type Snapshot, type Stage } from "./api";
+import { Changes, changes } from "./changes";
 import { Chart } from "./chart";
 import { ago, bytes, count, DEAD, moment, RUNNING, seconds } from "./format";
 import { follow, safe } from "./frame";
 import { cutovers, History, type Point } from "./history";
 import { Word } from "./list";
 import { usePolled } from "./polling";
+import { Requests, runAddress } from "./requests";
 import { type Column, Table } from "./table";
 import { Timeline } from "./timeline";
 
@@ -20,22 +22,6 @@ function Section({ title, children }: { title: string; children: ComponentChildr
       <h2>{title}</h2>
       {children}
     </section>
-  );
-}
-
-function RunLinks({ runs }: { runs: Run[] }): JSX.Element {
-  const [run] = runs;
-  if (!run) return <>–</>;
-  const address = `${airflow}dags/${encodeURIComponent(run.dag_id)}/runs/${encodeURIComponent(run.run_id)}`;
-  return (
-    <>
-      <a href={address} onClick={follow}>
-        {run.dag_id}
-      </a>{" "}
-      <a href={`${address}/tasks/${encodeURIComponent(run.task_id)}`} onClick={follow}>
-        task log
-      </a>
-    </>
   );
 }
 
@@ -102,35 +88,6 @@ function snapshotColumns(act: ((asked: Asked) => void) | null): Column<Snapshot>
     });
   }
   return columns;
-}
-
-const outcome = (update: Update): string => update.outcome ?? `under way (${update.step})`;
-
-function updateColumns(runs: Run[]): Column<Update>[] {
-  return [
-    { name: "Started", value: (u) => u.started_at, show: (u) => moment(u.started_at) },
-    { name: "From", value: (u) => u.old },
-    { name: "To", value: (u) => u.new },
-    { name: "Strategy", value: (u) => u.strategy },
-    { name: "Outcome", value: outcome, show: (u) => <Word of={outcome(u)} /> },
-    { name: "Pause", value: (u) => u.pause_seconds, show: (u) => seconds(u.pause_seconds), right: true },
-    {
-      name: "Steps",
-      value: (u) => u.steps.length,
-      show: (u) => (
-        <span class="steps">
-          {u.steps.map((step) => (
-            <span key={step.step} title={moment(step.at)}>
-              {step.step} {seconds(step.seconds)}
-            </span>
-          ))}
-        </span>
-      ),
-    },
-    { name: "Snapshot", value: (u) => u.snapshot },
-    { name: "Run", value: (u) => u.new, show: (u) => <RunLinks runs={runs.filter((run) => run.deployment === u.new)} /> },
-    { name: "Reason", value: (u) => u.reason },
-  ];
 }
 
 const DEPLOYMENTS: Column<Deployment>[] = [
@@ -204,8 +161,9 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   }
   const current = app.deployments.find((deployment) => deployment.current);
   const underWay = app.updates.find((update) => update.outcome === null);
-  const following = app.runs.filter((run) => run.deployment === underWay?.new);
-  const last = app.updates.at(-1);
+  const following = app.runs.find((run) => run.deployment === underWay?.new && run.state === "running");
+  const interrupted = app.interrupted && !following ? app.interrupted : null;
+  const last = changes(app).at(-1);
   const ongoing = underWay && [underWay.old, underWay.new].includes(current?.deployment ?? "");
   const edits = me?.may_edit ?? false;
   return (
@@ -219,10 +177,11 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           {app.current ? `deployment ${app.current.deployment}, epoch ${app.current.epoch}` : "no deployment"}
         </span>
         <span class="quiet">heartbeat {ago(app.status?.heartbeat_at)}</span>
-        {last?.outcome && (
-          <span class="quiet">
-            last update <Word of={last.outcome} />
-            {last.pause_seconds !== null && `, pause ${seconds(last.pause_seconds)}`}
+        {last && !underWay && (
+          <span class="quiet" id="last-change">
+            {last.how === "rollback" ? `from ${last.from} to ${last.to}: ` : `last update, to ${last.to}: `}
+            <Word of={last.outcome} /> {ago(last.started_at)}
+            {last.pause !== null && `, pause ${seconds(last.pause)}`}
           </span>
         )}
         <span class="buttons right">
@@ -254,16 +213,21 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           {said}
         </p>
       )}
-      {app.next_step && (
+      <Requests app={app} me={me} />
+      {app.next_step && !(app.interrupted && following) && (
         <p class="problem" role="status" id="next-step">
-          The driver is {app.state}: {app.next_step}
+          {interrupted ? `${app.next_step[0]!.toUpperCase()}${app.next_step.slice(1)}` : `The driver is ${app.state}: ${app.next_step}`}
         </p>
       )}
       {app.status?.error && <p class="problem">{app.status.error}</p>}
-      {underWay && (
+      {underWay && !interrupted && (
         <p class="under-way" role="status">
           Update to {underWay.new} ({underWay.strategy}): {underWay.steps.map((step) => step.step).join(" → ")} …{" "}
-          {following.length > 0 && <RunLinks runs={following} />}
+          {following && (
+            <a href={runAddress(following.dag_id, following.run_id)} onClick={follow}>
+              {following.dag_id}
+            </a>
+          )}
         </p>
       )}
       <Charts app={app} points={history.points} />
@@ -289,8 +253,8 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           empty="There is none yet."
         />
       </Section>
-      <Section title="Updates">
-        <Table id="updates" columns={updateColumns(app.runs)} rows={app.updates} rowKey={(u) => u.new} by="-Started" empty="There was none yet." />
+      <Section title="Updates and rollbacks">
+        <Changes app={app} />
       </Section>
       <Section title="Deployments">
         <Table id="deployments" columns={DEPLOYMENTS} rows={app.deployments} rowKey={(d) => d.deployment} by="-Submitted" empty="There is none." />

@@ -28,8 +28,21 @@ export function bytes(value: Value<number>): string {
   return `${unit ? value.toFixed(1) : value} ${units[unit]}`;
 }
 
+const two = (number: number): string => String(number).padStart(2, "0");
+
+/** A time in the user's own time zone, by the 24-hour clock. */
 export function moment(value: Value<string>): string {
-  return value ? new Date(value).toISOString().slice(0, 19).replace("T", " ") : NOTHING;
+  if (!value) return NOTHING;
+  const time = new Date(value);
+  const day = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+  return `${day} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+}
+
+/** A time on an axis that spans so many milliseconds: as much of it as tells the ticks apart. */
+export function clockTime(time: number, span: number): string {
+  const text = moment(new Date(time).toISOString());
+  if (span > 2 * 86_400_000) return text.slice(5, 16);
+  return span > 600_000 ? text.slice(11, 16) : text.slice(11);
 }
 
 export function ago(value: Value<string>): string {
@@ -45,6 +58,13 @@ export function ago(value: Value<string>): string {
   return `${Math.round(past)} s ago`;
 }
 
+/** How long something takes or took: up to now while it has no end. */
+export function elapsed(from: Value<string>, to: Value<string>): string {
+  if (!from) return NOTHING;
+  const until = to ? Date.parse(to) : Date.now();
+  return seconds(Math.max(0, (until - Date.parse(from)) / 1000));
+}
+
 /** States in which a driver lives. */
 export const RUNNING = ["starting", "standby", "restoring", "running", "draining", "suspended"];
 
@@ -53,12 +73,12 @@ export const DEAD = ["failed", "lost", "silent"];
 
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated"];
 const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible"];
-const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "rolled-back", "ignored", "carried with loss"];
+const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss"];
 
 /** The colour class of a state, verdict or outcome. */
 export function tone(word: Value<string>): string {
   if (!word) return "quiet";
   if (GOOD.includes(word)) return "good";
   if (BAD.includes(word)) return "bad";
-  return BETWEEN.includes(word) || word.startsWith("under way") ? "between" : "quiet";
+  return BETWEEN.includes(word) || word.startsWith("under way") || word.startsWith("interrupted") ? "between" : "quiet";
 }

@@ -8,6 +8,16 @@ function host(): Window | null {
   }
 }
 
+/** The colour behind Airflow's page: its body's, or its root's where the body lets that show through. */
+function opaque(outside: Window): string | null {
+  const { body, documentElement } = outside.document;
+  for (const element of [body, documentElement]) {
+    const { backgroundColor } = outside.getComputedStyle(element);
+    if (!/^(transparent|.*[,/]\s*0?\.?0+\s*\))$/.test(backgroundColor)) return backgroundColor;
+  }
+  return null;
+}
+
 /** Take over Airflow's colours, light or dark, now and whenever they change. */
 export function followTheme(changed: () => void): void {
   const outside = host();
@@ -23,7 +33,9 @@ export function followTheme(changed: () => void): void {
     root.dataset.theme = dark ? "dark" : "light";
     if (outside && known) {
       const style = outside.getComputedStyle(outside.document.body);
-      root.style.setProperty("--background", style.backgroundColor);
+      const background = opaque(outside);
+      if (background) root.style.setProperty("--background", background);
+      else root.style.removeProperty("--background");
       root.style.setProperty("--text", style.color);
     }
     changed();

@@ -1,0 +1,93 @@
+"""What can be said of an update before a driver is started for it, which takes tens of seconds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..state import clock
+from ..state.application import Application
+from ..state.deployment import RUNNING
+from ..state.registry import AppRegistry
+from ..state.update import PROMOTED, UpdateRecord
+from . import recording
+from .holding import check_free
+
+if TYPE_CHECKING:
+    from .client import StreamUpdateClient
+
+
+@attrs.frozen(kw_only=True)
+class Unchanged:
+    """The app runs this very application already. record: of the update that brought it in, None: it was submitted"""
+
+    app: str
+    deployment: str
+    record: UpdateRecord | None
+
+    def __str__(self) -> str:
+        how = "was submitted so"
+        if self.record is not None and self.record.outcome == PROMOTED:
+            at = self.record.step_times.get("promoted", self.record.started_at)
+            how = f"was promoted by this update at {clock.parse(at).strftime('%Y-%m-%d %H:%M:%S UTC')}"
+        return (
+            f"{self.app}: {self.deployment} {how} and runs; nothing to do (name another deployment id to run the same "
+            "application as a new deployment)"
+        )
+
+
+def app_named_in(file: str) -> str | None:
+    """The name of the app that a Python file defines, where the file says it in so many words: one call
+    ``StreamingApp("name")``. None: it is known once the file is planned."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    names: set[str | None] = set()
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) != "StreamingApp":
+            continue
+        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "name")]
+        value = given[0].value if given and isinstance(given[0], ast.Constant) else None
+        names.add(value if isinstance(value, str) else None)
+    return names.pop() if len(names) == 1 else None
+
+
+def look(
+    client: StreamUpdateClient,
+    application: Application,
+    deployment: str | None = None,
+    snapshot: str | None = None,
+    app: str | None = None,
+) -> Unchanged | None:
+    """Refuse what is known to fail: AlreadyExistsError for a deployment id that was used before, LeaseHeldError while
+    another update keeps the app. Unchanged: there is nothing to update. None: plan it.
+
+    app: its name; None: as far as its file says it
+    """
+    name = app or app_named_in(application.file)
+    if name is None or name not in client.apps():
+        return None
+    registry, digest = client.registry.existing(name), application.digest()
+    if snapshot is None and (found := _unchanged(client, registry, digest, deployment)):
+        return found
+    check_free(registry, recording.new_deployment(registry, digest, deployment))
+    return None
+
+
+def _unchanged(
+    client: StreamUpdateClient, registry: AppRegistry, digest: str, deployment: str | None
+) -> Unchanged | None:
+    current = registry.current_id()
+    if current is None or deployment not in (None, current) or recording.under_way(registry) is not None:
+        return None
+    if (
+        registry.spec(current).digest != digest
+        or client.drivers(registry.name, watch=False).look(current)[0] != RUNNING
+    ):
+        return None
+    return Unchanged(app=registry.name, deployment=current, record=registry.update(current))

@@ -1,0 +1,95 @@
+"""What is said of an update before a driver is started for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.control import updating
+from airflow_provider_streamupdate.control.preflight import app_named_in
+from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.state.identity import ProcessIdentity
+
+from .conftest import Site, document
+
+
+def application(site: Site, version: str = "v1") -> Path:
+    """The stand-in's, which also says which app it is as applications do."""
+    path = site.application(version)
+    path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    return path
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1."""
+    assert site.run("submit", application(site), "--deployment", "v1").exit_code == 0
+    return site
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(*_: object) -> None:
+        raise AssertionError("a driver was started")
+
+    monkeypatch.setattr(updating, "_checked", planned)
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_deployment_id_that_was_used(running: Site) -> None:
+    result = running.run("update", application(running, "v2"), "--deployment", "v1")
+    assert result.exit_code == 1 and "already has a deployment 'v1'" in result.stderr
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_lease_that_another_update_holds(running: Site) -> None:
+    lease.acquire(running.client.registry.app("alarm").folder, "other", ProcessIdentity.own())
+    result = running.run("update", application(running, "v2"))
+    assert result.exit_code == 1 and "an update of alarm is under way: other holds the lease" in result.stderr
+
+
+def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.FixtureRequest) -> None:
+    v2 = application(running, "v2")
+    assert running.run("update", v2, "--deployment", "v2").exit_code == 0
+    epoch = running.client.registry.app("alarm").current()
+    request.getfixturevalue("no_driver")
+    for args in ((), ("--deployment", "v2"), ("--strategy", "restart")):
+        again = running.run("update", v2, *args)
+        assert again.exit_code == 0, again.stderr
+        assert "alarm: v2 was promoted by this update at " in again.stdout and "nothing to do" in again.stdout
+    told = document(running.run("update", v2, "--json"))
+    assert (told["app"], told["deployment"], told["record"]["outcome"]) == ("alarm", "v2", "promoted")
+    assert running.client.registry.app("alarm").current() == epoch and running.alive() == ["v2"]
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_what_was_submitted_so_is_nothing_to_do_either(running: Site) -> None:
+    again = running.run("update", application(running))
+    assert again.exit_code == 0 and "alarm: v1 was submitted so and runs; nothing to do" in again.stdout
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize("more", [("--deployment", "v2"), ("--set", "limit=3"), ("--conf", "spark.x=1")])
+def test_another_id_or_anything_else_that_differs_is_an_update(running: Site, more: tuple[str, ...]) -> None:
+    with pytest.raises(AssertionError, match="a driver was started"):
+        running.run("update", application(running), *more)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("app = StreamingApp('a')", "a"),
+        ("app = streaming.StreamingApp(name='a')", "a"),
+        ("NAME = 'a'\napp = StreamingApp(NAME)", None),
+        ("one, two = StreamingApp('a'), StreamingApp('b')", None),
+        ("app = StreamingApp('a')\nif x: app = StreamingApp(y)", None),
+        ("app = StreamingApp()", None),
+        ("from there import app", None),
+        ("app = (", None),
+    ],
+)
+def test_the_name_that_a_file_says_in_so_many_words(tmp_path: Path, text: str, name: str | None) -> None:
+    (tmp_path / "app.py").write_text(text)
+    assert app_named_in(str(tmp_path / "app.py")) == name
+    assert app_named_in(str(tmp_path / "missing.py")) is None
