@@ -22,7 +22,7 @@ class Events:
         self._lock = threading.Lock()
 
     def add(self, event: str, **details: Any) -> None:
-        line = json.dumps({"at": clock.now(), "epoch": self.epoch, "event": event, **details})
+        line = json.dumps({**details, "at": clock.now(), "epoch": self.epoch, "event": event})
         with self._lock, contextlib.suppress(StorageError):
             text = self.folder.read("events.jsonl") or b""
             self.folder.write("events.jsonl", text + line.encode() + b"\n")

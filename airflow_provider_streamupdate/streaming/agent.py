@@ -424,7 +424,7 @@ class Agent:
             raise
         if not claimed:
             raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
-        self.reporter.events.add("handed over", to=successor.deployment, epoch=successor.epoch)
+        self.reporter.events.add("handed over", to=successor.deployment, to_epoch=successor.epoch)
         boundary("handed-over")
         deadline = time.monotonic() + TAKEOVER_SECONDS
         while self.signals.number is None:

@@ -20,6 +20,23 @@ ACTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("POST", f"{API}/snapshots/no/verify", {}),
     ("DELETE", f"{API}/snapshots/no", {}),
 )
+# What is seen behind an element, and its text's colour, as the browser paints them: red, green, blue, alpha of 255.
+PAINTED = """
+    const painted = colour => {
+      const context = new OffscreenCanvas(1, 1).getContext("2d");
+      context.fillStyle = colour;
+      context.fillRect(0, 0, 1, 1);
+      return [...context.getImageData(0, 0, 1, 1).data];
+    };
+    const background = element => painted(getComputedStyle(element).backgroundColor);
+"""
+COLOURS = f"""element => {{
+    {PAINTED}
+    let seen = element;
+    while (background(seen)[3] < 255 && seen.parentElement) seen = seen.parentElement;
+    return [background(seen), painted(getComputedStyle(element).color)];
+}}"""
+OWN = f"element => {{ {PAINTED} return background(element); }}"
 Open = Callable[..., Page]
 Shot = Callable[..., None]
 
@@ -81,8 +98,7 @@ def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
     frame = inside(page)
     expect(frame.locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
     expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
-    colours = "element => [getComputedStyle(element).backgroundColor, getComputedStyle(element).color]"
-    assert frame.locator("body").evaluate(colours) == page.locator("body").evaluate(colours)
+    assert frame.locator("body").evaluate(COLOURS) == page.locator("body").evaluate(COLOURS)
     screenshot(page, "ui-list-dark", height=420)
 
 
@@ -94,14 +110,9 @@ def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, the
     frame.get_by_role("button", name="Roll back…").or_(frame.get_by_role("button", name="Update…")).first.click()
     dialog = frame.locator("dialog")
     expect(dialog).to_be_visible()
-    colours = dialog.evaluate(
-        "element => [getComputedStyle(element).backgroundColor, getComputedStyle(element).color, "
-        "getComputedStyle(document.documentElement).getPropertyValue('--background')]"
-    )
-    channels = [float(n) for n in re.findall(r"[\d.]+", colours[0])]
-    assert len(channels) == 3 or channels[3] == 1, colours
-    dark, light = sorted([sum(channels[:3]), sum(float(n) for n in re.findall(r"[\d.]+", colours[1])[:3])])
-    assert light - dark > 300, colours
+    background, text = dialog.evaluate(COLOURS)
+    assert background == dialog.evaluate(OWN)  # and is not what shows through it
+    assert abs(sum(background[:3]) - sum(text[:3])) > 300, (background, text)
     screenshot(page, f"ui-dialog-{theme}")
 
 

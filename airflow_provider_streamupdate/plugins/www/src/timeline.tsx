@@ -22,14 +22,18 @@ interface Bar {
   epoch: number | null;
 }
 
-/** The drivers a deployment has had; from its status where there are no events of it. */
-function bars(d: Deployment, now: number): Bar[] {
+/** The drivers a deployment has had; from its status where there are no events of it. One that was killed said nothing of its
+ * end: the next driver of the app, which there is one of at a time, has begun by then. */
+function bars(d: Deployment, now: number, starts: number[]): Bar[] {
   const alive = RUNNING.includes(d.state);
   const last = at(d.heartbeat_at);
   const found: Bar[] = d.runs.map((run, n) => {
     const newest = n === d.runs.length - 1;
-    const ended = newest ? (alive ? now : Math.max(at(run.to), Number.isNaN(last) ? 0 : last)) : at(run.to);
-    return { from: at(run.from), to: ended, state: newest ? d.state : (run.state ?? "lost"), epoch: run.epoch };
+    const said = at(run.to);
+    const killed = !newest && RUNNING.includes(run.state ?? "");
+    const next = killed ? (starts.find((start) => start > said) ?? said) : said;
+    const ended = newest ? (alive ? now : Math.max(said, Number.isNaN(last) ? 0 : last)) : next;
+    return { from: at(run.from), to: ended, state: newest ? d.state : killed ? "lost" : (run.state ?? "lost"), epoch: run.epoch };
   });
   if (found.length) return found;
   const from = at(d.started_at ?? d.submitted_at);
@@ -50,7 +54,8 @@ export function Timeline({ app }: { app: AppDocument }): JSX.Element | null {
   const lanes = app.deployments.slice(-SHOWN);
   if (!lanes.length) return null;
   const now = Date.now();
-  const spans = lanes.map((d) => bars(d, now));
+  const starts = app.deployments.flatMap((d) => d.runs.map((run) => at(run.from))).sort((a, b) => a - b);
+  const spans = lanes.map((d) => bars(d, now, starts));
   const snapshots = app.snapshots.filter((s) => s.created_at && lanes.some((d) => d.deployment === s.deployment));
   const first = Math.min(...spans.flat().map((bar) => bar.from), ...snapshots.map((s) => at(s.created_at)));
   const end = Math.max(now, ...spans.flat().map((bar) => bar.to));
