@@ -1,29 +1,64 @@
-"""Progress of long work on standard error: a spinner on a terminal, a line a step otherwise."""
+"""Progress of long work on standard error: each line with the time since the start. A terminal has a spinner; a pipe is
+told now and then that the work goes on."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
 
+from ..state.repeating import repeating
 from .failure import INTERRUPTED, Failure
 from .settings import Settings
+
+QUIET_SECONDS = 15.0  # without a line for so long, a pipe is told that the work goes on
 
 
 @contextmanager
 def progress(first: str, interrupted: str) -> Iterator[Callable[[str], None]]:
     """Show `first`, then every line the block reports. `interrupted`: what Ctrl-C leaves behind and what to do next."""
     try:
-        if sys.stderr.isatty():
-            with _spinner(first) as report:
-                yield report
-        else:
-            click.echo(first, err=True)
-            yield lambda line: click.echo(line, err=True)
+        with (_spinner if sys.stderr.isatty() else _lines)(first) as report:
+            yield report
     except KeyboardInterrupt as error:
         raise Failure(f"interrupted; {interrupted}", "Interrupted", INTERRUPTED) from error
+
+
+class _Lines:
+    """Lines on a pipe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began = self._said = time.monotonic()
+        self._phase = ""
+
+    def report(self, line: str) -> None:
+        with self._lock:
+            self._phase, self._said = line.split("\n", 1)[0], time.monotonic()
+            self._show(line)
+
+    def still(self) -> None:
+        """Say that the last line's work goes on, when nothing was said for long."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._said >= QUIET_SECONDS:
+                self._said = now
+                self._show(f"still: {self._phase}")
+
+    def _show(self, line: str) -> None:
+        click.echo(f"{stamp(time.monotonic() - self._began)} {line}", err=True)
+
+
+@contextmanager
+def _lines(first: str) -> Iterator[Callable[[str], None]]:
+    shown = _Lines()
+    shown.report(first)
+    with repeating(min(1.0, QUIET_SECONDS), shown.still):
+        yield shown.report
 
 
 @contextmanager
@@ -32,17 +67,22 @@ def _spinner(first: str) -> Iterator[Callable[[str], None]]:
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, highlight=False)
+    console, began = Console(stderr=True, highlight=False), time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(escape(first), total=None)
 
         def report(line: str) -> None:
-            console.print(line, markup=False)
+            console.print(f"{stamp(time.monotonic() - began)} {line}", markup=False)
             shown.update(task, description=escape(line.split("\n", 1)[0]))
 
-        console.print(first, markup=False)
+        console.print(f"{stamp(0)} {first}", markup=False)
         yield report
+
+
+def stamp(seconds: float) -> str:
+    """The time since the start, of one width up to 9,999 seconds."""
+    return f"[{seconds:4.0f} s]"
 
 
 def note(settings: Settings, line: str) -> None:

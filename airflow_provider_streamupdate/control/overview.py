@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from ..state import clock
 from ..state.deployment import Current, DeploymentSpec, Status
 from ..state.errors import CorruptError, NotFoundError, StreamUpdateError
 from ..state.plan import AppPlan
@@ -25,6 +24,7 @@ from .drivers import NEW, Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .requests import Requests
+from .usual import step_seconds
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
 EVENTS_SHOWN = 50
@@ -236,10 +236,7 @@ def figures(status: Status | None) -> dict[str, Any]:
 
 def update_document(record: UpdateRecord) -> dict[str, Any]:
     """An update with its steps in order and the seconds each took, since the step before it."""
-    steps, before = [], record.started_at
-    for name, at in sorted(record.step_times.items(), key=lambda item: item[1]):
-        steps.append({"step": name, "at": at, "seconds": _seconds(before, at)})
-        before = at
+    steps = [{"step": name, "at": at, "seconds": seconds} for name, at, seconds in step_seconds(record)]
     found: dict[str, Any] = {**to_dict(record), "steps": steps, "runs": record.runs}
     return found
 
@@ -381,7 +378,3 @@ def _current_report(
         if (report := registry.report(deployment)) is not None:
             return deployment, report
     return None, None
-
-
-def _seconds(since: str, until: str) -> float:
-    return round((clock.parse(until) - clock.parse(since)).total_seconds(), 3)

@@ -35,6 +35,7 @@ from .holding import holding
 from .parallel import SideBySide
 from .planning import Planned
 from .rehearsing import check_batches
+from .usual import usually
 from .version import NewVersion
 from .waiting import Progress
 
@@ -86,6 +87,8 @@ def update(client: StreamUpdateClient, request: UpdateRequest, progress: Progres
         client.check_side_by_side(request.application, planned.plan)
     with holding(registry, deployment):
         record = recording.begin(client, app, deployment, digest, request.strategy)
+        if usual := usually(registry.updates(), record.strategy):
+            progress(usual)
         try:
             if planned is None and registry.current_id() == record.old:
                 planned = _checked(client, request, app, record.strategy, progress)

@@ -38,7 +38,7 @@ def test_submit_starts_a_driver_that_outlives_the_command(site: Site) -> None:
     assert result.stdout == f"alarm runs as deployment {spec.deployment} (epoch 1)\n"
     assert spec.application.params == {"input": "/in"} and spec.application.conf == {"spark.x": "1"}
     assert spec.deployment == spec.digest[:8]
-    steps = result.stderr.splitlines()
+    steps = [line.partition("] ")[2] for line in result.stderr.splitlines()]
     assert [step.split()[0] for step in steps[:2]] == ["submitting", "planning"] and steps[-1].endswith("is running")
     assert site.alive() == [spec.deployment]
 

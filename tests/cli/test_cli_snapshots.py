@@ -94,7 +94,7 @@ def test_verify_counts_the_files(run: Run, app: AppRegistry) -> None:
     files = len(SnapshotStore(app).get("s2").queries["windows"].files)
     result = run("verify-snapshot", "flights", "s2")
     assert result.exit_code == 0 and result.stdout == f"snapshot s2 of flights is whole: {files} files verified\n"
-    assert result.stderr == "verifying snapshot s2 of flights\n"
+    assert result.stderr == "[   0 s] verifying snapshot s2 of flights\n"
     found = document(run("verify-snapshot", "flights", "s2", "--json"))
     assert found == {"app": "flights", "name": "s2", "files": files, "valid": True}
 

@@ -1,0 +1,36 @@
+"""How long an app's updates usually take, by the records of those that went well."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from ..state import clock
+from ..state.update import PROMOTED, UpdateRecord
+
+KNOWN = 5  # the newest updates that count
+
+
+def step_seconds(record: UpdateRecord) -> list[tuple[str, str, float]]:
+    """The steps of an update in order: each one's name, when it was completed (ISO), and the seconds since the one
+    before."""
+    found, before = [], record.started_at
+    for name, at in sorted(record.step_times.items(), key=lambda item: item[1]):
+        found.append((name, at, round((clock.parse(at) - clock.parse(before)).total_seconds(), 3)))
+        before = at
+    return found
+
+
+def usually(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
+    """What the steps took (medians) in the newest updates with this strategy that were promoted; None: there were none.
+    Oldest first."""
+    known = [u for u in updates if u.outcome == PROMOTED and u.strategy == strategy][-KNOWN:]
+    steps: dict[str, list[float]] = {}
+    for record in known:
+        for name, _, seconds in step_seconds(record):
+            steps.setdefault(name, []).append(seconds)
+    told = [f"{name} {statistics.median(took):.0f} s" for name, took in steps.items() if statistics.median(took) >= 1]
+    if not told:
+        return None
+    times = "the last time" if len(known) == 1 else f"median of {len(known)} updates"
+    return f"what the steps took before ({times}): {', '.join(told)}"

@@ -1,0 +1,70 @@
+"""Progress on a pipe, and how long things usually take."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from airflow_provider_streamupdate.cli import progress as module
+from airflow_provider_streamupdate.control.usual import usually
+from airflow_provider_streamupdate.state.update import UpdateRecord
+
+from .conftest import Site
+
+
+def test_each_line_has_the_time_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    with module.progress("first", "nothing") as report:
+        report("second\nof two lines")
+    assert capsys.readouterr().err == "[   0 s] first\n[   0 s] second\nof two lines\n"
+
+
+def test_a_pipe_is_told_that_the_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
+    said, echo = threading.Event(), module.click.echo
+
+    def shown(line: str, err: bool = False) -> None:
+        echo(line, err=err)
+        if "still" in line:
+            said.set()
+
+    monkeypatch.setattr(module.click, "echo", shown)
+    with module.progress("planning", "nothing"):
+        assert said.wait(60)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "[   0 s] planning" and re.fullmatch(r"\[ +\d+ s\] still: planning", lines[1])
+    assert threading.active_count() == 1
+
+
+def record(new: str, seconds: float, outcome: str | None = "promoted", strategy: str = "standby") -> UpdateRecord:
+    times = {"planned": 0, "checked": 0.2, "standby": seconds, "promoted": seconds + 3}
+    return UpdateRecord(
+        app="flights",
+        old="v0",
+        new=new,
+        started_at="2026-11-21T10:00:00+00:00",
+        strategy=strategy,
+        outcome=outcome,
+        step_times={name: f"2026-11-21T10:00:{at:06.3f}+00:00" for name, at in times.items()},
+    )
+
+
+def test_what_the_steps_took_before() -> None:
+    updates = [record("v1", 10.2), record("v2", 20.2), record("v3", 12.2), record("v4", 50, None)]
+    updates += [record("v5", 50, "rolled-back"), record("v6", 50, strategy="restart")]
+    assert usually(updates, "standby") == "what the steps took before (median of 3 updates): standby 12 s, promoted 3 s"
+    assert usually(updates, "restart") == "what the steps took before (the last time): standby 50 s, promoted 3 s"
+    assert usually(updates, "parallel") is None
+
+
+def test_an_update_tells_it(site: Site) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    registry = site.client.registry.app("alarm")
+    registry.set_update(record("v0", 12))
+    result = site.run("update", site.application("v2"))
+    assert result.exit_code == 0, result.stderr
+    assert "] what the steps took before (the last time): standby 12 s, promoted 3 s\n" in result.stderr
+    assert re.match(r"\[   0 s\] updating to ", result.stderr)
