@@ -20,7 +20,7 @@ from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
-from .rules.change import StageChange
+from .rules.change import RESTART, StageChange
 from .rules.layout import same_form
 from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.query import (
@@ -38,6 +38,7 @@ from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import STAGE_RULES
 from .rules.store import STORE_RULES
+from .rules.wording import once
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 
@@ -217,7 +218,7 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
         thing=thing,
         name=name,
         verdict=verdict,
-        reason="; ".join(dict.fromkeys(f.reason for f in shown)),
+        reason=once((f.reason for f in shown), RESTART),
         rules=tuple(dict.fromkeys(f.id for f in shown)),
         needs_agreement=verdict in NEEDS_AGREEMENT,
     )

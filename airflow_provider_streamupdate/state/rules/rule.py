@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
+from .wording import worded
 
 Change = TypeVar("Change")
 Facts = dict[str, Any]
@@ -62,6 +63,8 @@ def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
         facts = rule.applies(change)
         if facts is not None:
             shown = {key: show(value) for key, value in facts.items()}
+            if {"old", "new"} <= shown.keys():
+                shown["old"], shown["new"] = worded(shown["old"], shown["new"])
             found.append(
                 Finding(
                     id=rule.id,

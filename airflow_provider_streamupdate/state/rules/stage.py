@@ -121,18 +121,34 @@ def _ambiguous(c: StageChange) -> Facts | None:
     return {"others": ", ".join(dict.fromkeys(twins))} if twins else None
 
 
+# Of arrivals: a column whose event time a stage's state goes by (streaming/lineage.py).
+_EVENT_TIME = "event time "
+
+
 def _arrivals(c: StageChange) -> Facts | None:
     if c.new.arrivals is None:
         return None
     if c.old.arrivals is None:  # a plan of an earlier version of this package; watermarks have a rule of their own
-        made = [text for text in c.new.arrivals if not text.startswith("event time ")]
+        made = [text for text in c.new.arrivals if not text.startswith(_EVENT_TIME)]
         return {"changes": f"{', '.join(made)}, which the plan of the saved state does not tell"} if made else None
     old, new = Counter(c.old.arrivals), Counter(c.new.arrivals)
-    gone, added = old - new, new - old
+    gone, added = _but_keys(c, old - new, new - old)
     strange = _uncomparable(c.new.arrivals)
     said = (("no longer", gone.elements()), ("now", added.elements()), ("not known to be the same:", strange))
     changes = [f"{word} {', '.join(found)}" for word, texts in said if (found := sorted(texts))]
     return {"changes": "; ".join(changes)} if changes else None
+
+
+def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+    """Without the event times that are keys which were replaced by others: the rules of keys tell those."""
+    before, after = (set(_texts(s.definition.get("keys", ()))) for s in (c.old, c.new))
+    keys = [f"{_EVENT_TIME}{text}" for text in before - after], [f"{_EVENT_TIME}{text}" for text in after - before]
+    replaced = [
+        Counter({text: n for text, n in found.items() if text in own}) for found, own in zip((gone, added), keys)
+    ]
+    if replaced[0].total() != replaced[1].total():
+        return gone, added
+    return gone - replaced[0], added - replaced[1]
 
 
 def _ways(c: StageChange) -> Facts | None:
