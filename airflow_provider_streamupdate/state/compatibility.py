@@ -38,7 +38,7 @@ from .rules.sink import SINK_RULES, SinkChange
 from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
 from .rules.stage import STAGE_RULES
 from .rules.store import STORE_RULES
-from .rules.wording import once
+from .wording import once
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 

@@ -17,6 +17,7 @@ from .clock import duration
 from .join_state import SIDES, by_time, side_rows, sides_known
 from .plan import StagePlan, StateSchema, WindowKey, unknown, untold
 from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
+from .wording import words
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
 # Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
@@ -309,10 +310,10 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     gone = [text for text in before if text not in after]
     added = [text for text, place in zip(after, places, strict=True) if place is None]
     if gone and added:
+        lost, made = (", ".join(map(words, texts)) for texts in (gone, added))
         return (
-            f"aggregates changed: {', '.join(gone)} gone and {', '.join(added)} new, which looks like another one in "
-            "the same place; add and drop aggregates in two updates, or write a migration function for "
-            f"{describe(old)!r}"
+            f"aggregates changed: {lost} gone and {made} new, which looks like another one in the same place; add and "
+            f"drop aggregates in two updates, or write a migration function for {describe(old)!r}"
         )
     if (types := _types(old, new, keys, places)) is None:
         return None

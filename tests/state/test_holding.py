@@ -49,7 +49,7 @@ def begin(app: AppRegistry, deployment: str, outcome: str | None = None) -> None
 def test_it_is_held_inside_the_block_and_given_back_after_it(app: AppRegistry) -> None:
     with holding(app, "v2"):
         assert lease.held(app.folder, newest(app)) and newest(app).holder == ProcessIdentity.own()
-        with pytest.raises(LeaseHeldError, match="v2 (holds|was interrupted)"), holding(app, "v3"):
+        with pytest.raises(LeaseHeldError, match=r"v2 (holds|was interrupted)"), holding(app, "v3"):
             pass
     assert not lease.held(app.folder, newest(app))
 
@@ -102,7 +102,7 @@ def test_a_dead_process_s_update_is_continued_at_once_but_stays_its_owner_s(
 ) -> None:
     begin(app, "v2")
     lease.acquire(app.folder, "v2", dead(other)[kind])
-    with pytest.raises(LeaseHeldError, match="v2 (holds|was interrupted)"), holding(app, "v3"):
+    with pytest.raises(LeaseHeldError, match=r"v2 (holds|was interrupted)"), holding(app, "v3"):
         pass
     with holding(app, "v2"):
         assert newest(app).holder == ProcessIdentity.own()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_streamupdate.state.rules.change import RESTART
-from airflow_provider_streamupdate.state.rules.wording import once, worded, words
+from airflow_provider_streamupdate.state.wording import once, worded, words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
-from .wording import worded
+from ..wording import worded
 
 Change = TypeVar("Change")
 Facts = dict[str, Any]

@@ -144,7 +144,8 @@ def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[
     before, after = (set(_texts(s.definition.get("keys", ()))) for s in (c.old, c.new))
     keys = [f"{_EVENT_TIME}{text}" for text in before - after], [f"{_EVENT_TIME}{text}" for text in after - before]
     replaced = [
-        Counter({text: n for text, n in found.items() if text in own}) for found, own in zip((gone, added), keys)
+        Counter({text: n for text, n in found.items() if text in own})
+        for found, own in zip((gone, added), keys, strict=True)
     ]
     if replaced[0].total() != replaced[1].total():
         return gone, added

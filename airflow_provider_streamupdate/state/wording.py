@@ -161,10 +161,11 @@ def once(reasons: Iterable[str], advice: str) -> str:
     """Reasons one after the other, each once; advice that several of them end with, at the end."""
     given = list(dict.fromkeys(reasons))
     plain = [reason.removesuffix(advice) for reason in given]
-    heads = {reason.partition(": ")[0] for reason in plain if ": " in reason}
     told: list[str] = []
     for reason in plain:
         none, _, rest = reason.partition("no migration: ")
         head, colon, tail = rest.partition(": ")
-        told.append(f"no migration: {tail}" if not none and colon and head in heads else reason)
+        told.append(
+            f"no migration: {tail}" if not none and colon and any(r.startswith(head) for r in plain) else reason
+        )
     return "; ".join(dict.fromkeys(told)) + (advice if plain != given else "")
