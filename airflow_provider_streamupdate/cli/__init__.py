@@ -3,7 +3,7 @@ a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
-from . import adopt, apps, doctor, gc, snapshots, status, updates
+from . import adopt, apps, dags, doctor, gc, snapshots, status, updates
 from .group import main
 
 for _command in (
@@ -27,6 +27,7 @@ for _command in (
     apps.resume,
     apps.cancel,
     doctor.doctor,
+    dags.init_dags,
 ):
     main.add_command(_command)
 

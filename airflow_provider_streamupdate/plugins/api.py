@@ -22,7 +22,7 @@ from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, update_dag_id
 from .looks import Looks
 from .masking import masked
-from .runs import asked_for, requested, update_runs
+from .runs import asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
 
@@ -82,14 +82,13 @@ def create_app() -> FastAPI:
 
     @app.get("/api/me")
     def me(request: Request, user: Reader) -> Response:
+        dags = (update_dag_id(), rollback_dag_id(), restart_dag_id())
         return JSONResponse(
             {
                 "user": user.get_name(),
                 "may_edit": may(request, user, "PUT", update_dag_id()),
-                "may_trigger": {
-                    dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN)
-                    for dag_id in (update_dag_id(), rollback_dag_id(), restart_dag_id())
-                },
+                "may_trigger": {dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags},
+                "missing_dags": missing(dags),
                 "update_dag_id": update_dag_id(),
                 "rollback_dag_id": rollback_dag_id(),
                 "restart_dag_id": restart_dag_id(),

@@ -85,6 +85,14 @@ def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list
         ]
 
 
+def missing(dag_ids: Iterable[str]) -> list[str]:
+    """Those of these DAGs that Airflow does not have, or no longer."""
+    wanted = list(dag_ids)
+    with create_session() as session:
+        known = session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(wanted), ~DagModel.is_stale)).all()
+    return [dag_id for dag_id in wanted if dag_id not in known]
+
+
 def _asks(conf: Any, app: str, conn_id: str) -> bool:
     return isinstance(conf, dict) and conf.get("app") == app and conf.get("conn_id", DEFAULT_CONN_ID) == conn_id
 

@@ -167,6 +167,17 @@ def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
     assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
 
 
+def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with _run("stream_rollback", "makes-it-known"):
+        assert "stream_rollback" not in page.get("/api/me")["missing_dags"]
+        with create_session() as session:
+            session.query(DagModel).filter_by(dag_id="stream_rollback").update({"is_stale": True})
+        assert "stream_rollback" in page.get("/api/me")["missing_dags"]
+
+
 def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
     def told() -> list[Any]:
         return [

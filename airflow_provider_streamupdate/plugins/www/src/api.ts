@@ -11,6 +11,7 @@ export interface Me {
   user: string;
   may_edit: boolean;
   may_trigger: Record<string, boolean>;
+  missing_dags: string[];
   update_dag_id: string;
   rollback_dag_id: string;
   restart_dag_id: string;
@@ -206,7 +207,7 @@ const dagPath = (dag: string): string => `${airflow}api/v2/dags/${encodeURICompo
 export async function trigger(dag: string, conf: unknown): Promise<{ dag_run_id: string }> {
   const found = await ask<{ is_paused: boolean; timetable_summary: Maybe<string> }>(dagPath(dag)).catch((problem) => {
     if (problem instanceof ApiError && problem.status === 404) {
-      throw new ApiError(404, `Airflow has no DAG ${dag}: put its file into the DAGs folder (docs: "In your own installation")`);
+      throw new ApiError(404, `Airflow has no DAG ${dag}: streamupdate init-dags puts its file into the DAGs folder`);
     }
     throw problem;
   });

@@ -166,6 +166,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const last = changes(app).at(-1);
   const ongoing = underWay && [underWay.old, underWay.new].includes(current?.deployment ?? "");
   const edits = me?.may_edit ?? false;
+  const triggers = (dag: string | undefined): boolean => !!dag && !!me?.may_trigger[dag] && !me.missing_dags.includes(dag);
   return (
     <>
       <header>
@@ -190,17 +191,17 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
               Take a snapshot
             </button>
           )}
-          {me?.may_trigger[me.update_dag_id] && conn === UPDATES && (
+          {triggers(me?.update_dag_id) && conn === UPDATES && (
             <button type="button" class="primary" onClick={() => setAsked({ what: "update" })}>
               Update…
             </button>
           )}
-          {me?.may_trigger[me.restart_dag_id] && current && DEAD.includes(app.state) && !ongoing && (
+          {triggers(me?.restart_dag_id) && current && DEAD.includes(app.state) && !ongoing && (
             <button type="button" class="primary" onClick={() => setAsked({ what: "restart" })}>
               Restart…
             </button>
           )}
-          {me?.may_trigger[me.rollback_dag_id] && current?.parent && (
+          {triggers(me?.rollback_dag_id) && current?.parent && (
             <button type="button" onClick={() => setAsked({ what: "rollback" })}>
               Roll back…
             </button>
@@ -208,6 +209,12 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
         </span>
       </header>
       {error && <p class="problem">{error}</p>}
+      {edits && me!.missing_dags.length > 0 && (
+        <p class="problem" id="missing-dags">
+          Airflow has no DAG {me!.missing_dags.join(", ")}: streamupdate init-dags puts the files into the DAGs folder. Until then the
+          buttons that need them are left out.
+        </p>
+      )}
       {said && (
         <p class="said" role="status">
           {said}

@@ -1,0 +1,149 @@
+"""Periodic snapshots of every running app, their verification, retention by count and age, and the freeing of what
+nothing needs.
+
+Only snapshots this DAG took (their names begin with `periodic-`) and those of updates (`before-`) are ever
+deleted; never an app's last one, and never one a deployment depends on. Freed are bytes of failed snapshots,
+checkpoints of deployments that nothing goes back to, and what killed processes left (`streamupdate gc`).
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Param, get_current_context, task
+
+from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
+
+log = logging.getLogger(__name__)
+
+with DAG(
+    "stream_maintenance",
+    schedule=timedelta(hours=6),
+    catchup=False,
+    max_active_runs=1,
+    tags=["streamupdate"],
+    doc_md=__doc__,
+    dag_display_name="Maintain streaming apps",
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+    params={
+        "keep_count": Param(10, type="integer", minimum=1, title="Keep", description="Snapshots kept per app."),
+        "keep_days": Param(30, type="number", minimum=0, title="Keep for days", description="Older ones are deleted."),
+        "keep_deployments": Param(
+            2,
+            type="integer",
+            minimum=0,
+            title="Keep deployments",
+            description="Superseded deployments per app that keep their checkpoint, beside the ways back.",
+        ),
+        "keep_deployment_days": Param(
+            7,
+            type="number",
+            minimum=0,
+            title="Keep deployments for days",
+            description="Checkpoints of deployments superseded since are kept as well.",
+        ),
+        "verify_all": Param(
+            False,
+            type="boolean",
+            title="Verify all",
+            description="Verify every snapshot by checksum, not only the ones just taken.",
+        ),
+    },
+) as dag:
+
+    @task
+    def running_apps() -> list[str]:
+        """Names of the apps that run."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.state.errors import StreamUpdateError
+
+        with airflow_errors():
+            client = StreamUpdateHook().get_client()
+            running = []
+            for app in client.apps():
+                try:
+                    if client.status(app).state == "running":
+                        running.append(app)
+                except StreamUpdateError as error:  # the others are looked after all the same; `verify` fails for it
+                    log.error("app %s: %s", app, error)
+            return running
+
+    @task
+    def all_apps() -> list[str]:
+        """Names of all apps: a stopped one's snapshots age too."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+
+        with airflow_errors():
+            return StreamUpdateHook().get_client().apps()
+
+    @task(map_index_template="{{ app }}", trigger_rule="all_done")
+    def verify(app: str) -> dict[str, int]:
+        """Verify the app's snapshots by checksum; the number of files of each. An altered one fails the
+        task.
+        """
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+
+        context = get_current_context()
+        context["app"] = app
+        with airflow_errors():
+            client = StreamUpdateHook().get_client()
+            names = [snapshot.name for snapshot in client.snapshots(app)]
+            if not context["params"]["verify_all"]:
+                names = names[-1:]
+            names += [snapshot.name for snapshot in client.damaged_snapshots(app)]  # to fail with what is wrong
+            return {name: client.verify_snapshot(app, name, progress=log.info) for name in names}
+
+    @task(map_index_template="{{ app }}")
+    def retention(app: str) -> list[str]:
+        """Delete what is too old or too many; the names of what was deleted."""
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.retention import clean
+
+        context = get_current_context()
+        context["app"] = app
+        params = context["params"]
+        with airflow_errors():
+            return clean(
+                StreamUpdateHook().get_client(),
+                app,
+                keep_count=params["keep_count"],
+                keep_seconds=params["keep_days"] * 86400,
+                progress=log.info,
+            )
+
+    @task(map_index_template="{{ app }}")
+    def collect(app: str) -> dict[str, Any]:
+        """Free what nothing needs of the app; what was freed and what was kept, each with its reason. An app that
+        is being updated is left as it is.
+        """
+        from airflow_provider_streamupdate.hooks.errors import airflow_errors
+        from airflow_provider_streamupdate.hooks.plain import collected_dict
+        from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.state.superseded import Retention
+
+        context = get_current_context()
+        context["app"] = app
+        params = context["params"]
+        retention = Retention(deployments=params["keep_deployments"], days=params["keep_deployment_days"])
+        with airflow_errors():
+            return collected_dict(StreamUpdateHook().get_client().collect_or_leave(app, retention, progress=log.info))
+
+    snapshots = StreamSnapshotOperator.partial(
+        task_id="snapshot",
+        name="periodic-{{ dag_run.run_after.strftime('%Y%m%dT%H%M%SZ') }}",
+        map_index_template="{{ task.app }}",
+    ).expand(app=running_apps())
+    apps = all_apps()
+    snapshots >> (verified := verify.expand(app=apps))
+    cleaned = retention.expand(app=apps)  # not while a snapshot is damaged: an older one may be needed then
+    collected = collect.expand(app=apps)
+    # A run in which any task failed is a failed one, although verify runs after failed snapshots too.
+    verified >> cleaned >> collected
+    [snapshots, verified, cleaned, collected] >> EmptyOperator(task_id="outcome", trigger_rule="none_failed")

@@ -1,0 +1,44 @@
+"""Start an app's dead driver again: the current deployment goes on from its own checkpoint.
+
+The page "Streaming apps" triggers it; so can you, with the form filled in. A run for an app whose driver lives changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
+
+with DAG(
+    "stream_restart",
+    schedule=None,
+    catchup=False,
+    is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
+    # a retry reattaches to what an earlier try started
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
+    tags=["streamupdate"],
+    doc_md=__doc__,
+    dag_display_name="Restart a streaming app",
+    params={
+        "app": Param(type="string", minLength=1, title="App", description="Name of the app whose driver is dead."),
+        "deployment_id": Param(
+            None,
+            type=["null", "string"],
+            title="Deployment id",
+            description="The deployment to start again, when it is still current. Empty: whichever is.",
+        ),
+        "conn_id": Param(
+            DEFAULT_CONN_ID, type="string", title="Connection", description="The Stream Update connection of the app."
+        ),
+    },
+) as dag:
+    StreamRestartOperator(
+        task_id="restart",
+        app="{{ params.app }}",
+        deployment_id="{{ params.deployment_id }}",
+        streamupdate_conn_id="{{ params.conn_id }}",
+    )

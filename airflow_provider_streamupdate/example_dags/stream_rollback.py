@@ -1,0 +1,40 @@
+"""Roll an app back by hand: the current deployment ends, and the one before it runs again where it was stopped.
+
+The page "Streaming apps" triggers it; so can you, with the form filled in.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
+
+with DAG(
+    "stream_rollback",
+    schedule=None,
+    is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
+    catchup=False,
+    max_active_runs=1,
+    tags=["streamupdate"],
+    doc_md=__doc__,
+    dag_display_name="Roll back a streaming app",
+    params={
+        "app": Param(type="string", minLength=1, title="App", description="Name of the app to roll back."),
+        "deployment_id": Param(
+            None,
+            type=["null", "string"],
+            title="Deployment id",
+            description="The deployment to go back from. Empty: the current one. Named, a second run changes nothing.",
+        ),
+        "conn_id": Param(
+            DEFAULT_CONN_ID, type="string", title="Connection", description="The Stream Update connection of the app."
+        ),
+    },
+) as dag:
+    StreamRollbackOperator(
+        task_id="rollback",
+        app="{{ params.app }}",
+        deployment_id="{{ params.deployment_id }}",
+        streamupdate_conn_id="{{ params.conn_id }}",
+    )

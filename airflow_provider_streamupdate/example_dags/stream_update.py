@@ -1,0 +1,131 @@
+"""Update a running app by hand: for releases and hotfixes. Trigger it and fill in the form.
+
+The connection `streamupdate_default` says where apps are kept and how Spark is started.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+from airflow_provider_streamupdate.state.update import STANDBY, STRATEGIES
+from airflow_provider_streamupdate.update_dag import build_update_dag
+
+PARAMS = {
+    "app": Param(type="string", minLength=1, title="App", description="Name of the app to update."),
+    "application": Param(
+        type="string",
+        minLength=1,
+        title="Application file",
+        description="Path of the new version's Python file, as the workers see it.",
+    ),
+    "deployment_id": Param(
+        None,
+        type=["null", "string"],
+        title="Deployment id",
+        description="Id of the new deployment, never used before. Empty: made from the application's digest.",
+    ),
+    "parameters": Param(
+        {},
+        type=["null", "object"],
+        title="Parameters",
+        description="What the query functions get as params, a JSON object of texts.",
+    ),
+    "spark_conf": Param(
+        {}, type=["null", "object"], title="Spark configuration", description="Wins over the connection's."
+    ),
+    "py_files": Param(
+        [],
+        type=["null", "array"],
+        items={"type": "string"},
+        title="Python files",
+        description="More .py, .zip or .whl files, one a line.",
+    ),
+    "from_snapshot": Param(
+        None,
+        type=["null", "string"],
+        title="Start from snapshot",
+        description="Empty: from the snapshot the old version is stopped with.",
+    ),
+    "agree": Param(
+        [],
+        type=["null", "array"],
+        items={"type": "string"},
+        title="Agreed losses",
+        description="Names of the losses that are agreed to, as the compatibility report gives them.",
+    ),
+    "renames": Param(
+        {},
+        type=["null", "object"],
+        title="Renames",
+        description='Stages and sources that have new names: {"old": "new"}.',
+    ),
+    "strategy": Param(
+        STANDBY,
+        type="string",
+        enum=list(STRATEGIES),
+        title="Strategy",
+        description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
+        "that time). restart: the old one ends, then the new one is started. parallel: both run, the new one from a "
+        "snapshot and with sink parameters of its own, until it has caught up. in_flight: only reloadable parameters "
+        "differ, and the running driver goes on with them.",
+    ),
+    "rehearse": Param(
+        0,
+        type="integer",
+        minimum=0,
+        title="Rehearse",
+        description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
+        "one is touched. 0: no rehearsal.",
+    ),
+    "run_beside": Param(
+        None,
+        type=["null", "string"],
+        title="Run beside",
+        description="With strategy parallel: both versions run at least so long, seconds or an ISO 8601 duration. "
+        "Empty: until the new one has caught up.",
+    ),
+    "catch_up_timeout": Param(
+        None,
+        type=["null", "string"],
+        title="Catch-up timeout",
+        description="With strategy parallel: how long the new version may take to catch up after that. Empty: an hour.",
+    ),
+    "verify_for": Param(
+        None,
+        type=["null", "string"],
+        title="Verify for",
+        description="How long the new version must have run, and be well at the end, before it is promoted: seconds or "
+        "an ISO 8601 duration. Empty: until its second batch.",
+    ),
+    "drain_timeout": Param(
+        "PT5M",
+        type="string",
+        title="Drain timeout",
+        description="How long the old version's last batch may take: seconds or an ISO 8601 duration.",
+    ),
+}
+
+dag = build_update_dag(
+    "stream_update",
+    app="{{ params.app }}",
+    application="{{ params.application }}",
+    deployment_id="{{ params.deployment_id }}",
+    app_params="{{ params.parameters | tojson }}",
+    conf="{{ params.spark_conf | tojson }}",
+    py_files="{{ params.py_files | tojson }}",
+    from_snapshot="{{ params.from_snapshot }}",
+    agree="{{ params.agree | tojson }}",
+    renames="{{ params.renames | tojson }}",
+    strategy="{{ params.strategy }}",
+    rehearse="{{ params.rehearse }}",
+    run_beside="{{ params.run_beside }}",
+    catch_up_timeout="{{ params.catch_up_timeout }}",
+    verify_for="{{ params.verify_for }}",
+    drain_timeout="{{ params.drain_timeout }}",
+    dag_kwargs={
+        "params": PARAMS,
+        "doc_md": __doc__,
+        "dag_display_name": "Update a streaming app",
+        "is_paused_upon_creation": False,  # it does nothing unasked, and a run that is asked for must not wait
+    },
+)
