@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { Action, type Asked, UPDATES } from "./actions";
-import { type AppDocument, appPath, ask, type Deployment, type Me, type Snapshot, type Stage } from "./api";
+import { type AppDocument, appPath, ask, type Deployment, type Me, type QueryStatus, type Snapshot, type Stage } from "./api";
 import { Changes, changes } from "./changes";
 import { Chart } from "./chart";
 import { ago, bytes, count, DEAD, moment, RUNNING, seconds } from "./format";
@@ -37,7 +37,7 @@ function Charts({ app, points }: { app: AppDocument; points: Point[] }): JSX.Ele
   return (
     <div class="charts">
       <Chart title="Rows per second" unit="" series={[line("in", (p) => p.in), line("processed", (p) => p.done)]} {...common} />
-      <Chart title="Lag (rows)" unit="" series={[line("lag", (p) => p.lag)]} {...common} />
+      {points.some((p) => p.lag !== null) && <Chart title="Lag (rows)" unit="" series={[line("lag", (p) => p.lag)]} {...common} />}
       <Chart title="Batch duration" unit=" s" series={[line("batch", (p) => p.batch)]} {...common} />
       <Chart title="State rows by stage" unit="" series={stages.map((stage) => line(stage, (p) => p.rows[stage] ?? null))} {...common} />
     </div>
@@ -52,6 +52,25 @@ const STAGES: Column<Stage>[] = [
   { name: "Verdict", value: (s) => s.verdict, show: (s) => <Word of={s.verdict} /> },
   { name: "Reason", value: (s) => s.reason },
 ];
+
+type Query = QueryStatus & { name: string };
+
+const does = (q: Query): string => (q.active ? (q.idle ? "waits for data" : "works") : "stopped");
+
+function queryColumns(alive: boolean): Column<Query>[] {
+  const live = <T,>(value: T): T | null => (alive ? value : null);
+  return [
+    { name: "Query", value: (q) => q.name },
+    { name: "Batch", value: (q) => (q.batch < 0 ? null : q.batch), right: true },
+    { name: "Committed", value: (q) => q.last_commit_at, show: (q) => ago(q.last_commit_at) },
+    { name: "Watermark", value: (q) => q.watermark, show: (q) => moment(q.watermark) },
+    { name: "Lag", title: "rows behind", value: (q) => live(q.lag), show: (q) => count(live(q.lag)), right: true },
+    { name: "Rows/s in", value: (q) => live(q.input_rows_per_second), show: (q) => count(live(q.input_rows_per_second)), right: true },
+    { name: "Rows/s done", value: (q) => live(q.processed_rows_per_second), show: (q) => count(live(q.processed_rows_per_second)), right: true },
+    { name: "Batch time", value: (q) => live(q.batch_seconds), show: (q) => seconds(live(q.batch_seconds)), right: true },
+    { name: "Does", value: (q) => live(does(q)) },
+  ];
+}
 
 function verified(snapshot: Snapshot): JSX.Element {
   const found = snapshot.verified;
@@ -238,6 +257,18 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
         </p>
       )}
       <Charts app={app} points={history.points} />
+      {app.status && (
+        <Section title="Queries">
+          <Table
+            id="queries"
+            columns={queryColumns(RUNNING.includes(app.state))}
+            rows={Object.entries(app.status.queries).map(([name, query]) => ({ ...query, name }))}
+            rowKey={(q) => q.name}
+            by="Query"
+            empty="It has not started a query yet."
+          />
+        </Section>
+      )}
       <Section title="Timeline">
         <Timeline app={app} />
       </Section>
@@ -257,7 +288,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           rows={app.snapshots}
           rowKey={(s) => s.name}
           by="-Time"
-          empty="There is none yet."
+          empty="No snapshots yet."
         />
       </Section>
       <Section title="Updates and rollbacks">

@@ -115,5 +115,5 @@ const COLUMNS: Column<Change>[] = [
 ];
 
 export function Changes({ app }: { app: AppDocument }): JSX.Element {
-  return <Table id="updates" columns={COLUMNS} rows={changes(app)} rowKey={(c) => c.key} by="-Started" empty="There was none yet." />;
+  return <Table id="updates" columns={COLUMNS} rows={changes(app)} rowKey={(c) => c.key} by="-Started" empty="No updates yet." />;
 }

@@ -4,8 +4,11 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 
+import { clockTime, moment, NOTHING } from "./format";
+
 const COLOURS = ["#017cee", "#e07b00", "#00a36c", "#b5519c", "#7a6ff0", "#c0392b", "#6b8e23", "#008b8b"];
 const HEIGHT = 150;
+const LINES = 4; // of labels, so that those of cut-overs near each other do not overlap
 
 interface Props {
   title: string;
@@ -22,7 +25,7 @@ function drawMarks(plot: uPlot, marks: Props["marks"], colour: string): void {
   ctx.fillStyle = colour;
   ctx.setLineDash([4, 4]);
   ctx.font = `${11 * devicePixelRatio}px sans-serif`;
-  for (const mark of marks) {
+  for (const [n, mark] of marks.entries()) {
     const x = Math.round(plot.valToPos(mark.at, "x", true));
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
     ctx.beginPath();
@@ -31,7 +34,7 @@ function drawMarks(plot: uPlot, marks: Props["marks"], colour: string): void {
     ctx.stroke();
     const fits = x + 4 + ctx.measureText(mark.deployment).width <= bbox.left + bbox.width;
     ctx.textAlign = fits ? "left" : "right";
-    ctx.fillText(mark.deployment, fits ? x + 4 : x - 4, bbox.top + 12 * devicePixelRatio);
+    ctx.fillText(mark.deployment, fits ? x + 4 : x - 4, bbox.top + (12 + (n % LINES) * 13) * devicePixelRatio);
   }
   ctx.restore();
 }
@@ -41,6 +44,9 @@ function range(plot: uPlot, first: number | null, last: number | null): [number,
   const end = (plot.data[0].length === 1 ? plot.data[0][0] : last) ?? 60;
   return [Math.min(first ?? 0, end - 60), end];
 }
+
+/** Milliseconds between the first tick and the last. */
+const spanOf = (ticks: number[]): number => ((ticks.at(-1) ?? 0) - (ticks[0] ?? 0)) * 1000;
 
 export function Chart({ title, unit, times, series, marks }: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
@@ -60,15 +66,14 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
       {
         width: box.clientWidth || 300,
         height: HEIGHT,
-        tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), // as in the tables
         cursor: { drag: { x: true, y: false } },
         scales: {
           x: { range },
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] },
         },
-        axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
+        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clockTime(tick * 1000, spanOf(ticks))) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
         series: [
-          {},
+          { value: (_, at) => (at ? moment(new Date(at * 1000).toISOString()) : NOTHING) },
           ...series.map((one, n) => ({
             label: one.name,
             stroke: COLOURS[n % COLOURS.length],

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import type { AppList, ListedApp } from "./api";
-import { ago, count, seconds, tone } from "./format";
+import { ago, count, RUNNING, seconds, tone } from "./format";
 import { usePolled } from "./polling";
 import { type Column, Table } from "./table";
 
@@ -19,6 +19,10 @@ export const appLink = (conn: string, app: string): string =>
 
 const outcome = (app: ListedApp): string | undefined =>
   app.last_update ? (app.last_update.outcome ?? `under way (${app.last_update.step})`) : undefined;
+
+/** A figure of a driver that lives: what a dead one reported last is not what it does. */
+const live = (a: ListedApp, value: number | null | undefined): number | null =>
+  RUNNING.includes(a.state) ? (value ?? null) : null;
 
 const COLUMNS: Column<ListedApp>[] = [
   { name: "Name", value: (a) => a.app, show: (a) => <a href={appLink(a.conn_id, a.app)}>{a.app}</a> },
@@ -38,10 +42,10 @@ const COLUMNS: Column<ListedApp>[] = [
     show: (a) => (a.error ? <span class="bad">{a.error.message}</span> : (a.deployment ?? "–")),
   },
   { name: "Epoch", value: (a) => a.epoch, right: true },
-  { name: "Rows/s in", value: (a) => a.rows_in_per_second, show: (a) => count(a.rows_in_per_second), right: true },
-  { name: "Rows/s done", value: (a) => a.rows_per_second, show: (a) => count(a.rows_per_second), right: true },
-  { name: "Lag", title: "rows behind", value: (a) => a.lag, show: (a) => count(a.lag), right: true },
-  { name: "Batch", title: "duration of the last batch", value: (a) => a.batch_seconds, show: (a) => seconds(a.batch_seconds), right: true },
+  { name: "Rows/s in", value: (a) => live(a, a.rows_in_per_second), show: (a) => count(live(a, a.rows_in_per_second)), right: true },
+  { name: "Rows/s done", value: (a) => live(a, a.rows_per_second), show: (a) => count(live(a, a.rows_per_second)), right: true },
+  { name: "Lag", title: "rows behind", value: (a) => live(a, a.lag), show: (a) => count(live(a, a.lag)), right: true },
+  { name: "Batch", title: "duration of the last batch", value: (a) => live(a, a.batch_seconds), show: (a) => seconds(live(a, a.batch_seconds)), right: true },
   { name: "State rows", value: (a) => a.state_rows, show: (a) => count(a.state_rows), right: true },
   { name: "Heartbeat", value: (a) => a.heartbeat_at, show: (a) => ago(a.heartbeat_at), right: true },
   { name: "Last update", value: outcome, show: (a) => <Word of={outcome(a)} /> },
