@@ -155,11 +155,18 @@ class SourcePlan:
 
 @attrs.frozen(kw_only=True)
 class SinkPlan:
-    """A sink: `format` as given to the writer (``foreachBatch`` for a function); options without secrets. A query has
-    one sink, so it goes by the query's name."""
+    """A sink. A query has one, so it goes by the query's name.
+
+    format: as given to the writer (``foreachBatch`` for a function)
+    options: without secrets
+    location: of a file sink: the whole URI of its folder (None: a plan of an earlier version of this package)
+    partitioned_by: the columns given to ``partitionBy``; None: as above
+    """
 
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
+    location: str | None = None
+    partitioned_by: tuple[str, ...] | None = None
 
     @property
     def path(self) -> str | None:

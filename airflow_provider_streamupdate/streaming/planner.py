@@ -105,7 +105,12 @@ def _plan_query(
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
     analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
     sources, order, leaf_names = plan_sources(name, df, analyzed)
-    sink = SinkPlan(format=details["format"], options=without_secrets(details["options"]))
+    sink = SinkPlan(
+        format=details["format"],
+        options=without_secrets(details["options"]),
+        location=details["location"],
+        partitioned_by=tuple(details["partitioned_by"]),
+    )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
         planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)

@@ -145,6 +145,31 @@ def _changed(where: str, old: str, new: str) -> dict[str, str]:
     return {where: text.replace(old, new)}
 
 
+def test_the_subclasses_of_a_class_cannot_be_compared(tmp_path: Path) -> None:
+    app = "class Base: pass\nclass One(Base): pass\ndef count(key, rows):\n    return len(Base.__subclasses__())\n"
+    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
+    said = _said(tmp_path, app + told.removesuffix(")") + ".unknown))", HELPERS)
+    assert "__subclasses__, which cannot be compared" in said, said
+
+
+@pytest.mark.parametrize(
+    ("app", "one", "other"),
+    [
+        ("import abc\nclass A(abc.ABC): pass\nclass B: pass\n@@\ndef count(k, r): return isinstance(r, A)\n",
+         "", "A.register(B)"),
+        ("class C:\n    @@\ndef count(k, r): return [n for n in vars(C) if len(n) == 1]\n", "a=1; b=2", "b=2; a=1"),
+        ("import operator\ndef @@(x): return x\nG=@@\nN=operator.attrgetter('__name__')\n"
+         "def count(k, r): return N(G)\n", "aa", "bb"),
+        ("def @@(x): return x\nG=@@\nA='__na'\ndef count(k, r): return getattr(G, A + 'me__')\n", "aa", "bb"),
+    ],
+)  # fmt: skip
+def test_what_code_can_look_at_counts(tmp_path: Path, app: str, one: str, other: str) -> None:
+    first, again, changed = (
+        digest(tmp_path / name, app=app.replace("@@", text)) for name, text in (("1", one), ("2", one), ("3", other))
+    )
+    assert first == again != changed
+
+
 def test_what_cannot_be_loaded_has_no_digest() -> None:
     assert code_digest(b"not a pickle") is None
     lost = cloudpickle.dumps((_Lost(), None)).replace(b"_Lost", b"_Gone")

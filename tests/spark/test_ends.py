@@ -88,6 +88,42 @@ def test_a_file_sink_with_other_options_goes_on(bench: Bench) -> None:
     assert written(folder) == ['{"k":"a","a":1}', '{"k":"b","a":2}', '{"k":"c","a":4}']
 
 
+def test_a_file_sink_whose_files_are_written_otherwise_is_agreed_to(bench: Bench) -> None:
+    bench.sink = lambda writer: files(bench.folder / "out", header="true")(writer).format("csv")
+    bench.write([row("a", 1)])
+    snapshot = bench.run(once, "append")
+    bench.sink = lambda writer: files(bench.folder / "out", header="false")(writer).format("csv")
+    assert item(bench, snapshot, once, "sink", "append") == ("carried with loss", ("sink.options", "sink.file-options"))
+    bench.sink = lambda writer: files(bench.folder / "out", header="true", compression="gzip")(writer).format("csv")
+    assert item(bench, snapshot, once, "sink", "append")[0] == "carried"
+
+
+def test_a_file_sink_whose_files_lie_otherwise_is_agreed_to(bench: Bench) -> None:
+    """Read as one folder afterwards, Spark takes its files for none of one table."""
+    folder = bench.folder / "out"
+    bench.sink = files(folder)
+    bench.write([row("a", 1), row("b", 2)])
+    snapshot = bench.run(once, "append")
+    bench.sink = lambda writer: files(folder)(writer).partitionBy("k")
+    verdict, rules = item(bench, snapshot, once, "sink", "append")
+    assert verdict == "carried with loss" and "sink.layout" in rules
+    bench.write([row("c", 4)])
+    bench.run(once, "append", snapshot=snapshot, agree=("q/json",))
+    assert (folder / "k=c").is_dir() and [path for path in folder.iterdir() if path.suffix == ".json"]
+    found = bench.spark.read.schema("k string, a long").json(str(folder)).collect()
+    assert sorted(str(r["k"]) for r in found) != ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("written", ["{}", "{}/", "file:{}", "file://{}", "{}//"])
+def test_a_file_sink_in_the_same_folder_is_the_same(bench: Bench, written: str) -> None:
+    folder = bench.folder / "out"
+    bench.sink = files(folder)
+    bench.write([row("a", 1)])
+    snapshot = bench.run(once, "append")
+    bench.sink = lambda writer: files(folder)(writer).option("path", written.format(folder))
+    assert item(bench, snapshot, once, "sink", "append")[0] == "carried"
+
+
 def test_another_kind_of_sink_gets_what_comes_from_now_on(bench: Bench) -> None:
     bench.write([row("a", 1), row("b", 2)])
     snapshot = bench.run(totals, "complete")

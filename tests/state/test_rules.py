@@ -298,6 +298,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.format": (sink("noop"), sink("kafka")),
     "sink.files": (sink("json", path="/x"), sink("json", path="/y")),
     "sink.options": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "sink.file-options": (sink("csv", header="true"), sink("csv", header="false")),
+    "sink.layout": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))
+    ),
     "sink.mode-stateless": (
         attrs.evolve(sink("noop", "append"), stages=()),
         attrs.evolve(sink("noop", "update"), stages=()),

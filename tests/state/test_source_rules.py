@@ -45,6 +45,10 @@ CARRIED = {
     "what a schema would be inferred by": (read(samplingratio="0.1"), read(primitivesasstring="true")),
     "a default that is given": (read("csv"), read("csv", header="false", sep=",", mode="PERMISSIVE")),
     "another name of one option": (read("csv", delimiter=";", charset="x"), read("csv", sep=";", encoding="x")),
+    "an option that its other name does not win over": (
+        read("csv", sep=";", charset="x"),
+        read("csv", sep=";", delimiter=",", charset="x"),
+    ),
     "true and TRUE": (read("csv", header="true"), read("csv", header="TRUE")),
     "Spark's class of a format": (read("json"), read("org.apache.spark.sql.execution.datasources.json.JsonFileFormat")),
     "a class of a source": (read("rate"), read("org.apache.spark.sql.execution.streaming.sources.RateStreamProvider")),
@@ -93,6 +97,14 @@ AGREED = {
     "which files": (read(), read(pathglobfilter="*.json")),
     "in which order": (read(), read(latestfirst="true")),
     "which files are too old": (read(), read(maxfileage="1d")),
+    "which files are too old, of the latest ones": (
+        read(latestfirst="true", maxfilespertrigger="1"),
+        read(latestfirst="true"),
+    ),
+    "a name of an option that wins over the other one": (
+        read("csv", delimiter=";"),
+        read("csv", sep=",", delimiter=";"),
+    ),
     "files removed": (read(), read(cleansource="delete")),
     "files that cannot be read": (read("parquet"), read("parquet", ignorecorruptfiles="true")),
     "an option nobody knows": (read(), read(somethingnew="1")),

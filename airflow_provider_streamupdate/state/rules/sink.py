@@ -10,9 +10,17 @@ from ..plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .source import FILES, short_format
+from .source_options import folder
 
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 _BATCH_IDS = "batch ids continue"
+# Stages that emit a row once, in append mode and in update mode alike (Spark has outer joins in append mode only).
+_ONE_WAY = ("deduplicate", "deduplicate-within-watermark", "join")
+# Options of a file sink that say nothing of how its files are read.
+_UNREAD = frozenset(
+    {"compression", "codec", "checkpointlocation", "retention", "maxrecordsperfile", "path", "ignorenullfields"}
+)
+_UNREAD_OF = ("parquet.", "orc.")
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +32,8 @@ class SinkChange:
 
     @property
     def stateful(self) -> bool:
-        return bool(self.old.stages and self.new.stages)
+        """Whether what it emits depends on the output mode."""
+        return all(any(s.kind not in _ONE_WAY for s in query.stages) for query in (self.old, self.new))
 
     def mode(self, old: str, new: str) -> bool:
         return self.stateful and (self.old.output_mode, self.new.output_mode) == (old, new)
@@ -56,15 +65,39 @@ def _to_files(c: SinkChange) -> Facts | None:
     """A file sink that begins, or begins elsewhere."""
     if short_format(c.new.sink.format) not in FILES:
         return None
-    old, new = (f"{q.sink.format} {q.sink.options.get('path', '')}".strip() for q in (c.old, c.new))
-    return differ(old, new)
+    sinks = (c.old.sink, c.new.sink)
+    known = all(sink.location for sink in sinks)
+    before, after = (
+        (short_format(sink.format), folder(str((sink.location if known else sink.path) or ""))) for sink in sinks
+    )
+    old, new = (f"{sink.format} {sink.path or ''}".strip() for sink in sinks)
+    return None if before == after else {"old": old, "new": new}
+
+
+def _layout(c: SinkChange) -> Facts | None:
+    if _format(c) or _to_files(c) or c.new.sink.partitioned_by is None:
+        return None
+    if c.old.sink.partitioned_by is None:  # a plan of an earlier version of this package
+        return (
+            {"old": "what the plan of the saved state does not tell", "new": c.new.sink.partitioned_by}
+            if (c.new.sink.partitioned_by)
+            else None
+        )
+    return differ(c.old.sink.partitioned_by, c.new.sink.partitioned_by)
+
+
+def _file_options(c: SinkChange) -> Facts | None:
+    if short_format(c.new.sink.format) not in FILES or not (facts := _options(c)):
+        return None
+    names = [n for n in facts["names"].split(", ") if n not in _UNREAD and not n.startswith(_UNREAD_OF)]
+    return {"names": ", ".join(names)} if names else None
 
 
 def _options(c: SinkChange) -> Facts | None:
     if _format(c) or _to_files(c):
         return None
     old, new = c.old.sink.options, c.new.sink.options
-    names = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+    names = sorted(k for k in {*old, *new} - {"path"} if old.get(k) != new.get(k))
     return {"names": ", ".join(names)} if names else None
 
 
@@ -124,11 +157,34 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         applies=_options,
     ),
     _SinkRule(
+        id="sink.file-options",
+        verdict=LOSS,
+        change="options by which the files of a file sink are written, and have to be read (`header`, `sep`, "
+        "`dateFormat` ...); not their compression",
+        reason="options {names} of the files changed: those from before and those from now on lie in one folder, and "
+        "are not read alike",
+        source="CSVOptions, JSONOptions: a reader has one set of options for all files of a folder",
+        tests=("spark/test_ends.py::test_a_file_sink_whose_files_are_written_otherwise_is_agreed_to",),
+        applies=_file_options,
+    ),
+    _SinkRule(
+        id="sink.layout",
+        verdict=LOSS,
+        change="other columns that the sink's files are partitioned by (`partitionBy`)",
+        reason="partition columns changed from {old} to {new}: what was written before lies otherwise in the same "
+        "folder or table, and reading it as one may fail",
+        source="PartitioningUtils.parsePartitions: conflicting partition column names; measured",
+        tests=("spark/test_ends.py::test_a_file_sink_whose_files_lie_otherwise_is_agreed_to",),
+        applies=_layout,
+    ),
+    _SinkRule(
         id="sink.mode-stateless",
         verdict=CARRIED,
-        change="another output mode of a query without state",
-        reason="output mode changed from {old} to {new}: there is no state it could depend on",
-        source="without a stateful operator every mode emits each row once",
+        change="another output mode of a query without state, or whose state only remembers what came (deduplications, "
+        "inner joins)",
+        reason="output mode changed from {old} to {new}: no stage emits otherwise in it",
+        source="without an aggregation or a state function every mode emits each row once "
+        "(StreamingDeduplicateExec, StreamingSymmetricHashJoinExec know no output mode)",
         tests=("state/test_compatibility.py::test_output_modes",),
         applies=_stateless_mode,
     ),

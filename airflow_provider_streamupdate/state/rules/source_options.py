@@ -203,7 +203,8 @@ _ANYWHERE = (
     "assign", "stream", "streamname", "queue", "subscription", "database", "collection", "keyspace", "bucket", "index",
 )  # fmt: skip
 UNKNOWN_FORMAT = SourceFormat(names=(), place=_ANYWHERE, positional=True)
-_ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}  # DataSourceOptions.newOption(a, b)
+# DataSourceOptions.newOption(a, b): the second name is looked at where the first is not given.
+_ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
 
 
 def short_format(name: str) -> str:
@@ -235,7 +236,7 @@ def place(source: SourcePlan) -> dict[str, str]:
     known = format_of(source)
     found = {name: _canonical(name, source.options[name]) for name in known.place if name in source.options}
     if source.location and known not in (KAFKA, SOCKET):  # else it is made of the options
-        found["path"] = _folder(source.location) if known in (*_OF_FILES, DELTA, HUDI) else source.location
+        found["path"] = folder(source.location) if known in (*_OF_FILES, DELTA, HUDI) else source.location
     return found
 
 
@@ -244,7 +245,7 @@ def same_place(old: SourcePlan, new: SourcePlan) -> bool:
     a one is compared with what was written now."""
     before, after = place(old), place(new)
     if format_of(old) in _OF_FILES and ":" not in str(old.location) and "path" in new.options:
-        written = _folder(new.options["path"])
+        written = folder(new.options["path"])
         after = before if written == before.get("path") else after
     return before == after
 
@@ -257,12 +258,20 @@ def meaning(source: SourcePlan) -> dict[str, str]:
     found = {}
     for name, value in source.options.items():
         option = _ALIASES.get(name, name) if known in _OF_FILES else name
+        if option != name and option in source.options:
+            continue
         plain = value.strip().lower() if value.strip().lower() in ("true", "false") else value
         harmless = option in left_out or (known is KAFKA and option.startswith(_CREDENTIALS))
         default = known.defaults.get(option)
         if not harmless and (default is None or value.strip().lower() != default.lower()):
             found[option] = plain
+    if known in _OF_FILES and found.get("latestfirst") == "true" and _PACED & source.options.keys():
+        # FileStreamSource.maxFileAgeMs: the oldest files wait for their turn then, however old they get.
+        found["maxfileage"] = "none, because latestFirst is given with a limit for each trigger"
     return found
+
+
+_PACED = {"maxfilespertrigger", "maxbytespertrigger"}
 
 
 def start(source: SourcePlan) -> dict[str, str]:
@@ -288,7 +297,7 @@ def _canonical(name: str, value: str) -> str:
     return value.strip()
 
 
-def _folder(path: str) -> str:
+def folder(path: str) -> str:
     """A path as Hadoop's Path writes it: no slashes twice or at the end, ``file:/in`` for ``file:///in``."""
     found = _PATH.fullmatch(path.strip())
     assert found is not None  # it takes any text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 import sys
@@ -33,6 +34,7 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
     members = {k: v for k, v in vars(made).items() if k not in _NOT_CODE and not _is_slot(v)}
     hints = vars(made).get("__annotations__", {})
     walk.report.note_text((made.__doc__, repr(hints), list(vars(made))))
+    walk.report.note_order(list(members))
     special: Any = None
     if isinstance(made, enum.EnumMeta):
         own: Mapping[str, Any] = made.__members__
@@ -46,8 +48,17 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         [(name, walk.of(value, user.part(f".{name}"))) for name, value in sorted(members.items())],
         list(hints) if isinstance(hints, dict) else [],
         special,
+        walk.unordered(_registered(made), where.part("'s registered classes")),
         imported(walk, vars(sys.modules[made.__module__])) if _is_loaded(made) else [],
     )
+
+
+def _registered(made: type) -> list[type]:
+    """The classes that an abstract base class was told to take for its own (ABCMeta.register)."""
+    if not isinstance(made, abc.ABCMeta):
+        return []
+    references = abc._get_dump(made)[0]  # type: ignore[attr-defined]
+    return [found for reference in references if (found := reference()) is not None]
 
 
 def _member_of_enum(walk: Walk, member: enum.Enum, where: Where) -> Any:

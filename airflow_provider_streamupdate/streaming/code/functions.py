@@ -221,6 +221,8 @@ class _Body:
         table = step.kind == "name" and name == "modules" and self._is_sys(listing, index - 1)
         if (table or value is sys.modules) and _next_value(listing, index) != "__name__":  # that is its own module
             return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
+        if step.kind == "name" and name == "__subclasses__":
+            return self.walk.report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
         if name in _LOADS_CODE:
             return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
         if name not in _IMPORTS:

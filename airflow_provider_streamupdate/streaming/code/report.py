@@ -9,9 +9,12 @@ import attrs
 
 # What can look at more than a function's instructions, by the names a function mentions. Kinds of what then counts:
 _LOCALS, _FUNCTIONS, _TEXTS = "names of local variables", "names of functions", "docstrings, hints and lines"
-_ALL = (_LOCALS, _FUNCTIONS, _TEXTS)
+_ORDER = "the order of a class's members"
+_ALL = (_LOCALS, _FUNCTIONS, _TEXTS, _ORDER)
 _READS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("locals", "vars", "dir", "eval", "exec", "query", "co_varnames", "co_names"), (_LOCALS,)),
+    **dict.fromkeys(("locals", "eval", "exec", "query", "co_varnames", "co_names"), (_LOCALS,)),
+    **dict.fromkeys(("vars", "dir", "__dict__"), (_LOCALS, _ORDER)),
+    **dict.fromkeys(("getattr", "attrgetter"), (_FUNCTIONS,)),  # by a name that may be data
     **dict.fromkeys(("__name__", "__qualname__", "co_name", "co_qualname"), (_FUNCTIONS,)),
     **dict.fromkeys(("__doc__", "getdoc", "__annotations__", "get_type_hints", "get_annotations", "fields"), (_TEXTS,)),
     **dict.fromkeys(("f_lineno", "tb_lineno", "co_firstlineno", "co_filename"), (_TEXTS,)),
@@ -73,6 +76,9 @@ class Report:
 
     def note_text(self, text: object) -> None:
         self.noted.append((_TEXTS, repr(text)))
+
+    def note_order(self, names: object) -> None:
+        self.noted.append((_ORDER, repr(names)))
 
     def read(self) -> list[tuple[str, str]]:
         """The names that count."""

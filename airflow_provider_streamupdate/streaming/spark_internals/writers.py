@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from .jvm import module, scala_map
+from .jvm import module, scala_map, sequence
 from .settings import session_setting
 
 
@@ -18,8 +18,8 @@ def writer_frame(writer: DataStreamWriter) -> DataFrame:
 
 
 def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
-    """What a DataStreamWriter was told: format, output_mode, options, trigger (the simple name of its
-    class), and whether it has a function as its sink."""
+    """What a DataStreamWriter was told: format, output_mode, options, trigger (the simple name of its class), the
+    columns it is partitioned_by, and the location that its path is (None without one)."""
     jwriter = writer._jwrite
 
     def field(name: str) -> Any:
@@ -33,12 +33,26 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
         format_name = "foreachBatch"
     elif field("foreachWriter") is not None:
         format_name = "foreach"
+    path = next((str(v) for k, v in options.items() if k.lower() == "path"), None)
+    columns = field("partitioningColumns")
     return {
         "format": format_name or "default",
         "options": {k: str(v) for k, v in options.items()},
+        "location": qualified(writer._df.sparkSession, path) if path else None,
+        "partitioned_by": [str(c) for c in sequence(columns.get())] if columns.isDefined() else [],
         "trigger": str(field("trigger").getClass().getSimpleName()).removesuffix("$"),
         "output_mode": str(field("outputMode").toString()).lower(),
     }
+
+
+def qualified(spark: SparkSession, path: str) -> str:
+    """The whole URI of a path, as Hadoop's file systems see it; the path itself where there is no such file system."""
+    try:
+        made = spark._jvm.org.apache.hadoop.fs.Path(path)
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        return str(made.getFileSystem(conf).makeQualified(made).toString())
+    except Exception:  # py4j: no such scheme, or a path that is none
+        return path
 
 
 def unsupported(df: DataFrame, output_mode: str) -> str | None:
