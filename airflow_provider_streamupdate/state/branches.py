@@ -4,7 +4,7 @@ another. A branch that comes with a new source, or goes with an old one, says no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 OPEN, CLOSE, OR = "⟨", "⟩", " ∪ "
@@ -16,6 +16,16 @@ _REFERENCE = r"(?<![\w.\-])({names})(?=[.:])"
 def union(branches: list[str]) -> str:
     """One text for the same column of all branches, in the order given."""
     return branches[0] if len(set(branches)) == 1 else f"{OPEN}{OR.join(branches)}{CLOSE}"
+
+
+def ordered(value: Any) -> Any:
+    """A definition whose unions have their branches in the order of the texts that they have by now: a rename may have
+    changed them since they were put in order. Each branch's text says which branch it is of."""
+    if isinstance(value, dict):
+        return {part: ordered(inner) for part, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [ordered(inner) for inner in value]
+    return _each(value, sorted) if isinstance(value, str) else value
 
 
 def without(value: Any, gone: Iterable[str], kept: Iterable[str]) -> Any:
@@ -38,14 +48,20 @@ def apart(texts: Iterable[str], gone: Iterable[str], kept: Iterable[str]) -> lis
 
 
 def _without(text: str, gone: re.Pattern[str], kept: re.Pattern[str]) -> str:
-    def reduced(match: re.Match[str]) -> str:
-        branches = match[1].split(OR)
-        left = [b for b in branches if not gone.search(b) or kept.search(b)]
-        return union(left or branches).replace(OPEN, "\0(").replace(CLOSE, "\0)")
+    def reduced(branches: list[str]) -> list[str]:
+        return [b for b in branches if not gone.search(b) or kept.search(b)] or branches
 
-    text = re.sub(f"{AFTER}({gone.pattern})\\.", "", text)
+    return _each(re.sub(f"{AFTER}({gone.pattern})\\.", "", text), reduced)
+
+
+def _each(text: str, change: Callable[[list[str]], list[str]]) -> str:
+    """A text with the branches of each of its unions changed, inner ones first."""
+
+    def changed(match: re.Match[str]) -> str:
+        return union(change(match[1].split(OR))).replace(OPEN, "\0(").replace(CLOSE, "\0)")
+
     while _INNERMOST.search(text):
-        text = _INNERMOST.sub(reduced, text)
+        text = _INNERMOST.sub(changed, text)
     return text.replace("\0(", OPEN).replace("\0)", CLOSE)
 
 

@@ -8,13 +8,13 @@ columns. Equal texts mean equal meaning; a difference that no rule knows to be h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
 from .agreement import SAME
 from .agreement import agree as agreed
-from .branches import apart, without
+from .branches import apart, ordered, without
 from .migration import Migration, plan_migration
 from .plan import AppPlan, QueryPlan, SourcePlan, StagePlan
 from .rename import rename
@@ -153,7 +153,7 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 
 def _paths(paths: Iterable[tuple[str, ...]], own: set[str], kept: set[str]) -> tuple[tuple[str, ...], ...]:
     """Without those from sources, and without the stages, that only this version has."""
-    found = (apart(without(path, own, kept), own, kept) for path in paths)
+    found = (apart(ordered(without(path, own, kept)), own, kept) for path in paths)
     return tuple(sorted(tuple(sorted(path)) for path in found if any(text.startswith("from ") for text in path)))
 
 
@@ -162,15 +162,18 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
     kept = _named(query) & _named(other)
     own = _named(query) - kept
 
+    def left(value: Any) -> Any:
+        return ordered(without(value, own, kept))
+
     def shared(stage: StagePlan) -> StagePlan:
         return attrs.evolve(
             stage,
-            definition=without(stage.definition, own, kept),
-            filters=None if stage.filters is None else tuple(without(stage.filters, own, kept)),
-            hidden=None if stage.hidden is None else tuple(without(stage.hidden, own, kept)),
-            arrivals=None if stage.arrivals is None else tuple(apart(without(stage.arrivals, own, kept), own, kept)),
+            definition=left(stage.definition),
+            filters=None if stage.filters is None else tuple(left(stage.filters)),
+            hidden=None if stage.hidden is None else tuple(left(stage.hidden)),
+            arrivals=None if stage.arrivals is None else tuple(apart(left(stage.arrivals), own, kept)),
             paths=None if stage.paths is None else _paths(stage.paths, own, kept),
-            windows=tuple(attrs.evolve(w, column=without(w.column, own, kept)) for w in stage.windows),
+            windows=tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows),
         )
 
     return attrs.evolve(query, stages=tuple(map(shared, query.stages)))

@@ -150,6 +150,11 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
     if _same_state(old, new) or not _layout_known(new):
         return None
     if describe(old) in new.migrates:
+        if describe(old) in old.migrates:
+            return (
+                f"the saved version had a migration function for {describe(old)!r} already, so that its state may be "
+                "what that function made, and what this one is for is not known"
+            )
         return _own_function(old)
     rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
     if rest_old != rest_new or not all(_layout_known(s) and _compared(s) for s in (old, new)):

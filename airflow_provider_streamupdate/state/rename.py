@@ -42,6 +42,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
             used.add(key)
     if not names:
         return query
+    called = _Names(names, query)
     if fixed := sorted(s.name for s in query.sources if s.native and s.name in names):
         raise InvalidInputError(
             f"source {', '.join(fixed)} of query {query.name} has its name from Spark's own name(), which is in its "
@@ -51,32 +52,32 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
         query,
         sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),
         source_order=tuple(names.get(name, name) for name in query.source_order),
-        watermarks=tuple(_watermark(w, names) for w in query.watermarks),
+        watermarks=tuple(_watermark(w, called) for w in query.watermarks),
         stages=tuple(
             attrs.evolve(
                 s,
                 name=names.get(s.name, s.name),
-                definition=_value(s.definition, names),
-                types=None if s.types is None else {_text(path, names): kind for path, kind in s.types.items()},
-                windows=tuple(attrs.evolve(w, column=_text(w.column, names)) for w in s.windows),
-                filters=None if s.filters is None else tuple(sorted(_text(f, names) for f in s.filters)),
-                arrivals=None if s.arrivals is None else tuple(sorted(_text(a, names) for a in s.arrivals)),
-                paths=None if s.paths is None else tuple(sorted(_path(p, names) for p in s.paths)),
-                hidden=None if s.hidden is None else tuple(sorted(_text(f, names) for f in s.hidden)),
+                definition=_value(s.definition, called),
+                types=None if s.types is None else {_text(path, called): kind for path, kind in s.types.items()},
+                windows=tuple(attrs.evolve(w, column=_text(w.column, called)) for w in s.windows),
+                filters=None if s.filters is None else tuple(sorted(_text(f, called) for f in s.filters)),
+                arrivals=None if s.arrivals is None else tuple(sorted(_text(a, called) for a in s.arrivals)),
+                paths=None if s.paths is None else tuple(sorted(_path(p, called) for p in s.paths)),
+                hidden=None if s.hidden is None else tuple(sorted(_text(f, called) for f in s.hidden)),
             )
             for s in query.stages
         ),
     )
     stages, sources = [s.name for s in result.stages], [s.name for s in result.sources]
-    for kind, called in (("stages", stages), ("sources", sources)):
-        if doubled := sorted({n for n in called if called.count(n) > 1}):
+    for kind, given in (("stages", stages), ("sources", sources)):
+        if doubled := sorted({n for n in given if given.count(n) > 1}):
             raise InvalidInputError(
                 f"after the renames query {query.name} would have two {kind} named {', '.join(doubled)}; correct them"
             )
     return result
 
 
-def _path(path: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
+def _path(path: tuple[str, ...], names: _Names) -> tuple[str, ...]:
     return tuple(sorted(_text(text, names) for text in path))
 
 
@@ -84,7 +85,7 @@ def _names(query: QueryPlan) -> list[str]:
     return [*(s.name for s in query.stages), *(s.name for s in query.sources)]
 
 
-def _value(value: Any, names: Mapping[str, str]) -> Any:
+def _value(value: Any, names: _Names) -> Any:
     if isinstance(value, dict):
         return {k: _value(v, names) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -92,16 +93,48 @@ def _value(value: Any, names: Mapping[str, str]) -> Any:
     return _text(value, names) if isinstance(value, str) else value
 
 
-def _watermark(text: str, names: Mapping[str, str]) -> str:
+def _watermark(text: str, names: _Names) -> str:
     """``column, above stage, above stage delayed by 5 ms``."""
     where, by, delay = text.partition(" delayed by ")
     column, *above = where.split(", above ")
     return ", above ".join([_text(column, names), *(names.get(stage, stage) for stage in above)]) + by + delay
 
 
-def _text(text: str, names: Mapping[str, str]) -> str:
-    """All names at once, so that two may swap; never inside a text literal. A name may follow a stage's, whose output
-    it is part of: ``daily.source-1.origin``."""
-    pattern = re.compile(rf"(?<![\w\-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?=\.)")
+class _Names(dict[str, str]):
+    """The new names by the old ones.
+
+    stages: the names of the query's stages
+    reference: a name of any stage or source of the query, where a text refers to it
+    """
+
+    def __init__(self, new: Mapping[str, str], query: QueryPlan) -> None:
+        super().__init__(new)
+        self.stages = {s.name for s in query.stages}
+        known = "|".join(map(re.escape, sorted(set(_names(query)), key=len, reverse=True)))
+        self.reference = re.compile(rf"({known})(?=\.|: )")
+
+
+def _text(text: str, names: _Names) -> str:
+    """All names at once, so that two may swap; never inside a text literal. A reference is a name with a dot, or with a
+    colon where it says of which branch of a union a value is (``a: '1'``). One may follow a stage's, whose output it is
+    part of: ``daily.source-1.origin``; what follows a source's is a column, whatever it is called."""
     parts = QUOTED.split(text)
-    return "".join(p if i % 2 else pattern.sub(lambda m: names[m[1]], p) for i, p in enumerate(parts))
+    return "".join(p if i % 2 else _referring(p, names) for i, p in enumerate(parts))
+
+
+_BEFORE = re.compile(r"(?<![\w\-.])")  # where a reference may begin: in no longer name, and behind no other
+
+
+def _referring(text: str, names: _Names) -> str:
+    done, at = "", 0
+    while at < len(text):
+        found = names.reference.match(text, at) if _BEFORE.match(text, at) else None
+        while found is not None:
+            done, at = done + names.get(found[1], found[1]), found.end()
+            chained = found[1] in names.stages and text.startswith(".", at)
+            found = names.reference.match(text, at + 1) if chained else None
+            if found is not None:
+                done, at = done + ".", at + 1
+        if at < len(text):
+            done, at = done + text[at], at + 1
+    return done

@@ -30,7 +30,10 @@ def words(text: str) -> str:
     if text.startswith("[") and text.endswith("]"):
         return "[" + ", ".join(words(part) for part in _parts(text[1:-1])) + "]"
     call = _CALL.match(text)
-    if call is None or _end(text, call.end() - 1) != len(text):
+    end = -1 if call is None else _end(text, call.end() - 1)
+    if 0 < end < len(text) and text[end:].startswith((".", " of (")):  # a field of what it gives, or what it is given
+        return words(text[:end]) + text[end:]
+    if call is None or end != len(text):
         return _literal(text)
     name, inner = call.group(1), text[call.end() : -1]
     parts = _parts(inner)
@@ -121,9 +124,14 @@ _KNOWN: dict[str, Callable[[list[str]], str | None]] = {
 }
 
 
+# The commas in a type of several parts, for as long as a list is split.
+_TYPES, _COMMA = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>"), "\0"
+
+
 def _parts(text: str) -> list[str]:
     """A list's elements: split at the commas that are in no brackets and no quotes."""
     found, depth, quoted, begin = [], 0, False, 0
+    text = _TYPES.sub(lambda kind: kind[0].replace(",", _COMMA), text)
     for at, sign in enumerate(text):
         if sign == "'":
             quoted = not quoted
@@ -136,7 +144,8 @@ def _parts(text: str) -> list[str]:
         elif sign == "," and depth == 0:
             found.append(text[begin:at].strip())
             begin = at + 1
-    return [*found, text[begin:].strip()] if text.strip() else []
+    every = [*found, text[begin:].strip()] if text.strip() else []
+    return [part.replace(_COMMA, ",") for part in every]
 
 
 def _end(text: str, opening: int) -> int:

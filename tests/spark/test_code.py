@@ -153,21 +153,58 @@ def test_the_subclasses_of_a_class_cannot_be_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("app", "one", "other"),
+    ("app", "helpers", "one", "other"),
     [
-        ("import abc\nclass A(abc.ABC): pass\nclass B: pass\n@@\ndef count(k, r): return isinstance(r, A)\n",
+        ("import abc\nclass A(abc.ABC): pass\nclass B: pass\n@@\ndef count(k, r): return isinstance(B(), A)\n", "",
          "", "A.register(B)"),
-        ("class C:\n    @@\ndef count(k, r): return [n for n in vars(C) if len(n) == 1]\n", "a=1; b=2", "b=2; a=1"),
+        ("import helpers\ndef count(k, r): return list(vars(helpers.C))\n", "class C:\n    @@\n",
+         "a = 1; b = 2", "b = 2; a = 1"),
         ("import operator\ndef @@(x): return x\nG=@@\nN=operator.attrgetter('__name__')\n"
-         "def count(k, r): return N(G)\n", "aa", "bb"),
-        ("def @@(x): return x\nG=@@\nA='__na'\ndef count(k, r): return getattr(G, A + 'me__')\n", "aa", "bb"),
+         "def count(k, r): return N(G)\n", "", "aa", "bb"),
+        ("def @@(x): return x\nG=@@\nA='__na'\ndef count(k, r): return getattr(G, A + 'me__')\n", "", "aa", "bb"),
     ],
 )  # fmt: skip
-def test_what_code_can_look_at_counts(tmp_path: Path, app: str, one: str, other: str) -> None:
+def test_what_code_can_look_at_counts(tmp_path: Path, app: str, helpers: str, one: str, other: str) -> None:
     first, again, changed = (
-        digest(tmp_path / name, app=app.replace("@@", text)) for name, text in (("1", one), ("2", one), ("3", other))
+        digest(tmp_path / name, app=app.replace("@@", text), helpers=helpers.replace("@@", text))
+        for name, text in (("1", one), ("2", one), ("3", other))
     )
     assert first == again != changed
+
+
+def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: Path) -> None:
+    """Plug-ins: what the module's own statements put into its list, workers have as well. What the app puts into it
+    they have not."""
+    helpers = """
+        HANDLERS, NAMED = [], {}
+
+        def registered(function):
+            HANDLERS.append(function)
+            NAMED[function.__name__] = function
+            return function
+
+        @registered
+        def one(x):
+            return x + 1
+    """
+    app = "import helpers\ndef count(key, rows):\n    return [f(1) for f in helpers.HANDLERS], helpers.NAMED\n"
+    first = digest(tmp_path / "1", app, helpers)
+    assert digest(tmp_path / "2", app, helpers) == first
+    assert digest(tmp_path / "3", app, helpers.replace("x + 1", "x + 2")) != first
+    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
+    told = told.removesuffix(")") + ".unknown))"
+    assert _said(tmp_path / "4", app + told, helpers) == ""
+    for set_in_the_driver in ("helpers.HANDLERS.append(len)", "helpers.NAMED['x'] = len"):
+        assert digest(tmp_path / "5", app + set_in_the_driver + "\n", helpers) != first
+    assert digest(tmp_path / "6", app, helpers + "\n        OTHER = 3\n") != first  # it may fill it, too
+
+
+@pytest.mark.parametrize("here", ["Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))"])
+def test_where_the_app_lies_is_nothing(tmp_path: Path, here: str) -> None:
+    """Each deployment has a folder of its own."""
+    app = f"import os\nfrom pathlib import Path\nHERE = {here}\ndef count(k, r): return open(f'{{HERE}}/table.txt')\n"
+    assert digest(tmp_path / "1", app) == digest(tmp_path / "2", app)
+    assert digest(tmp_path / "1", app) != digest(tmp_path / "2", app.replace("HERE = ", "HERE = Path('/x') if 1 else "))
 
 
 def test_what_cannot_be_loaded_has_no_digest() -> None:

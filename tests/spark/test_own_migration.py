@@ -310,3 +310,23 @@ def test_a_side_s_function_that_does_not_say_what_matched_is_named(rocksdb: Benc
     feed_sides(rocksdb, [row("a", 1, 1, minute=3)], [])
     with pytest.raises(ApplicationError, match=r"migration function of pairs/left .* a row without `matched`"):
         rocksdb.run(pairs("b"), "append", snapshot=first)
+
+
+def test_a_function_that_the_old_version_had_is_not_taken_for_another_change(rocksdb: Bench) -> None:
+    """An aggregation's state may have one form before and after: then it cannot be told what the function is for."""
+
+    def version(text: str):
+        return lambda bench: stage("totals", bench.source().groupBy("k").agg(F.expr(text).alias("s")))
+
+    rocksdb.write([row("a", 1)])
+    first = rocksdb.run(version("sum(a)"))
+    rocksdb.migrations["totals", "k string -> sum bigint"] = lambda rows: rows.selectExpr(
+        "key", "named_struct('sum', value.sum * 100) AS value"
+    )
+    [migrated] = [i for i in rocksdb.check(first, version("sum(a * 100)")).items if i.thing == "stage"]
+    assert migrated.verdict == "migrated", migrated.reason
+    second = rocksdb.run(version("sum(a * 100)"), snapshot=first)
+    [same] = [i for i in rocksdb.check(second, version("sum(a * 100)")).items if i.thing == "stage"]
+    assert same.verdict == "carried"
+    [other] = [i for i in rocksdb.check(second, version("sum(b)")).items if i.thing == "stage"]
+    assert other.verdict == "refused" and "had a migration function for" in other.reason, other.reason

@@ -147,7 +147,7 @@ def test_a_python_function_in_a_key_is_compared_by_its_code(bench: Bench) -> Non
     bench.write([row("a", 1)])
     snapshot = bench.run(shortened(1))
     assert bench.check(snapshot, shortened(1)).compatible
-    assert "keys changed from [python#" in bench.check(snapshot, shortened(2)).problems[0]
+    assert "keys changed from [Python function #" in bench.check(snapshot, shortened(2)).problems[0]
 
 
 def mapped(factor: int):
@@ -166,7 +166,7 @@ def mapped(factor: int):
 def test_a_key_from_map_in_pandas_is_compared_by_the_function_s_code(bench: Bench) -> None:
     old, same, other = (bench.plan(mapped(factor))[0] for factor in (2, 2, 3))
     assert compare(old, same, "the old plan").compatible
-    assert "keys changed from [python#" in compare(old, other, "the old plan").problems[0]
+    assert "keys changed from [Python function #" in compare(old, other, "the old plan").problems[0]
 
 
 def hourly(unit: str):

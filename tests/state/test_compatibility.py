@@ -219,6 +219,33 @@ def between(old: tuple[SourcePlan, ...], new: tuple[SourcePlan, ...], **more: An
     return report(query_plan(sources=old), query_plan(sources=new), **more)
 
 
+@pytest.mark.parametrize("renames", [{"a": "orders", "b": "clicks"}, {"a": "z"}, {"a": "b", "b": "a"}])
+def test_sources_of_a_union_may_be_renamed(renames: dict[str, str]) -> None:
+    """The order of the branches' texts is another one then."""
+
+    def plan(one: str, other: str) -> AppPlan:
+        texts = sorted([f"{one}.k", f"{other}.k"]), sorted([f"{one}: '1'", f"{other}: '2'"])
+        keys = [f"⟨{' ∪ '.join(branches)}⟩" for branches in texts]
+        stage = stage_plan(definition={"keys": keys, "aggregates": ["count(1)"]})
+        return app_plan(query_plan(stage, sources=(source_plan(one), source_plan(other, location=f"/{one}-2"))))
+
+    old, new = plan("a", "b"), plan(renames["a"], renames.get("b", "b"))
+    places = {s.name: s.location for s in old.queries[0].sources}
+    sources = tuple(
+        attrs.evolve(s, location=places[next(k for k in ("a", "b") if renames.get(k, k) == s.name)])
+        for s in new.queries[0].sources
+    )
+    new = attrs.evolve(new, queries=(attrs.evolve(new.queries[0], sources=sources),))
+    assert verdicts(compare(old, new, "s1", renames=renames)) == {"windows/daily": CARRIED}
+    swapped = attrs.evolve(
+        new.queries[0].stages[0],
+        definition={"keys": [k.replace("'1'", "'3'") for k in new.queries[0].stages[0].definition["keys"]],
+                    "aggregates": ["count(1)"]},
+    )  # fmt: skip
+    other = attrs.evolve(new, queries=(attrs.evolve(new.queries[0], stages=(swapped,)),))
+    assert verdicts(compare(old, other, "s1", renames=renames)) == {"windows/daily": REFUSED}
+
+
 def test_named_sources_are_matched_whatever_their_order() -> None:
     a, b = source_plan("a"), source_plan("b")
     assert verdicts(between((a, b), (b, a)), "source") == {"windows/a": CARRIED, "windows/b": CARRIED}

@@ -31,6 +31,8 @@ from airflow_provider_streamupdate.state.wording import once, worded, words
         ("[cast(s.a, dataType=date)]", "[CAST(s.a AS date)]"),
         ("[sum(add(multiply(s.a, 2), s.b))]", "[sum((s.a * 2) + s.b)]"),
         ("[in(s.k, 'a', 'it''s')]", "[s.k IN ('a', 'it''s')]"),
+        ("[python#70cac484de52(s.k, dataType=struct<k string, a bigint>, uses=Python 3.11).k]",
+         "[Python function #70cac4(s.k).k]"),
         ("decimal(20,2)", "decimal(20,2)"),
         ("s decimal(22,2)", "s decimal(22,2)"),
         ("[lookup(x.y, #00a6a497, kind=left)]", "[lookup(x.y, kind=left)]"),

@@ -10,7 +10,7 @@ import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import absolute, effects, import_module, member, set_since
+from .modules import absolute, effects, filled, import_module, member, set_since
 from .owner import Owner, found, owner, package
 from .report import Where
 from .walk import Walk
@@ -146,7 +146,13 @@ class _Body:
             by_name = vars(sys.modules[module]) is self.namespace if module in sys.modules else False
             if by_name and (reason := set_since(module, name, self.namespace[name])):
                 self.walk.report.cannot(where, reason)
-            return known, number, self._reach(self.namespace[name], step.attributes, where)
+            held = self.namespace[name]
+            return (
+                known,
+                number,
+                filled(module, name, held) if by_name else None,
+                self._reach(held, step.attributes, where),
+            )
         self.walk.report.mentions(name)
         if name in _READ_GLOBALS:
             return name, self._every_global()

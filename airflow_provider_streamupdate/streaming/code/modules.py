@@ -59,7 +59,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     if name in members:
         if reason := set_since(module.__name__, name, members[name]):
             walk.report.cannot(where, reason)
-        return members[name], "member"
+        return members[name], ("member", filled(module.__name__, name, members[name]))
     if hasattr(module, "__path__") and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
     if "__getattr__" not in members:
@@ -89,9 +89,55 @@ def set_since(module: str, name: str, value: Any) -> str | None:
             literal = ast.literal_eval(statement.value)
         except ValueError:  # it is computed
             return None
+        if _is_filled(tree, name, value, literal):
+            return None
         if type(literal) is not type(value) or repr(literal) != repr(value):
             return f"the driver has set it to {value!r}, and workers, which import {module}, have {literal!r}"
     return None
+
+
+def filled(module: str, name: str, value: Any) -> str | None:
+    """Of a list, dict or set that is written as a literal and was filled since by statements of its module (a registry
+    of functions): the digest of the source of the module and of the app's modules that it imports. What workers have
+    in it these say, whatever the driver has put into it besides. None for all other values."""
+    tree = _source(module) if module != "__main__" and isinstance(value, (list, dict, set)) else None
+    if tree is None or not _looks_filled(tree, name, value):
+        return None
+    found: dict[str, None] = {}
+    _imports(module, found)
+    return digest([(each, ast.dump(source)) for each in found if (source := _source(each)) is not None])
+
+
+def _looks_filled(tree: ast.Module, name: str, value: Any) -> bool:
+    for statement in tree.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if [getattr(t, "id", None) for t in _flat(targets)].count(name):
+                try:
+                    literal = ast.literal_eval(statement.value)
+                except ValueError:  # it is computed
+                    return _is_read(tree, name)
+                alone = all(isinstance(target, ast.Name) for target in targets)
+                return _is_filled(tree, name, value, literal) if alone else _is_read(tree, name)
+    return False
+
+
+def _flat(targets: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    for target in targets:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            yield from _flat(target.elts)
+        else:
+            yield target
+
+
+def _is_filled(tree: ast.Module, name: str, value: Any, literal: Any) -> bool:
+    """Whether a container differs from its literal, and its module may have put into it what it holds."""
+    differs = type(literal) is not type(value) or repr(literal) != repr(value)
+    return differs and type(literal) is type(value) and isinstance(value, (list, dict, set)) and _is_read(tree, name)
+
+
+def _is_read(tree: ast.Module, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(tree))
 
 
 def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:

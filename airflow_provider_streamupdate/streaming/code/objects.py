@@ -7,10 +7,11 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import operator
 import random
 import sys
 import types
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..parameters import Parameters
@@ -176,6 +177,10 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
         return "property", *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel))
     if type(value) is functools.partial:
         return "partial", *(walk.of(v, where) for v in (value.func, value.args, value.keywords, vars(value)))
+    if isinstance(value, PurePath):
+        return "path", type(value).__name__, walk.of(str(value), where)
+    if type(value) is operator.attrgetter:
+        walk.report.mentions("attrgetter")
     if isinstance(value, functools.partialmethod):
         return "partialmethod", *(walk.of(v, where) for v in (value.func, value.args, value.keywords))
     if isinstance(value, functools.singledispatchmethod):  # Python 3.13 keeps a cache in it

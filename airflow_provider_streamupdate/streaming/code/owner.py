@@ -42,6 +42,30 @@ def owner(module: str | None) -> Owner:
     return Owner.PYTHON if _below(path, _python_folders()) else Owner.APP
 
 
+def below_app(path: str) -> str | None:
+    """A path that lies in a folder of the app's files, from there on; None for any other text. Each deployment has a
+    folder of its own, so that where it lies says nothing (``Path(__file__).parent``)."""
+    if os.sep not in path:
+        return None
+    for folder in _app_folders(len(sys.modules)):
+        if path == folder or path.startswith(folder + os.sep):
+            return path[len(folder) :]
+    return None
+
+
+@functools.lru_cache(maxsize=1)
+def _app_folders(_modules: int) -> tuple[str, ...]:
+    """The longest first. _modules: how many there are, since more may be loaded."""
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        name = getattr(module, "__name__", "")
+        if isinstance(file, str) and file.endswith(".py") and owner(name) is Owner.APP:
+            path = os.path.abspath(file)
+            found |= {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
+    return tuple(sorted((folder for folder in found if folder.count(os.sep) > 1), key=len, reverse=True))
+
+
 def found(module: str) -> bool:
     """Whether a module can be imported here, by its topmost name. Imports nothing."""
     top = module.partition(".")[0]

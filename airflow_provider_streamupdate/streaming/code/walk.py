@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from .owner import below_app
 from .report import Report, Where
 
 _SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented)})
@@ -38,6 +39,8 @@ class Walk:
 
     def of(self, value: Any, where: Where) -> Any:
         kind = type(value)
+        if kind is str and (place := below_app(value)) is not None:
+            return "a path from the app's folder", place
         if kind in _SIMPLE:
             return _simple(value)
         if kind is tuple:
