@@ -9,7 +9,7 @@ from typing import Any
 
 OPEN, CLOSE, OR = "⟨", "⟩", " ∪ "
 AFTER = " after "  # a stage that the rows of a branch have passed, with a dot: ``a.k after d.``
-_INNERMOST = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
+_SIGNS = re.compile(f"({OPEN}|{CLOSE}|{OR})")
 _REFERENCE = r"(?<![\w.\-])({names})(?=[.:])"
 
 
@@ -57,12 +57,21 @@ def _without(text: str, gone: re.Pattern[str], kept: re.Pattern[str]) -> str:
 def _each(text: str, change: Callable[[list[str]], list[str]]) -> str:
     """A text with the branches of each of its unions changed, inner ones first."""
 
-    def changed(match: re.Match[str]) -> str:
-        return union(change(match[1].split(OR))).replace(OPEN, "\0(").replace(CLOSE, "\0)")
-
-    while _INNERMOST.search(text):
-        text = _INNERMOST.sub(changed, text)
-    return text.replace("\0(", OPEN).replace("\0)", CLOSE)
+    unions: list[list[str]] = [[""]]  # that are open, outer ones first, with their branches so far; the first is none
+    for part in _SIGNS.split(text):
+        if part == OPEN:
+            unions.append([""])
+        elif part == CLOSE and len(unions) > 1:
+            branches = unions.pop()
+            unions[-1][-1] += union(change(branches))
+        elif part == OR and len(unions) > 1:
+            unions[-1].append("")
+        else:
+            unions[-1][-1] += part
+    while len(unions) > 1:  # cut short: as it is
+        rest = OR.join(unions.pop())
+        unions[-1][-1] += OPEN + rest
+    return unions[0][0]
 
 
 def mistaken(name: str, other: str) -> bool:

@@ -124,14 +124,14 @@ _KNOWN: dict[str, Callable[[list[str]], str | None]] = {
 }
 
 
-# The commas in a type of several parts, for as long as a list is split.
-_TYPES, _COMMA = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>"), "\0"
+# A type of several parts, whose commas part no list.
+_TYPES = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>")
 
 
 def _parts(text: str) -> list[str]:
-    """A list's elements: split at the commas that are in no brackets and no quotes."""
+    """A list's elements: split at the commas that are in no brackets, no quotes and no type."""
     found, depth, quoted, begin = [], 0, False, 0
-    text = _TYPES.sub(lambda kind: kind[0].replace(",", _COMMA), text)
+    inside = {at for kind in _TYPES.finditer(text) for at in range(*kind.span())}
     for at, sign in enumerate(text):
         if sign == "'":
             quoted = not quoted
@@ -141,11 +141,10 @@ def _parts(text: str) -> list[str]:
             depth += 1
         elif sign in _PAIRS.values():
             depth -= 1
-        elif sign == "," and depth == 0:
+        elif sign == "," and depth == 0 and at not in inside:
             found.append(text[begin:at].strip())
             begin = at + 1
-    every = [*found, text[begin:].strip()] if text.strip() else []
-    return [part.replace(_COMMA, ",") for part in every]
+    return [*found, text[begin:].strip()] if text.strip() else []
 
 
 def _end(text: str, opening: int) -> int:

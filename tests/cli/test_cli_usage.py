@@ -39,6 +39,7 @@ COMMANDS = (
     "resume",
     "cancel",
     "doctor",
+    "init-dags",
 )
 BAD_NAMES = ("a/b", "..", "", "x" * 201)
 

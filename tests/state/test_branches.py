@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.state.branches import union, without
+from airflow_provider_streamupdate.state.branches import ordered, union, without
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.plan import QueryPlan, SourcePlan
 
@@ -52,3 +52,17 @@ def test_a_source_more_or_fewer_in_a_union_leaves_the_stage_as_it_is() -> None:
 def test_a_branch_that_changed_is_another_key() -> None:
     assert verdict(reading("a", "b"), reading("a", "b", keys=["⟨a.k ∪ b.l⟩"])) == "refused"
     assert verdict(reading("a", "b"), reading("a", "c", keys=["⟨a.l ∪ c.k⟩"])) == "refused"
+
+
+@pytest.mark.parametrize("text", ["split(room, \0)", "\0(a\0)", "'\0)' || ⟨a.k ∪ b.k⟩"])
+def test_what_an_author_wrote_is_no_sign_of_a_union(text: str) -> None:
+    assert ordered(text) == text
+
+
+def test_a_union_within_a_union_is_one_branch() -> None:
+    assert ordered("f(⟨c.k ∪ g(⟨b.k ∪ a.k⟩)⟩)") == "f(⟨c.k ∪ g(⟨a.k ∪ b.k⟩)⟩)"
+    assert without("⟨a.k ∪ g(⟨b.k ∪ c.k⟩)⟩", ["c"], ["a", "b"]) == "⟨a.k ∪ g(b.k)⟩"
+
+
+def test_a_text_that_was_cut_short_stays() -> None:
+    assert ordered("⟨b.k ∪ a.k") == "⟨b.k ∪ a.k"
