@@ -36,7 +36,7 @@ def source(name: str, df: DataFrame) -> DataFrame:
             f"source({name!r}): the DataFrame reads {len(leaves)} streaming sources; name each of them where it is read"
         )
     [details] = spark_internals.streaming_sources(df)
-    if given := next(iter(_given_names(plan).values()), details["name"]):
+    if given := next(filter(None, (alias(node, _PREFIX) for node in plan.walk())), details["name"]):
         raise ApplicationError(f"source({name!r}): the source already has the name {given!r}")
     return spark_internals.with_marker(df, leaves[0], _PREFIX + name)
 

@@ -59,7 +59,8 @@ def _nearest(plan: Node, path: _Path, definitions: dict[int, tuple[_Path, Node]]
         where, defined = definitions[plan.fields["cteId"]]
         yield from _nearest(defined, where, definitions)
     else:
-        wanted = [plan.fields["plan"]] if plan.name == "WithCTE" else range(len(plan.children))
+        children = len(plan.children)
+        wanted = range(children - 1 if plan.name == "WithCTE" else 0, children)  # what it defines comes before its plan
         for index in wanted:
             yield from _nearest(plan.children[index], (*path, index), definitions)
 

@@ -15,7 +15,7 @@ from ..tree import OUTPUT, is_tree
 from .broadcasts import broadcasts
 from .expressions import Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
-from .jvm import java_class, module, pre_order, sequence
+from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
 from .leaves import identity
 
 # Expressions that are Python functions
@@ -29,6 +29,14 @@ _SUBQUERIES = tuple(
     f"org.apache.spark.sql.catalyst.expressions.{name}"
     for name in ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery")
 )
+_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+# What the shape of a plan tells of a node: the class, the field, the method that gives it.
+_TOLD = (
+    (f"{_LOGICAL}.SubqueryAlias", "identifier", "alias"),
+    (f"{_LOGICAL}.CTERelationRef", "cteId", "cteId"),
+    (f"{_LOGICAL}.CTERelationDef", "id", "id"),
+)
 _ID = re.compile(r"#(\d+)L?$", re.MULTILINE)  # at the end of an attribute's text
 
 
@@ -39,8 +47,23 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
 
 
 def plan_shape(df: DataFrame) -> list[dict[str, Any]]:
-    """The analyzed plan as Spark has it, and as its JSON has it alone: enough to tell operators, and much faster."""
-    nodes: list[dict[str, Any]] = json.loads(df._jdf.queryExecution().analyzed().toJSON())
+    """The analyzed plan as Spark has it, in the form of its JSON: its operators, whether a leaf is a stream, the names
+    of aliases and the numbers of what ``WITH`` defines. No expressions, so that it takes a few calls of the JVM, however
+    many there are."""
+    jvm = df.sparkSession._jvm
+    inner = df._jdf.queryExecution().analyzed().map(itself(jvm))
+    names = class_names(jvm, inner)
+    children = lines(jvm, inner.map(asking(jvm, f"{_TREE}#children", "scala.collection.SeqOps#size")))
+    streams = lines(jvm, inner.map(asking(jvm, f"{_LOGICAL}.LogicalPlan#isStreaming")))
+    nodes: list[dict[str, Any]] = [
+        {"class": name, "num-children": int(count), "isStreaming": streaming == "true"}
+        for name, count, streaming in zip(names, children, streams, strict=True)
+    ]
+    for kind, field, asked in _TOLD:
+        if kind in names:
+            told = lines(jvm, inner.filter(is_a(jvm, kind)).map(asking(jvm, f"{kind}#{asked}")))
+            for node, text in zip((n for n in nodes if n["class"] == kind), told, strict=True):
+                node[field] = text
     return nodes
 
 
