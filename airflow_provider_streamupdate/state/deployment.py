@@ -51,11 +51,13 @@ class DeploymentSpec:
 
 @attrs.frozen(kw_only=True)
 class Current:
-    """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver."""
+    """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver, from 1 on.
+    claim: a token of whoever claimed the epoch (empty: an older version did)."""
 
     deployment: str = attrs.field(validator=named("deployment"))
-    epoch: int
+    epoch: int = attrs.field(validator=attrs.validators.ge(1))
     promoted: bool = False
+    claim: str = attrs.field(default="", eq=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -144,12 +144,21 @@ class Hdfs(WebHDFS):
             answer = self._call("CREATE", "put", path=temporary, redirect=False, overwrite="false")
             where = self._apply_proxy(answer.headers["Location"])
             self.session.put(where, data=data, headers={"content-type": "application/octet-stream"})
-            options = "OVERWRITE" if replace else "NONE"  # without the word it would answer false and raise nothing
-            self._call("RENAME", "put", path=temporary, destination=path, renameoptions=options)
+            self._rename(temporary, path, replace)
         except BaseException:
             with contextlib.suppress(Exception):
                 self.rm(temporary)
             raise
+
+    def _rename(self, temporary: str, path: str, replace: bool) -> None:
+        """Nobody else knows the temporary name: when it is gone and the file is there, the rename was done, though its
+        answer got lost."""
+        options = "OVERWRITE" if replace else "NONE"  # without the word it would answer false and raise nothing
+        try:
+            self._call("RENAME", "put", path=temporary, destination=path, renameoptions=options)
+        except (requests.RequestException, FileNotFoundError):
+            if self.exists(temporary) or not self.exists(path):
+                raise
 
 
 def _check(response: requests.Response, **_: Any) -> None:

@@ -109,7 +109,7 @@ def acquire(
         renewed_at=clock.now(),
         uptime=Uptime.now(),
     )
-    if not folder.create(f"lease/{number}.json", to_json(lease)):
+    if not folder.create(f"lease/{number}.json", to_json(lease), nonce=lease.token):
         return acquire(folder, owner, holder, alive, needed, seconds)  # somebody was faster: look again
     if not _newest(folder, lease):
         # The number was free only because its holder had gone and a later one had removed it: it counts for nothing.

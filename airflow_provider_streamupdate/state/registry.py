@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import Any, TypeVar
 
 import attrs
@@ -53,6 +54,7 @@ class AppRegistry:
     def __init__(self, name: str, folder: Folder) -> None:
         self.name = name
         self.folder = folder
+        self._token = uuid.uuid4().hex  # who claims an epoch: a claim that is tried again is the same claim
 
     def sibling(self, name: str) -> AppRegistry:
         """Another app under the same root."""
@@ -88,8 +90,9 @@ class AppRegistry:
         was. `after`: the last epoch, for a deployment that ran beside the current one and goes on under a later number,
         which its driver has already."""
         path = _claim(current.epoch if after is None else after + 1)
+        current = attrs.evolve(current, claim=self._token)
         try:
-            claimed = self.folder.create(path, to_json(current))
+            claimed = self.folder.create(path, to_json(current), nonce=current.claim)
         except StorageError as error:
             claimed = self._claimed(path, current, error)
         if not claimed:
@@ -110,7 +113,7 @@ class AppRegistry:
             ) from error
         if found is None:
             raise error
-        return found == current
+        return found == current and found.claim == current.claim
 
     def set_current(self, current: Current) -> None:
         """Replace current.json atomically, within its epoch; the caller holds the lease."""
@@ -138,7 +141,7 @@ class AppRegistry:
 
     def create_deployment(self, spec: DeploymentSpec) -> None:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""
-        if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec)):
+        if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec), nonce=spec.submitted_at):
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
         boundary("deployment-made")
 
@@ -164,7 +167,8 @@ class AppRegistry:
             at=clock.now(),
             undoes=undoes,
         )
-        if not self.folder.create(f"deployments/{deployment}/changes/{change.number}.json", to_json(change)):
+        path = f"deployments/{deployment}/changes/{change.number}.json"
+        if not self.folder.create(path, to_json(change), nonce=change.at):  # one driver writes these
             raise FencedError(f"the parameters of deployment {deployment} of {self.name} were changed a moment ago")
         return change
 

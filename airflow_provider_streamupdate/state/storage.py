@@ -129,29 +129,47 @@ class Folder:
             if lasting:
                 disk.sync_folder(os.path.dirname(temporary))
 
-    def create(self, relative: str, data: bytes) -> bool:
+    def create(self, relative: str, data: bytes, nonce: str | None = None) -> bool:
         """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It outlasts a
-        cut of power."""
+        cut of power.
+
+        nonce: a text in `data` that nobody else writes. With it, a file that holds exactly `data` was created by this
+        call, though its answer got lost: a client that repeats the request is then told that the file exists (botocore
+        repeats a put by itself, NFS a link).
+        """
+        if nonce is not None and nonce.encode() not in data:
+            raise ValueError("the nonce is not in the data")
         with self._errors("create", relative):
             if not self.local:
-                try:
-                    self.fs.pipe_file(self.path(relative), data, mode="create")
-                except FileExistsError:
-                    return False
-                except OSError as error:
-                    if _code(error) not in _REFUSED:
-                        raise
-                    return False
-                return True
+                return self._create_remotely(relative, data, nonce is not None)
             temporary = self._temporary(relative, data)
             try:
                 os.link(temporary, self.path(relative))
             except FileExistsError:
-                return False
+                if nonce is None or not self._holds(relative, data):
+                    return False
             finally:
                 os.unlink(temporary)
             disk.sync_folder(os.path.dirname(temporary))
             return True
+
+    def _create_remotely(self, relative: str, data: bytes, unique: bool) -> bool:
+        try:
+            self.fs.pipe_file(self.path(relative), data, mode="create")
+        except Exception as error:  # every fsspec back end has its own exceptions
+            if unique and self._holds(relative, data):
+                return True
+            if isinstance(error, FileExistsError) or (isinstance(error, OSError) and _code(error) in _REFUSED):
+                return False
+            raise
+        return True
+
+    def _holds(self, relative: str, data: bytes) -> bool:
+        """Whether a file holds exactly this; False, too, when it cannot be read."""
+        try:
+            return bytes(self.fs.cat_file(self.path(relative))) == data
+        except Exception:  # every fsspec back end has its own exceptions; the caller has one of the create
+            return False
 
     def sync(self, paths: Iterable[str], but: Collection[str] = ()) -> None:
         """Files, or whole folders, outlast a cut of power when this returns, whoever wrote them, and so do the folders

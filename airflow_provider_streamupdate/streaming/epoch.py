@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 
 from ..state import clock
 from ..state.boundaries import boundary
@@ -30,8 +31,9 @@ class Epoch:
 
     def claim(self) -> bool:
         """Whether this is the only driver of its epoch, whichever others are started."""
-        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now()}
-        if not self.folder.create(f"drivers/{self.number}.json", to_json(claim)):
+        token = uuid.uuid4().hex
+        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now(), "token": token}
+        if not self.folder.create(f"drivers/{self.number}.json", to_json(claim), nonce=token):
             return False
         boundary("driver-claimed")
         return True

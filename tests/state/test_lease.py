@@ -182,12 +182,12 @@ def test_a_number_that_was_used_and_removed_meanwhile_gives_no_lease(
     lease.acquire(folder, "old", seconds=-1)
     create, interrupted = Folder.create, []
 
-    def slow(self: Folder, path: str, data: bytes) -> bool:
+    def slow(self: Folder, path: str, data: bytes, nonce: str | None = None) -> bool:
         if path == "lease/2.json" and not interrupted:
             interrupted.append(path)
             lease.release(folder, lease.acquire(folder, "second"))
             lease.acquire(folder, "third")  # number 3; removes number 2
-        return create(self, path, data)
+        return create(self, path, data, nonce)
 
     monkeypatch.setattr(Folder, "create", slow)
     with pytest.raises(LeaseHeldError, match="third holds"):

@@ -127,7 +127,7 @@ def test_a_claim_that_fails_says_whether_it_was_made(registry: Registry, monkeyp
     app, later = registry.app("flights"), Current(deployment="v2", epoch=2)
     create, read = Folder.create, Folder.read
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **more: object) -> None:
         raise StorageError("no answer")
 
     with monkeypatch.context() as broken:
@@ -136,8 +136,8 @@ def test_a_claim_that_fails_says_whether_it_was_made(registry: Registry, monkeyp
             app.claim(later)
     assert app.current_id() == "v1"
 
-    def late(folder: Folder, path: str, data: bytes) -> bool:
-        create(folder, path, data)
+    def late(folder: Folder, path: str, data: bytes, nonce: str) -> bool:
+        create(folder, path, data, nonce)
         raise StorageError("no answer")
 
     with monkeypatch.context() as broken:
