@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .failure import FAILED, USAGE, Failure
+from .printable import echo
 from .values import KeyValue
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _parameters(strict: bool) -> Iterator[None]:
     from ..state.errors import ParameterWarning
 
     def told(message: Warning | str, *rest: Any, **more: Any) -> None:
-        click.echo(f"warning: {message}", err=True)
+        echo(f"warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "always", ParameterWarning)

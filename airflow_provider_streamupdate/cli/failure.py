@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from .printable import printable
+
 # Exit codes: the request failed; usage or unreadable input; Ctrl-C, as shells say it.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -18,6 +20,9 @@ class Failure(click.ClickException):
         self.kind = kind
         self.code = code
         self.details = details or {}
+
+    def format_message(self) -> str:
+        return printable(self.message)
 
     @classmethod
     def of(cls, error: Exception, code: int = FAILED) -> Failure:

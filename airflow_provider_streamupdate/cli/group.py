@@ -47,7 +47,7 @@ class Group(click.Group):
 def _end(error: click.ClickException, argv: Sequence[str]) -> int:
     if "--json" in argv:
         kind = error.kind if isinstance(error, Failure) else type(error).__name__
-        document = {"error": {"type": kind, "message": error.format_message()}}
+        document = {"error": {"type": kind, "message": error.message}}
         print_json({**document, **error.details} if isinstance(error, Failure) else document)
     else:
         error.show()

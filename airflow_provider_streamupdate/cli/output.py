@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .printable import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -119,7 +121,7 @@ def _print(table: Table) -> None:
 
 
 def _text(value: Any) -> str:
-    return NOTHING if value is None or value == "" else str(value)
+    return NOTHING if value is None or value == "" else printable(str(value))
 
 
 def _cell(value: Any) -> Text:

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
-
 from ..state.repeating import repeating
 from .failure import INTERRUPTED, Failure
+from .printable import echo, printable
 from .settings import Settings
 
 QUIET_SECONDS = 15.0  # without a line for so long, a pipe is told that the work goes on
@@ -50,7 +49,7 @@ class _Lines:
                 self._show(f"still: {self._phase}")
 
     def _show(self, line: str) -> None:
-        click.echo(f"{stamp(time.monotonic() - self._began)} {line}", err=True)
+        echo(f"{stamp(time.monotonic() - self._began)} {line}", err=True)
 
 
 @contextmanager
@@ -73,6 +72,7 @@ def _spinner(first: str) -> Iterator[Callable[[str], None]]:
         task = shown.add_task(escape(first), total=None)
 
         def report(line: str) -> None:
+            line = printable(line)
             console.print(f"{stamp(time.monotonic() - began)} {line}", markup=False)
             shown.update(task, description=escape(line.split("\n", 1)[0]))
 
@@ -88,4 +88,4 @@ def stamp(seconds: float) -> str:
 def note(settings: Settings, line: str) -> None:
     """Say what was done, on standard output; not with --json, whose document says it."""
     if not settings.as_json:
-        click.echo(line)
+        echo(line)

@@ -8,6 +8,7 @@ import click
 
 from .failure import FAILED
 from .output import moment, print_json, print_table, size
+from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .values import Duration
@@ -82,7 +83,7 @@ def list_all(ctx: click.Context, app: str | None) -> None:
             right=("SIZE",),
         )
         for found in damaged:
-            click.echo(f"Error: snapshot {found.name} of {found.app} is damaged: {found.problem}", err=True)
+            echo(f"Error: snapshot {found.name} of {found.app} is damaged: {found.problem}", err=True)
     if damaged:
         ctx.exit(FAILED)
 

@@ -12,6 +12,7 @@ import click
 from ..state.redaction import redacted
 from .failure import FAILED
 from .output import ago, heard, moment, number, print_facts, print_json, print_table
+from .printable import echo
 from .settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def status(settings: Settings, app: str) -> None:
         return
     print_facts(_facts(client, found))
     if found.status and found.status.queries:
-        click.echo()
+        echo()
         _print_queries(found.status, made)
-    click.echo()
+    echo()
     print_table(
         ("DEPLOYMENT", "STATE", "SUBMITTED", "PARENT", "FROM SNAPSHOT", "UPDATE"),
         (
@@ -103,7 +104,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
     if settings.as_json:
         print_json({"app": app, "deployment": deployment, "path": path, "lines": text.splitlines()})
     else:
-        click.echo(text)
+        echo(text)
 
 
 def _list(settings: Settings) -> bool:
@@ -122,11 +123,11 @@ def _list(settings: Settings) -> bool:
             right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
         )
         if not found:
-            click.echo(f"no apps under {settings.root}", err=True)
+            echo(f"no apps under {settings.root}", err=True)
         for app, problem in broken:
-            click.echo(f"Error: {app}: {problem}", err=True)
+            echo(f"Error: {app}: {problem}", err=True)
         for app, step in _next_steps(found):
-            click.echo(f"{app}: {step}", err=True)
+            echo(f"{app}: {step}", err=True)
     return bool(broken)
 
 
@@ -273,7 +274,7 @@ def _print_queries(status: Status, made: AppPlan | None) -> None:
     )
     stages = list(_stages(status, made))
     if stages:
-        click.echo()
+        echo()
         print_table(("STAGE", "KIND", "OPERATOR", "STATE ROWS"), stages, right=("OPERATOR", "STATE ROWS"))
 
 

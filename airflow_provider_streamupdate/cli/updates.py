@@ -11,6 +11,7 @@ from ..state.update import IN_FLIGHT, PARALLEL, STANDBY, STRATEGIES
 from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
+from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
@@ -111,7 +112,7 @@ def check(
     if settings.as_json:
         print_json(report_document(report))
     elif markdown:
-        click.echo(report.to_markdown(), nl=False)
+        echo(report.to_markdown().rstrip("\n"))
     else:
         _print_report(report)
     ctx.exit(0 if report.compatible else FAILED)
@@ -176,7 +177,7 @@ def rehearse(
     if settings.as_json:
         print_json(report_document(report))
     elif markdown:
-        click.echo(report.to_markdown(), nl=False)
+        echo(report.to_markdown().rstrip("\n"))
     else:
         _print_rehearsal(report)
     ctx.exit(0 if report.passed else FAILED)
@@ -338,7 +339,7 @@ def _against_plan(
 
 def _print_report(report: CompatibilityReport) -> None:
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
-    click.echo()
+    echo()
     print_table(
         ("THING", "NAME", "VERDICT", "AGREEMENT", "REASON"),
         (
@@ -347,9 +348,9 @@ def _print_report(report: CompatibilityReport) -> None:
         ),
     )
     if report.problems:
-        click.echo("\nIn the way:")
+        echo("\nIn the way:")
         for problem in report.problems:
-            click.echo(f"  {problem}")
+            echo(f"  {problem}")
 
 
 def _print_rehearsal(report: RehearsalReport) -> None:
@@ -357,22 +358,22 @@ def _print_rehearsal(report: RehearsalReport) -> None:
         return _print_report(report.compatibility)
     newest = " (the newest)" if report.newest else ""
     print_facts({"app": report.app, "snapshot": f"{report.snapshot}{newest}", "verdict": report.outcome})
-    click.echo()
+    echo()
     columns = tuple(c.upper() for c in report.BATCH_COLUMNS)
     print_table(columns, report.batch_rows(), right=columns[1:])
-    click.echo()
+    echo()
     columns = tuple(c.upper() for c in report.STATE_COLUMNS)
     print_table(columns, report.stage_rows(), right=columns[1:])
-    click.echo()
+    echo()
     for line in (*report.problems, *report.notes()):
-        click.echo(line)
+        echo(line)
     return None
 
 
 def _print_plan(made: AppPlan) -> None:
     print_facts({"app": made.app, "Spark": made.spark_version})
     for query in made.queries:
-        click.echo()
+        echo()
         print_facts(
             {
                 "query": query.name,
@@ -384,7 +385,7 @@ def _print_plan(made: AppPlan) -> None:
         )
         print_table(("STAGE", "KIND", "OPERATOR", "DEFINITION"), (_stage(s) for s in query.stages))
     for warning in made.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
 
 
 def _stage(stage: StagePlan) -> tuple[Any, ...]:

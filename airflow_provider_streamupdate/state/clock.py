@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 
 def now() -> str:
@@ -17,8 +18,22 @@ def from_epoch_ms(milliseconds: float) -> str:
 
 
 def parse(text: str) -> datetime:
-    """ISO text to an aware datetime; a trailing Z is accepted on Python 3.10 too."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    """ISO text to an aware datetime, in UTC where it says no zone; a trailing Z is accepted on Python 3.10 too.
+    ValueError when it is none."""
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def is_moment(_instance: object, field: Any, value: str | dict[str, str] | None) -> None:
+    """Validator of an attrs field: a time as this package stores it, several by name, or none. So the file that holds a
+    bad one is damaged, and none is met in the middle of a list."""
+    for text in value.values() if isinstance(value, dict) else [value]:
+        if text is None or text == field.default:
+            continue
+        try:
+            parse(text)
+        except ValueError as error:
+            raise ValueError(f"{field.name} is no time in ISO 8601: {text!r:.60}") from error
 
 
 def age(text: str) -> float:

@@ -26,7 +26,7 @@ class Command:
 
     name: str
     kind: str
-    issued_at: str
+    issued_at: str = attrs.field(validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     cancel: bool = False
     successor: str | None = attrs.field(default=None, validator=named("deployment"))
@@ -37,7 +37,7 @@ class Command:
 class CommandResult:
     """error: None when the command was carried out."""
 
-    done_at: str
+    done_at: str = attrs.field(validator=clock.is_moment)
     error: str | None = None
 
 
@@ -78,18 +78,28 @@ class CommandBox:
                 return name
             number += 1
 
-    def pending(self) -> list[Command]:
-        """Commands without an answer, oldest first."""
+    def pending(self, refuse: bool = False) -> list[Command]:
+        """Commands without an answer, oldest first; those that cannot be read are left out.
+
+        refuse: answer these with the reason, so that the driver goes on and whoever asked is told
+        """
         names = set(self.folder.names())
         asked = [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]
         commands = []
         for name in asked:
             if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
-                command = from_json(text, Command, self.folder.path(f"{name}.json"))
-                if command.name != name:  # its answer would be written elsewhere
-                    raise CorruptError(f"{self.folder.path(name)}.json says that it is {command.name!r}; remove it")
-                commands.append(command)
+                try:
+                    commands.append(self._command(name, text))
+                except CorruptError as error:
+                    if refuse:
+                        self.answer(name, f"the driver cannot read this command, and did nothing: {error}")
         return sorted(commands, key=lambda c: c.issued_at)
+
+    def _command(self, name: str, text: bytes) -> Command:
+        command = from_json(text, Command, self.folder.path(f"{name}.json"))
+        if command.name != name:  # its answer would be written elsewhere
+            raise CorruptError(f"{self.folder.path(name)}.json says that it is {command.name!r}; remove it")
+        return command
 
     def answer(self, name: str, error: str | None = None) -> None:
         self.folder.write(f"{name}.result.json", to_json(CommandResult(done_at=clock.now(), error=error)))

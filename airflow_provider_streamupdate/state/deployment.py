@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from . import clock
 from .application import Application
-from .clock import age
 from .identity import ProcessIdentity
 from .names import named
 
@@ -38,7 +38,7 @@ class DeploymentSpec:
     deployment: str = attrs.field(validator=named("deployment"))
     application: Application
     digest: str
-    submitted_at: str
+    submitted_at: str = attrs.field(validator=clock.is_moment)
     parent: str | None = attrs.field(default=None, validator=named("deployment"))
     from_snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     agree: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Current:
     claim: a token of whoever claimed the epoch (empty: an older version did)."""
 
     deployment: str = attrs.field(validator=named("deployment"))
-    epoch: int = attrs.field(validator=attrs.validators.ge(1))
+    epoch: int = attrs.field(validator=[attrs.validators.ge(1), attrs.validators.lt(2**53)])
     promoted: bool = False
     claim: str = attrs.field(default="", eq=False)
 
@@ -76,7 +76,7 @@ class Launch:
     pid: int | None
     pid_started: float | None
     log: str
-    launched_at: str
+    launched_at: str = attrs.field(validator=clock.is_moment)
     yarn_tag: str | None = None
     killed: bool = False
     process: ProcessIdentity | None = None
@@ -89,9 +89,9 @@ class QueryStatus:
     first_batch: the first one this driver committed. idle: between triggers, with no new data."""
 
     batch: int = -1
-    last_commit_at: str | None = None
+    last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     first_batch: int | None = None
-    first_commit_at: str | None = None
+    first_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     input_rows_per_second: float | None = None
     processed_rows_per_second: float | None = None
     batch_seconds: float | None = None
@@ -110,8 +110,8 @@ class Status:
 
     state: str
     epoch: int
-    heartbeat_at: str
-    started_at: str
+    heartbeat_at: str = attrs.field(validator=clock.is_moment)
+    started_at: str = attrs.field(validator=clock.is_moment)
     queries: dict[str, QueryStatus] = attrs.field(factory=dict)
     error: str | None = None
     reason: str | None = None
@@ -135,4 +135,4 @@ class Status:
     @property
     def recent(self) -> bool:
         """Whether it looks young by this machine's clock. No proof, in either direction: clocks differ, and are set."""
-        return abs(age(self.heartbeat_at)) <= SILENT_SECONDS
+        return abs(clock.age(self.heartbeat_at)) <= SILENT_SECONDS

@@ -36,9 +36,9 @@ class Lease:
     number: int
     owner: str
     token: str
-    expires_at: str
+    expires_at: str = attrs.field(validator=clock.is_moment)
     holder: ProcessIdentity | None = None
-    renewed_at: str = ""
+    renewed_at: str = attrs.field(default="", validator=clock.is_moment)
     released: bool = False
     uptime: Uptime | None = None
 

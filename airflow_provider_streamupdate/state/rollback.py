@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import attrs
 
+from . import clock
 from .names import named
 
 
@@ -21,8 +22,8 @@ class RollbackRecord:
     app: str = attrs.field(validator=named("app"))
     left: str = attrs.field(validator=named("deployment"))
     back_to: str = attrs.field(validator=named("deployment"))
-    started_at: str
+    started_at: str = attrs.field(validator=clock.is_moment)
     asked_by: str = ""
     reason: str | None = None
-    ended_at: str | None = None
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     epoch: int | None = None

@@ -13,6 +13,24 @@ T = TypeVar("T")
 converter = make_converter(forbid_extra_keys=False, omit_if_default=False)
 
 
+def _exactly(kind: type, *accepted: type) -> None:
+    """Have the converter refuse a JSON value of another type instead of converting it: ``true`` is no epoch, and 1.9 no
+    batch."""
+
+    def structure(value: Any, _kind: Any) -> Any:
+        if type(value) not in accepted:
+            raise TypeError(f"{str(value)[:60]!r} is no {kind.__name__}")
+        return kind(value)
+
+    converter.register_structure_hook(kind, structure)
+
+
+_exactly(bool, bool)
+_exactly(int, int)
+_exactly(float, float, int)
+_exactly(str, str)
+
+
 def to_dict(value: Any) -> Any:
     """Plain dicts, lists, strings and numbers (what JSON accepts)."""
     return converter.unstructure(value)
@@ -40,10 +58,10 @@ def from_json(text: bytes, kind: type[T], where: str) -> T:
 
 
 def parse_json(text: bytes, where: str) -> Any:
-    """Parse JSON text; CorruptError naming `where` when it is truncated or altered."""
+    """Parse JSON text in UTF-8; CorruptError naming `where` when it is truncated or altered."""
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text.decode())
+    except (ValueError, RecursionError) as error:  # the second: lists in lists in lists
         raise CorruptError(
             f"{where} is not valid JSON ({error}); it was truncated or altered: restore it from a backup"
         ) from error

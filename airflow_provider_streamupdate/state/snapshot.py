@@ -7,6 +7,7 @@ import uuid
 
 import attrs
 
+from . import clock
 from .names import inside, named
 from .plan import AppPlan
 
@@ -50,7 +51,7 @@ class QuerySnapshot:
     in_flight: int | None = None
     state_ahead: bool = False
     conf: dict[str, str] = attrs.field(factory=dict)
-    committed_at: str | None = None
+    committed_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     state_rows: dict[str, int] = attrs.field(factory=dict)
     lag: float | None = None
     source_lag: dict[str, float] = attrs.field(factory=dict)
@@ -78,7 +79,7 @@ class Snapshot:
     name: str = attrs.field(validator=named("snapshot"))
     app: str = attrs.field(validator=named("app"))
     deployment: str = attrs.field(validator=named("deployment"))
-    created_at: str
+    created_at: str = attrs.field(validator=clock.is_moment)
     kind: str
     plan: AppPlan
     queries: dict[str, QuerySnapshot] = attrs.field(validator=named("query"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from . import clock
 from .names import named
 
 # Steps in order; a record's `step` is the last one completed. Only strategy standby has a step standby, only parallel a
@@ -25,13 +26,13 @@ class UpdateRecord:
     app: str = attrs.field(validator=named("app"))
     old: str | None = attrs.field(validator=named("deployment"))
     new: str = attrs.field(validator=named("deployment"))
-    started_at: str
+    started_at: str = attrs.field(validator=clock.is_moment)
     digest: str = ""
     strategy: str = RESTART
     step: str = "planned"
-    step_times: dict[str, str] = attrs.field(factory=dict)
+    step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
-    snapshot_checked_at: str | None = None
+    snapshot_checked_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     outcome: str | None = None
     reason: str | None = None
     pause_seconds: float | None = None

@@ -231,7 +231,7 @@ class Agent:
                 current = self.app.current()
                 if current is not None and current.epoch >= self.epoch.number:
                     break
-                for command in self.box.pending():
+                for command in self.box.pending(refuse=True):
                     self.box.answer(command.name)
                     if command.kind == words.CANCEL:
                         return self._end("cancelled while it stood by")
@@ -290,7 +290,7 @@ class Agent:
                         self._check_fence()
                         self.reporter.report(queries=queries.progress())
                         next_progress = time.monotonic() + HEARTBEAT_SECONDS
-                    command = next(iter(self.box.pending()), None) if task is None else None
+                    command = next(iter(self.box.pending(refuse=True)), None) if task is None else None
                     patience.reached()
                 except StorageError:  # a query that can do without it goes on
                     if patience.over():

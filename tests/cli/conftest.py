@@ -38,8 +38,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(root: Path) -> Run:
     """Run a command; what it raised beyond SystemExit fails the test, so that no traceback reaches a user."""
 
-    def invoke(*args: str | Path) -> Result:
-        result = CliRunner().invoke(main, [str(a) for a in args])
+    def invoke(*args: str | Path, color: bool = False) -> Result:
+        # with colours, which would be stripped here together with what a file sends to the terminal
+        result = CliRunner().invoke(main, [str(a) for a in args], color=color)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

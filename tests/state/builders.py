@@ -196,7 +196,7 @@ def live_snapshot(**changes: Any) -> Snapshot:
         name="s1",
         app="flights",
         deployment="v1",
-        created_at="",
+        created_at="2026-11-24",
         kind="live",
         plan=app_plan(),
         queries={"windows": attrs.evolve(query, **changes)},

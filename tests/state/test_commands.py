@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.state.commands import CANCEL, DRAIN, RESUME, SNAPSHOT, SUSPEND, CommandBox
-from airflow_provider_streamupdate.state.errors import CorruptError
 from airflow_provider_streamupdate.state.storage import Folder
 
 
@@ -81,8 +80,13 @@ def test_many_askers_at_once_give_one_command(deployment: Folder) -> None:
     assert len(CommandBox(deployment, 1).pending()) == 1
 
 
-def test_a_truncated_command_is_told(deployment: Folder) -> None:
+def test_a_command_that_cannot_be_read_is_answered_and_ends_no_driver(deployment: Folder) -> None:
     box = CommandBox(deployment, 1)
     deployment.write("commands/1/drain.1.json", b'{"kind": "dr')
-    with pytest.raises(CorruptError, match=r"commands/1/drain\.1\.json is not valid JSON"):
-        box.pending()
+    good = box.issue(RESUME)
+    assert [c.name for c in box.pending()] == [good]
+    assert box.result("drain.1") is None  # whoever only looks answers nothing
+    assert [c.name for c in box.pending(refuse=True)] == [good]
+    told = box.result("drain.1")
+    assert told and told.error and "the driver cannot read this command, and did nothing" in told.error
+    assert "commands/1/drain.1.json is not valid JSON" in told.error

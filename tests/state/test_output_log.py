@@ -33,7 +33,13 @@ def numbered(log: Path, first: int, last: int) -> None:
 def launch(log: Path) -> Launch:
     process = ProcessIdentity.own()
     return Launch(
-        epoch=1, host=process.host, pid=process.pid, pid_started=None, log=str(log), launched_at="", process=process
+        epoch=1,
+        host=process.host,
+        pid=process.pid,
+        pid_started=None,
+        log=str(log),
+        launched_at="2026-11-24",
+        process=process,
     )
 
 

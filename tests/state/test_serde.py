@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import string
+from datetime import timezone
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from .builders import app_plan, spec, status
 
 words = st.text(string.printable + "é🙂", max_size=20)
 maps = st.dictionaries(words, words, max_size=3)
+moments = st.datetimes(timezones=st.just(timezone.utc)).map(lambda found: found.isoformat())
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 applications = st.builds(
     Application,
@@ -29,7 +31,7 @@ applications = st.builds(
 queries = st.builds(
     QueryStatus,
     batch=st.integers(-1, 2**40),
-    last_commit_at=st.none() | words,
+    last_commit_at=st.none() | moments,
     lag=numbers,
     state_rows=st.dictionaries(words, st.integers(0, 2**60), max_size=3),
     active=st.booleans(),

@@ -48,8 +48,8 @@ def analyzed_plan(df: DataFrame) -> list[dict[str, Any]]:
 
 def plan_shape(df: DataFrame) -> list[dict[str, Any]]:
     """The analyzed plan as Spark has it, in the form of its JSON: its operators, whether a leaf is a stream, the names
-    of aliases and the numbers of what ``WITH`` defines. No expressions, so that it takes a few calls of the JVM, however
-    many there are."""
+    of aliases and the numbers of what ``WITH`` defines. No expressions: it takes a few calls of the JVM, however many
+    there are."""
     jvm = df.sparkSession._jvm
     inner = df._jdf.queryExecution().analyzed().map(itself(jvm))
     names = class_names(jvm, inner)
