@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +36,7 @@ from ..state.storage import Folder
 from . import process, runtime, yarn
 from .launcher import Launcher, driver_environment, in_cluster, on_yarn
 from .log_tail import tail
+from .private_folder import private_folder
 from .waiting import POLL_SECONDS, wait_for
 
 NEW = "new"  # a deployment whose driver was never started
@@ -299,7 +298,7 @@ def local_folder(folder: Folder) -> Path:
     if folder.local:
         return Path(folder.base)
     name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
-    target = Path(tempfile.gettempdir()) / f"streamupdate-deployments-{os.getuid()}" / name
+    target = private_folder("deployments") / name
     for name in folder.files("application"):
         (target / "application" / name).parent.mkdir(parents=True, exist_ok=True)
         with folder.fs.open(folder.path(f"application/{name}"), "rb") as source:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..state.errors import EnvironmentProblem
+from .private_folder import private_folder
 
 PACKAGE = "airflow_provider_streamupdate"
 # exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
@@ -36,9 +37,7 @@ def build(target: Path | None = None, root: str = "") -> Path:
         digest = hashlib.sha256()
         for name, path in files:
             digest.update(name.encode() + path.read_bytes())
-        folder = Path(tempfile.gettempdir()) / f"streamupdate-runtime-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        target = folder / f"{digest.hexdigest()[:16]}.zip"
+        target = private_folder("runtime") / f"{digest.hexdigest()[:16]}.zip"
         if target.exists():
             return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ def parse(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
-def is_moment(_instance: object, field: Any, value: str | dict[str, str] | None) -> None:
+def is_moment(_instance: object, field: Any, value: Any) -> None:
     """Validator of an attrs field: a time as this package stores it, several by name, or none. So the file that holds a
     bad one is damaged, and none is met in the middle of a list."""
     for text in value.values() if isinstance(value, dict) else [value]:
