@@ -4,7 +4,9 @@ lives."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Iterator
 
 from ..state import clock, lease
@@ -18,6 +20,9 @@ from .waiting import wait_for
 RENEW_SECONDS = 5.0  # between a holder's signs of life
 WATCH_SECONDS = 20.0  # a holder that cannot be looked at, and gives none for so long, is gone
 KEEP_SECONDS = 60.0  # how often a lease is renewed for who waits
+GIVE_BACK_SECONDS = 15.0  # how long it is tried, when the storage fails
+
+log = logging.getLogger(__name__)
 
 _in_use: set[str] = set()  # tokens of the leases this process holds, so that blocks may be nested
 
@@ -43,7 +48,27 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
             yield
     finally:
         _in_use.discard(held.token)
-        (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
+        _give_back(app, owner, held)
+
+
+def _give_back(app: AppRegistry, owner: str, held: Lease) -> None:
+    """Tried again while the storage fails. What the block did, or raised, is not lost over it: a lease that cannot be
+    given back is told of, and free when this process has ended or its time is over."""
+    began, wait = time.monotonic(), 0.1
+    while True:
+        try:
+            (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
+            return
+        except StreamUpdateError as error:
+            if time.monotonic() - began + wait > GIVE_BACK_SECONDS:
+                log.warning(
+                    "the lease of %s for %s could not be given back: %s. Others get it when this process has ended, or "
+                    "at %s",
+                    *(app.name, owner, error, held.expires_at),
+                )
+                return
+        time.sleep(wait)
+        wait *= 2
 
 
 def check_free(app: AppRegistry, owner: str) -> None:

@@ -16,7 +16,7 @@ from ..state.deployment import RUNNING
 from ..state.errors import AlreadyExistsError, CorruptError, NotRunningError
 from ..state.names import check_name
 from ..state.registry import AppRegistry, used_before
-from ..state.update import PARALLEL, PROMOTED, RESTART, UpdateRecord
+from ..state.update import PARALLEL, PROMOTED, RESTART, SUPERSEDED, UpdateRecord
 from .drivers import NEW
 from .holding import holding
 
@@ -79,9 +79,19 @@ def begin(
             started_at=clock.now(),
             step_times={"planned": clock.now()},
         )
+        _close_others(registry, deployment)
         registry.set_update(record)
         boundary("begun")
         return record
+
+
+def _close_others(registry: AppRegistry, deployment: str) -> None:
+    """End the records of updates that nobody went on with, so that their standbys end. The lease is this update's: none
+    of them has a process."""
+    for other in registry.updates():
+        if other.outcome is None and other.new != deployment:
+            why = f"nobody went on with it, and the update to {deployment} was begun"
+            registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why))
 
 
 def step(registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None) -> None:

@@ -15,7 +15,7 @@ from ..hooks.errors import ERROR_KEY
 from ..hooks.plain import plain
 from ..hooks.values import optional_seconds, optional_text, seconds
 from ..state.names import check_name
-from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY
+from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY, SUPERSEDED
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .application import ApplicationOperator, check_app
@@ -278,6 +278,7 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             became = {
                 ROLLED_BACK: "was rolled back",
                 REFUSED: "was refused, the old version was not touched",
+                SUPERSEDED: "was superseded by another update, since nobody went on with it",
             }.get((record.outcome if record else None) or "", "did not end; run the failed tasks again, or roll back")
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"

@@ -74,6 +74,12 @@ def held(folder: Folder, lease: Lease | None) -> bool:
     return lease is not None and not lease.released and not _over(folder, lease)
 
 
+def held_for(folder: Folder, owner: str) -> bool:
+    """Whether it is held for this owner."""
+    latest = read(folder)
+    return latest is not None and latest.owner == owner and held(folder, latest)
+
+
 def acquire(
     folder: Folder,
     owner: str,

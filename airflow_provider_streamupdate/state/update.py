@@ -13,15 +13,19 @@ STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", 
 RESTART, STANDBY, PARALLEL, IN_FLIGHT = "restart", "standby", "parallel", "in_flight"  # strategies
 STRATEGIES = (RESTART, STANDBY, PARALLEL, IN_FLIGHT)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
+SUPERSEDED = "superseded"  # the outcome of one that nobody went on with before another update was begun
 
 
 @attrs.frozen(kw_only=True)
 class UpdateRecord:
-    """old: deployment that ran before; digest: of the new application; strategy: how the old one is replaced;
-    outcome: None while under way, then
-    ``promoted``, ``rolled-back`` or ``refused``. pause_seconds: the old version's last commit to the new one's
-    first (None with strategy parallel: the new one had committed before). snapshot_checked_at: when every byte of
-    `snapshot` was last found to be whole."""
+    """old: deployment that ran before
+    digest: of the new application
+    strategy: how the old one is replaced
+    outcome: None while under way, then ``promoted``, ``rolled-back``, ``refused`` or ``superseded``
+    pause_seconds: the old version's last commit to the new one's first (None with strategy parallel: the new one had
+        committed before)
+    snapshot_checked_at: when every byte of `snapshot` was last found to be whole
+    """
 
     app: str = attrs.field(validator=named("app"))
     old: str | None = attrs.field(validator=named("deployment"))

@@ -47,6 +47,7 @@ from ..state.errors import (
 from ..state.export import export
 from ..state.fence import take_down
 from ..state.in_flight import ChangeRequest
+from ..state.lease import held_for
 from ..state.output_log import OutputLog, kept_short
 from ..state.patience import Patience
 from ..state.plan import AppPlan
@@ -238,6 +239,8 @@ class Agent:
                 if time.monotonic() >= next_look:
                     if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                         return self._end("the update it stood by for has ended")
+                    if not held_for(self.app.folder, self.spec.deployment):
+                        return self._end("nobody holds the app's lease for the update it stood by for")
                     next_look = time.monotonic() + HEARTBEAT_SECONDS
                 patience.reached()
             except StorageError:

@@ -17,6 +17,7 @@ import pytest
 from airflow_provider_streamupdate.control import recording, reverting
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
+from airflow_provider_streamupdate.state.update import UpdateRecord
 
 from .conftest import REPOSITORY, Site, document, table
 
@@ -392,6 +393,20 @@ def test_a_second_update_is_refused_while_one_is_under_way(running: Site) -> Non
     result = running.run("update", running.application("v3"), "--deployment", "v3", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
     assert running.alive() == ["v1"]
+
+
+def test_an_update_that_nobody_went_on_with_is_closed_by_the_next(running: Site) -> None:
+    app = running.client.registry.app("alarm")
+    app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
+    lease.acquire(app.folder, "v2", seconds=-1)
+    result = running.run("update", running.application("v3"), "--deployment", "v3")
+    assert result.exit_code == 0, result.stderr
+    closed = app.update("v2")
+    assert closed is not None
+    assert (closed.outcome, closed.reason) == (
+        "superseded",
+        "nobody went on with it, and the update to v3 was begun",
+    )
 
 
 def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.state import clock, commands
+from airflow_provider_streamupdate.state import clock, commands, lease
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, RUNNING, STANDBY, Current, DeploymentSpec
@@ -166,6 +166,7 @@ def hand_over(
             drivers[0].read_all()
             record = UpdateRecord(app="bench", old=OLD, new=NEW, digest="", strategy=BY_STANDBY, started_at=clock.now())
             bench.registry.set_update(record)
+            lease.acquire(bench.registry.folder, NEW)
             spec = _spec(NEW, parent=OLD, from_snapshot="before", agree=agree, renames=dict(renames or {}))
             bench.registry.create_deployment(spec)
             drivers.append(_Driver(beside, NEW, 2, new.app(beside), stands_by=True))

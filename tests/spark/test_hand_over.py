@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.state import clock, commands
+from airflow_provider_streamupdate.state import clock, commands, lease
 from airflow_provider_streamupdate.state.deployment import Current, Status
 from airflow_provider_streamupdate.state.driver_settings import DriverSettings
 from airflow_provider_streamupdate.state.errors import FencedError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.state.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import agent as module
 from airflow_provider_streamupdate.streaming.agent import Agent
 from tests.state.builders import app_plan, deploy, set_status, spec
@@ -282,3 +285,32 @@ def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing, monkey
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError):
         other._stand_by()
+
+
+def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.0)
+    app.set_update(UpdateRecord(app=app.name, old="one", new="two", started_at=clock.now()))
+
+    def ended(begin: Callable[[Agent], None]) -> str | None:
+        agent, looks = Agent(app, "two", 2, standby=True), []
+
+        def wait(seconds: float) -> None:
+            if looks:
+                raise TimeoutError("it stands by")
+            looks.append(seconds)
+            begin(agent)
+
+        monkeypatch.setattr(agent.signals, "woken", SimpleNamespace(wait=wait))
+        try:
+            agent._stand_by()
+        except TimeoutError:
+            return None
+        return agent._final[1] if agent._final else None
+
+    told = "nobody holds the app's lease for the update it stood by for"
+    assert ended(lambda _: None) == told
+    held = lease.acquire(app.folder, "two")
+    assert ended(lambda _: None) is None
+    assert ended(lambda _: lease.release(app.folder, held)) == told
+    lease.acquire(app.folder, "three")
+    assert ended(lambda _: None) == told

@@ -15,11 +15,12 @@ import pytest
 from airflow_provider_streamupdate.control import holding as module
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.errors import LeaseHeldError
+from airflow_provider_streamupdate.state.errors import LeaseHeldError, StorageError
 from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.kernel import this_kernel
 from airflow_provider_streamupdate.state.lease import Lease
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
 
@@ -155,3 +156,49 @@ def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.
 
 def _held(holder: ProcessIdentity) -> Lease:
     return Lease(number=1, owner="v2", token="t", expires_at=clock.now(), holder=holder)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many more writes of a lease fail."""
+    left, write = [0], Folder.write
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+
+    def fails(folder: Folder, relative: str, data: bytes, lasting: bool = True) -> None:
+        if left[0] and relative.startswith("lease/"):
+            left[0] -= 1
+            raise StorageError("the disk is gone")
+        write(folder, relative, data, lasting)
+
+    monkeypatch.setattr(Folder, "write", fails)
+    return left
+
+
+def _fail(failing: list[int], times: int) -> None:
+    failing[0] = times
+    raise KeyError("its own")
+
+
+def test_a_lease_is_given_back_when_the_storage_is_there_again(app: AppRegistry, failing: list[int]) -> None:
+    with holding(app, "v2"):
+        failing[0] = 5
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_the_block_s_own_error_is_what_is_told(app: AppRegistry, failing: list[int]) -> None:
+    with pytest.raises(KeyError, match="its own"), holding(app, "v2"):
+        _fail(failing, 5)
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_a_lease_that_cannot_be_given_back_is_told_of(
+    app: AppRegistry, failing: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "GIVE_BACK_SECONDS", 0.0)
+    with pytest.raises(KeyError, match="its own"), holding(app, "v2"):
+        _fail(failing, 10**9)
+    assert "the lease of flights for v2 could not be given back: the disk is gone" in caplog.text
+    failing[0] = 0
+    with holding(app, "v2"):  # the same process goes on with it
+        pass
+    assert not lease.held(app.folder, newest(app))
