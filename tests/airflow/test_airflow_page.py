@@ -13,8 +13,9 @@ import attrs
 import pytest
 from airflow_site import Site
 
+from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import Current
+from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.update import UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
@@ -92,6 +93,53 @@ def test_who_may_not_act(
 def test_who_may_act(page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int) -> None:
     allowed = page.ask(method, path, "editor", json=body, headers=JSON)
     assert allowed.status_code == done, allowed.text
+
+
+LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
+
+
+def _launched(app: Any, path: Path, host: str) -> None:
+    app.set_launch(
+        "v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now())
+    )
+
+
+def test_who_may_read_a_drivers_log(page: Page, app: Any) -> None:
+    codes = {user: page.ask("GET", LOG, user).status_code for user in (None, *ROLES)}
+    assert codes == {None: 401, "nobody": 403, "viewer": 403, "editor": 200, "admin": 200}
+
+
+def test_the_end_of_a_drivers_log(page: Page, app: Any) -> None:
+    log = Path(app.folder.path("deployments/v1/driver-1.log"))
+    log.write_text("".join(f"line {n} {'x' * 3000}\n" for n in range(500)))
+    _launched(app, log, "a-worker")  # the root is shared
+    found = page.get(LOG, "editor")
+    assert (found["deployment"], found["host"], found["path"], found["note"]) == ("v1", "a-worker", str(log), None)
+    assert [line[:8] for line in (found["lines"][0], found["lines"][-1])] == ["line 300", "line 499"]
+    assert len(found["lines"]) == 200 and max(map(len, found["lines"])) == 2000
+
+
+def test_a_log_on_another_machine_is_told_by_its_place(page: Page, app: Any, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "driver-1.log"
+    elsewhere.write_text("another driver's, of this machine\n")
+    _launched(app, elsewhere, "a-worker")
+    found = page.get(LOG, "editor")
+    assert (found["lines"], found["note"]) == ([], f"the log is on a-worker at {elsewhere}")
+    unknown = page.ask("GET", LOG.replace("v1", "v9"), "editor")
+    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "NotFoundError")
+
+
+def test_a_log_tells_no_secret_that_is_known(page: Page, site: Site, app: Any) -> None:
+    secret = "hunter2-hunter2"
+    site.connect(storage_options=json.dumps({"secret": secret}))
+    application = Application(file="x.py", params={"api_token": "t0k3n-t0k3n", "input": "/data"})
+    app.create_deployment(spec("v2", application=application))
+    log = Path(app.folder.path("deployments/v2/driver-1.log"))
+    log.write_text(f"uses {secret} and t0k3n-t0k3n, at s3://me:pa55@bucket/in, reads /data\n")
+    _launched(app, log, "here")
+    app.set_launch("v2", app.launch("v1"))
+    [line] = page.get(LOG.replace("v1", "v2"), "editor")["lines"]
+    assert line == "uses *** and (hidden), at s3://***@bucket/in, reads /data"
 
 
 def test_an_expired_session_is_none(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,8 @@ export interface QueryStatus {
   state_rows: Record<string, number>;
   active: boolean;
   idle: boolean;
+  /** What it failed with. Drivers of versions before this do not say. */
+  error?: Maybe<string>;
 }
 
 export interface Deployment {
