@@ -29,8 +29,8 @@ class DriverLog:
 
 
 def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> DriverLog:
-    """What the log of a deployment's newest driver ends with, without the values of its secret parameters. NotFoundError
-    for an unknown deployment."""
+    """What the log of a deployment's newest driver ends with, without the values of its secret parameters.
+    NotFoundError for an unknown deployment."""
     spec = registry.spec(deployment)
     launch = registry.launch(deployment)
     if launch is None:

@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.state.update import STRATEGIES, UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
 
 ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}
@@ -99,9 +99,7 @@ LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
 
 
 def _launched(app: Any, path: Path, host: str) -> None:
-    app.set_launch(
-        "v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now())
-    )
+    app.set_launch("v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now()))
 
 
 def test_who_may_read_a_drivers_log(page: Page, app: Any) -> None:
@@ -213,6 +211,7 @@ def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
     seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
     assert {m["restart_dag_id"] for m in seen.values()} == {"stream_restart"}
     assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
+    assert all(m["strategies"] == list(STRATEGIES) for m in seen.values())
 
 
 def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
@@ -410,7 +409,7 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
             "v2",
             "success",
         )
-        assert page.get("/api/context?dag_id=stream_update")["apps"] == ["flights"]
+        assert "flights" in page.get("/api/context?dag_id=stream_update")["apps"]
         assert page.get("/api/context?dag_id=stream_update&run_id=by-hand")["apps"] == ["flights"]
         assert page.get("/api/context?dag_id=stream_update&run_id=another")["apps"] == []
         assert page.get("/api/context?dag_id=other")["apps"] == []
@@ -433,6 +432,14 @@ def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, a
         assert page.get("/api/apps/streamupdate_default/flights", "admin")["requests"] == [request]
 
 
+def test_a_check_is_shown_with_its_report(page: Page, app: Any) -> None:
+    report = {"app": "flights", "source": "deployment v1", "outcome": "compatible", "items": []}
+    conf = {"app": "flights", "application": "x", "check_only": True}
+    with _run("stream_update", "a-check", {"report": report}, conf=conf, task="update.check"):
+        [request] = page.get("/api/apps/streamupdate_default/flights")["requests"]
+    assert (request["check_only"], request["report"], request["rehearsal"]) == (True, report, None)
+
+
 def _pause(dag_id: str) -> None:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
@@ -448,10 +455,12 @@ class _run:
         self,
         dag_id: str,
         run_id: str,
-        xcoms: dict[str, str] | None = None,
+        xcoms: dict[str, Any] | None = None,
         state: str = "success",
-        conf: dict[str, str] | None = None,
+        conf: dict[str, Any] | None = None,
+        task: str = "update.plan",
     ) -> None:
+        self.task = task
         self.dag_id, self.run_id, self.xcoms, self.state = dag_id, run_id, xcoms or {}, state
         self.conf = conf or {"app": "flights", "application": "x"}
 
@@ -486,7 +495,7 @@ class _run:
             session.flush()
             for key, value in self.xcoms.items():
                 XComModel.set(
-                    key=key, value=value, dag_id=self.dag_id, task_id="update.plan", run_id=run.run_id, session=session
+                    key=key, value=value, dag_id=self.dag_id, task_id=self.task, run_id=run.run_id, session=session
                 )
 
     def __exit__(self, *_: object) -> None:
