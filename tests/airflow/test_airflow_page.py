@@ -515,4 +515,5 @@ def test_the_plugin_is_one_to_airflow() -> None:
     assert part_of_airflow(*VALID_PLUGIN)(StreamingAppsPlugin)
     views = [ExternalViewResponse(**view) for view in StreamingAppsPlugin.external_views]
     assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
+    assert [view.name for view in views] == ["Streams", *["Streaming apps"] * 3]
     assert len({view.url_route for view in views}) == len(views)
