@@ -77,10 +77,11 @@ def test_update_of_a_running_app(site: Site) -> None:
 
 
 def everything_under(root: Path) -> dict[str, bytes]:
-    """All files but those that the running driver writes."""
-    written = ("status.json", ".log")
-    files = (path for path in root.rglob("*") if path.is_file() and not path.name.endswith(written))
-    return {str(path.relative_to(root)): path.read_bytes() for path in files if "checkpoint" not in path.parts}
+    """All files but those that the running driver writes: its heartbeat (first under another name), log and batches."""
+    written = ("status.json", ".log", "checkpoint")
+    names = {str(path.relative_to(root)): path for path in root.rglob("*")}
+    kept = {name: path for name, path in names.items() if not any(word in name for word in written)}
+    return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 
 
 @pytest.mark.parametrize("strategy", ["standby", "parallel"])
