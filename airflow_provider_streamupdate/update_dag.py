@@ -43,6 +43,7 @@ def stream_update(
     strategy: Any = STANDBY,
     rehearse: Any = None,
     run_beside: Any = None,
+    check_only: Any = None,
     catch_up_timeout: Any = None,
     drain_timeout: Any = None,
     submit_timeout: Any = None,
@@ -78,6 +79,8 @@ def stream_update(
         app's newest snapshot; None: there is no such task; 0: it does nothing
     run_beside: with strategy parallel: both run at least so long, and until the new one has caught up;
         catch_up_timeout: how long that may take afterwards (None: an hour)
+    check_only: leave it at the check, and the rehearsal where one is asked for: nothing is written, stopped or started,
+        the other tasks are skipped, and the run succeeds when the new version can take over
     drain_timeout, submit_timeout, and these two: seconds, timedelta or ISO 8601 text; None: the connection's
     verify_for: how long the new version must have run, and be well at the end, before it is promoted (None: not asked)
     verify_timeout: seconds until the new version must be healthy, `verify_for` aside
@@ -109,6 +112,7 @@ def stream_update(
             deployment_id=deployment_id,
             from_snapshot=from_snapshot,
             strategy=strategy,
+            check_only=check_only,
             durations={
                 "run_beside": run_beside,
                 "catch_up_timeout": catch_up_timeout,
@@ -127,6 +131,8 @@ def stream_update(
             from_snapshot=from_snapshot,
             agree=agree,
             renames=renames,
+            beside=begun["beside"],
+            check_only=check_only if rehearse is None else None,  # the last of these two ends it
             **described,
             **update,
         )
@@ -139,6 +145,8 @@ def stream_update(
                 batches=rehearse,
                 agree=agree,
                 renames=renames,
+                beside=begun["beside"],
+                check_only=check_only,
                 **described,
                 **update,
             )
@@ -192,7 +200,7 @@ def stream_update(
         rollback = StreamUpdateRollbackOperator(
             task_id="rollback", timeout=submit_timeout, trigger_rule="one_failed", **last
         )
-        outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, **last)
+        outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, check_only=check_only, **last)
         [standby, snapshot, submit, verify, promote] >> rollback
         [promote, rollback] >> outcome
     return group

@@ -37,14 +37,17 @@ class CheckRequests(Requests):
         renames: Mapping[str, str] | None = None,
         fork: bool = False,
         from_app: str | None = None,
+        in_place: bool | None = None,
     ) -> CompatibilityReport:
         """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
         a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
-        With a snapshot that update starts in place, so that it is said which batches run again.
+        With a snapshot that update starts in place, so that it is said which batches run again (`in_place`: of an
+        update that has no id, too).
         `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
         if deployment:
             check_name("deployment", deployment)
-        in_place = deployment is not None and not fork
+        if in_place is None:
+            in_place = deployment is not None and not fork
         report = self.plan_and_check(application, app, snapshot, agree, renames, fork, from_app, in_place).report
         assert report is not None  # a check was asked for
         if deployment:

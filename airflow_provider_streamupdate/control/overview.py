@@ -20,6 +20,7 @@ from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import PARALLEL, UpdateRecord
 from . import process
+from .driver_log import driver_log
 from .drivers import NEW, Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
@@ -126,6 +127,11 @@ class OverviewRequests(Requests):
             "rollbacks": [to_dict(record) for record in registry.rollbacks()],
             "events": events(registry, current.deployment) if current else [],
         }
+
+    def log_document(self, app: str, deployment: str) -> dict[str, Any]:
+        """The end of a driver's log, as JSON."""
+        document: dict[str, Any] = to_dict(driver_log(self.registry.existing(app), deployment))
+        return document
 
     @functools.cached_property
     def _known_snapshots(self) -> dict[tuple[str, float], dict[str, Any]]:

@@ -77,6 +77,12 @@ PARAMS = {
         description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
         "one is touched. 0: no rehearsal.",
     ),
+    "check_only": Param(
+        False,
+        type="boolean",
+        title="Check only",
+        description="Leave it at the compatibility check, and the rehearsal if there is one: nothing is updated.",
+    ),
     "run_beside": Param(
         None,
         type=["null", "string"],
@@ -118,6 +124,7 @@ dag = build_update_dag(
     renames="{{ params.renames | tojson }}",
     strategy="{{ params.strategy }}",
     rehearse="{{ params.rehearse }}",
+    check_only="{{ params.check_only }}",
     run_beside="{{ params.run_beside }}",
     catch_up_timeout="{{ params.catch_up_timeout }}",
     verify_for="{{ params.verify_for }}",

@@ -26,6 +26,14 @@ def optional_text(value: Any) -> str | None:
     return None if text in BLANK else text
 
 
+def truth(value: Any, what: str) -> bool:
+    """A boolean, or what one renders to as text; False for blank."""
+    text = (optional_text(value) or "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{what} must be true or false, not {value!r}")
+    return text == "true"
+
+
 def text_map(value: Any, what: str) -> dict[str, str]:
     """A mapping, or JSON text of one, as text to text; booleans become ``true``/``false`` as Spark writes
     them.

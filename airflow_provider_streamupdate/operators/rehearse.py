@@ -9,10 +9,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..control.rehearsing import BATCHES, check_batches
 from ..hooks.plain import plain, rehearsal_dict
-from ..hooks.values import optional_text, seconds, text_list, text_map
+from ..hooks.values import optional_text, seconds, text_list, text_map, truth
 from ..state.errors import InvalidInputError
 from .application import ApplicationOperator
-from .steps import note_step, runs_beside
+from .steps import end_after_check, note_step, runs_beside
 
 
 class StreamRehearseOperator(ApplicationOperator):
@@ -30,6 +30,7 @@ class StreamRehearseOperator(ApplicationOperator):
     renames: stages and sources that have new names, ``{"old": "new"}``
     deployment_id: the deployment the application is to become; its report is then kept under the root
     timeout: seconds (or a timedelta, or ISO 8601 text), for each of the two versions
+    beside, check_only: as for StreamCompatibilityCheckOperator
     """
 
     template_fields = (
@@ -40,6 +41,8 @@ class StreamRehearseOperator(ApplicationOperator):
         "renames",
         "deployment_id",
         "timeout",
+        "beside",
+        "check_only",
     )
     ui_color = "#fdf3d8"
 
@@ -53,6 +56,8 @@ class StreamRehearseOperator(ApplicationOperator):
         renames: Mapping[str, str] | str | None = None,
         deployment_id: str | None = None,
         timeout: Any = 600.0,
+        beside: Any = False,
+        check_only: Any = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(app=app, **kwargs)
@@ -62,14 +67,24 @@ class StreamRehearseOperator(ApplicationOperator):
         self.renames = renames
         self.deployment_id = deployment_id
         self.timeout = timeout
+        self.beside = beside
+        self.check_only = check_only
 
     def execute(self, context: Any) -> dict[str, Any] | None:
+        result = self._rehearse(context)
+        end_after_check(self, self.check_only)
+        return result
+
+    def _rehearse(self, context: Any) -> dict[str, Any] | None:
         with self.step(context):
             if not (batches := _count(self.batches)):
                 self.log.info("no rehearsal was asked for")
                 return None
             deployment = optional_text(self.deployment_id)
-            if (beside := runs_beside(self.client, self.app_name, deployment)) is None:
+            beside = runs_beside(self.client, self.app_name, deployment)
+            if deployment is None:
+                beside = truth(self.beside, "beside")
+            if beside is None:
                 self.log.info("%s runs already: there is nothing to rehearse", deployment)
                 return None
             report = self.client.rehearse(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
+from airflow.sdk import BaseOperator
+
 from ..control import recording
+from ..hooks.values import truth
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.errors import StreamUpdateError
 from ..state.update import PARALLEL
@@ -29,6 +33,14 @@ def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | N
     if registry is None or record is None or record.strategy != PARALLEL:
         return False
     return None if registry.current_id() == record.new else True
+
+
+def end_after_check(task: BaseOperator, check_only: Any) -> None:
+    """Ends the run's work behind `task`, which the run was asked to leave it at. What follows is skipped, down to the
+    outcome, which tells how the check went."""
+    if truth(check_only, "check_only"):
+        task.log.info("a check only was asked for: nothing is updated")
+        raise DownstreamTasksSkipped(tasks=sorted(task.downstream_task_ids))
 
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:

@@ -13,7 +13,7 @@ from ..control.holding import holding
 from ..control.parallel import CATCH_UP_SECONDS, SideBySide
 from ..hooks.errors import ERROR_KEY
 from ..hooks.plain import plain
-from ..hooks.values import optional_seconds, optional_text, seconds
+from ..hooks.values import optional_seconds, optional_text, seconds, truth
 from ..state.names import check_name
 from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY, SUPERSEDED
 from ..triggers.base import value_of
@@ -38,10 +38,19 @@ class StreamUpdateBeginOperator(ApplicationOperator):
     from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
     strategy: ``standby`` (``restart`` with `from_snapshot`), ``restart``, ``parallel`` or ``in_flight``, see
         update_dag.stream_update
+    check_only: takes no lease and writes nothing: ``deployment`` is None then, and ``beside`` says whether the new
+        version is to run beside the old one
     durations: what later tasks get as durations, by name, so that a wrong one is found before anything is stopped
     """
 
-    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "strategy", "durations")
+    template_fields = (
+        *ApplicationOperator.template_fields,
+        "deployment_id",
+        "from_snapshot",
+        "strategy",
+        "durations",
+        "check_only",
+    )
     ui_color = "#eef3f8"
 
     def __init__(
@@ -52,11 +61,13 @@ class StreamUpdateBeginOperator(ApplicationOperator):
         from_snapshot: str | None = None,
         strategy: str | None = STANDBY,
         durations: Mapping[str, Any] | None = None,
+        check_only: Any = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(app=app, multiple_outputs=True, **kwargs)
         self.strategy = strategy
         self.durations = durations
+        self.check_only = check_only
         self.deployment_id = deployment_id
         self.from_snapshot = from_snapshot
 
@@ -84,6 +95,17 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 self.client.check_change(application, plan)
             if strategy == PARALLEL and registry.update(deployment) is None:  # else it may be what runs
                 self.client.check_side_by_side(application, plan)
+            if truth(self.check_only, "check_only"):
+                return {
+                    "app": app,
+                    "deployment": None,
+                    "digest": digest,
+                    "old": registry.current_id(),
+                    "snapshot": given,
+                    "runs": None,
+                    "baseline": None,
+                    "beside": strategy == PARALLEL,
+                }
             record = recording.begin(self.client, app, deployment, digest, strategy)
             self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
             return {
@@ -94,6 +116,7 @@ class StreamUpdateBeginOperator(ApplicationOperator):
                 "snapshot": given or updating.stop_snapshot(deployment),
                 "runs": record.runs,
                 "baseline": None if record.strategy == IN_FLIGHT else given or updating.stop_snapshot(deployment),
+                "beside": record.strategy == PARALLEL,
             }
 
 
@@ -249,22 +272,30 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
 
     app, deployment_id: the update's; a blank id means that it did not begin
     steps: task id -> the name in the message, in order; when all of them were skipped this one is too
+    check_only: the run was to check only: succeeds, and returns nothing, when no step failed
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id")
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "check_only")
     ui_color = "#f0f0f0"
 
-    def __init__(self, *, app: str, deployment_id: str, steps: dict[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *, app: str, deployment_id: str, steps: dict[str, str], check_only: Any = False, **kwargs: Any
+    ) -> None:
         super().__init__(**{"trigger_rule": "all_done", **kwargs})
+        self.check_only = check_only
         self.app = app
         self.deployment_id = deployment_id
         self.steps = steps
 
-    def execute(self, context: Any) -> dict[str, Any]:
+    def execute(self, context: Any) -> dict[str, Any] | None:
         with self.step(context):
             ti = context["ti"]
-            if all(state == "skipped" for state in step_states(ti, self.steps).values()):
+            states = step_states(ti, self.steps)
+            if all(state == "skipped" for state in states.values()):
                 raise AirflowSkipException("the update was skipped")
+            if truth(self.check_only, "check_only") and set(states.values()) <= {"success", "skipped"}:
+                self.log.info("the new version of %s can take over; nothing was stopped or changed", self.app)
+                return None
             failed, why = failure(ti, self.steps)
             deployment = optional_text(self.deployment_id)
             if deployment is None:

@@ -18,8 +18,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from ..control.overview import summary
 from ..state import errors
 from ..state.errors import StreamUpdateError
+from ..state.update import STRATEGIES
 from .connections import Installations
-from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, update_dag_id
+from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks
 from .masking import masked
 from .runs import asked_for, missing, requested, update_runs
@@ -44,6 +45,7 @@ STATUS: tuple[tuple[type[StreamUpdateError], int], ...] = (
 )
 Reader = Annotated[Any, Depends(reader)]
 Editor = Annotated[Any, Depends(editor)]
+Trusted = Annotated[Any, Depends(trusted)]
 
 
 class NewSnapshot(BaseModel):
@@ -89,6 +91,7 @@ def create_app() -> FastAPI:
                 "may_edit": may(request, user, "PUT", update_dag_id()),
                 "may_trigger": {dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags},
                 "missing_dags": missing(dags),
+                "strategies": list(STRATEGIES),
                 "update_dag_id": update_dag_id(),
                 "rollback_dag_id": rollback_dag_id(),
                 "restart_dag_id": restart_dag_id(),
@@ -120,6 +123,14 @@ def create_app() -> FastAPI:
         runs = [run for run in update_runs(user) if run["app"] == name]
         requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
         return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
+
+    @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
+    def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
+        """The last lines of its newest driver's log, or where that is."""
+        client = installations.client(conn_id)
+        key = conn_id, name, deployment, "log"
+        found = looks.look(key, f"the log of {deployment}", lambda: client.log_document(name, deployment))
+        return JSONResponse(masked(found))
 
     @app.get("/api/context")
     def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:

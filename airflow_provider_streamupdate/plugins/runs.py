@@ -54,6 +54,7 @@ def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list
     """The runs of these DAGs that ask for something of an app (what their form says), newest first: from the moment
     they are queued, with the states of their tasks. Those that the user may see.
 
+    check_only: nothing is updated; report, rehearsal: of its check and its rehearsal, as far as there are
     state: Airflow's; paused: the DAG is, so that a queued run waits; tasks: those that have a state, in the order of
     their starts; times in ISO, None: not yet
     """
@@ -74,6 +75,8 @@ def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list
             {
                 "dag_id": row.dag_id,
                 "run_id": row.run_id,
+                "check_only": bool(row.conf.get("check_only")),
+                **_reports(session, row.dag_id, row.run_id),
                 "state": str(row.state),
                 "paused": row.is_paused,
                 "queued_at": _iso(row.queued_at),
@@ -112,6 +115,17 @@ def _tasks(session: Any, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _reports(session: Any, dag_id: str, run_id: str) -> dict[str, Any]:
+    """What the steps `check` and `rehearse` of an update leave in XCom."""
+    rows = session.execute(
+        select(XComModel.task_id, XComModel.key, XComModel.value).where(
+            XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == "report"
+        )
+    )
+    found = {row.task_id.rpartition(".")[2]: XComModel.deserialize_value(row) for row in rows}
+    return {"report": found.get("check"), "rehearsal": found.get("rehearse")}
 
 
 def _iso(moment: datetime | None) -> str | None:

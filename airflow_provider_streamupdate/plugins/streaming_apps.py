@@ -14,6 +14,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 NAME = "Streaming apps"
+NAV_NAME = "Streams"  # Airflow's navigation cuts what is wider than its 64 pixels
 PREFIX = "/streamupdate"
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -32,11 +33,11 @@ class LazyApplication:
         await self._made(scope, receive, send)
 
 
-def _view(destination: str, route: str, query: str = "") -> dict[str, Any]:
+def _view(destination: str, route: str, query: str = "", name: str = NAME) -> dict[str, Any]:
     base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     icons = f"{base}{PREFIX}/assets"
     return {
-        "name": NAME,
+        "name": name,
         "href": f"{base}{PREFIX}/{query}",
         "destination": destination,
         "url_route": route,
@@ -51,7 +52,7 @@ class StreamingAppsPlugin(AirflowPlugin):
     name = "streamupdate"
     fastapi_apps = [{"app": LazyApplication(), "url_prefix": PREFIX, "name": NAME}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        _view("nav", "streaming-apps"),
+        _view("nav", "streaming-apps", name=NAV_NAME),
         _view("dag", "streaming-app", "?dag_id={DAG_ID}"),
         _view("dag_run", "streaming-app-run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
         _view("task_instance", "streaming-app-task", "?dag_id={DAG_ID}&run_id={RUN_ID}&task_id={TASK_ID}"),

@@ -86,7 +86,8 @@ class Launch:
 @attrs.frozen(kw_only=True)
 class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
-    first_batch: the first one this driver committed. idle: between triggers, with no new data."""
+    first_batch: the first one this driver committed. idle: between triggers, with no new data. error: what it failed
+    with (None: it did not)."""
 
     batch: int = -1
     last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
@@ -101,6 +102,7 @@ class QueryStatus:
     state_rows: dict[str, int] = attrs.field(factory=dict)
     active: bool = True
     idle: bool = False
+    error: str | None = None
 
 
 @attrs.frozen(kw_only=True)

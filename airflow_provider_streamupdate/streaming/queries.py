@@ -15,6 +15,7 @@ from ..state import clock
 from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.deployment import QueryStatus
+from ..state.errors import describe
 from ..state.plan import AppPlan
 from ..state.storage import Folder
 from . import spark_internals
@@ -131,7 +132,9 @@ class RunningQueries:
         progress = _last_progress(query)
         waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
         # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
-        status = attrs.evolve(status, active=query.isActive, idle=waiting and progress is not None)
+        status = attrs.evolve(
+            status, active=query.isActive, idle=waiting and progress is not None, error=_failure(query)
+        )
         if progress is None:
             return status
         operators = self._plan.query(name)
@@ -152,6 +155,14 @@ class RunningQueries:
 
 def _commit_time(checkpoint: Checkpoint, batch: int) -> str:
     return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
+
+
+def _failure(query: StreamingQuery) -> str | None:
+    """What a query failed with, in words."""
+    with contextlib.suppress(Exception):  # a query whose JVM is going down tells nothing
+        error = None if query.isActive else query.exception()
+        return None if error is None else describe(error)
+    return None
 
 
 def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:

@@ -116,6 +116,7 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "strategy",
         "rehearse",
         "run_beside",
+        "check_only",
         "catch_up_timeout",
         "verify_for",
         "drain_timeout",

@@ -13,10 +13,11 @@ import attrs
 import pytest
 from airflow_site import Site
 
+from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import Current
+from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.state.update import STRATEGIES, UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
 
 ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}
@@ -94,6 +95,51 @@ def test_who_may_act(page: Page, app: Any, method: str, path: str, body: dict[st
     assert allowed.status_code == done, allowed.text
 
 
+LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
+
+
+def _launched(app: Any, path: Path, host: str) -> None:
+    app.set_launch("v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now()))
+
+
+def test_who_may_read_a_drivers_log(page: Page, app: Any) -> None:
+    codes = {user: page.ask("GET", LOG, user).status_code for user in (None, *ROLES)}
+    assert codes == {None: 401, "nobody": 403, "viewer": 403, "editor": 200, "admin": 200}
+
+
+def test_the_end_of_a_drivers_log(page: Page, app: Any) -> None:
+    log = Path(app.folder.path("deployments/v1/driver-1.log"))
+    log.write_text("".join(f"line {n} {'x' * 3000}\n" for n in range(500)))
+    _launched(app, log, "a-worker")  # the root is shared
+    found = page.get(LOG, "editor")
+    assert (found["deployment"], found["host"], found["path"], found["note"]) == ("v1", "a-worker", str(log), None)
+    assert [line[:8] for line in (found["lines"][0], found["lines"][-1])] == ["line 300", "line 499"]
+    assert len(found["lines"]) == 200 and max(map(len, found["lines"])) == 2000
+
+
+def test_a_log_on_another_machine_is_told_by_its_place(page: Page, app: Any, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "driver-1.log"
+    elsewhere.write_text("another driver's, of this machine\n")
+    _launched(app, elsewhere, "a-worker")
+    found = page.get(LOG, "editor")
+    assert (found["lines"], found["note"]) == ([], f"the log is on a-worker at {elsewhere}")
+    unknown = page.ask("GET", LOG.replace("v1", "v9"), "editor")
+    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "NotFoundError")
+
+
+def test_a_log_tells_no_secret_that_is_known(page: Page, site: Site, app: Any) -> None:
+    secret = "hunter2-hunter2"
+    site.connect(storage_options=json.dumps({"secret": secret}))
+    application = Application(file="x.py", params={"api_token": "t0k3n-t0k3n", "input": "/data"})
+    app.create_deployment(spec("v2", application=application))
+    log = Path(app.folder.path("deployments/v2/driver-1.log"))
+    log.write_text(f"uses {secret} and t0k3n-t0k3n, at s3://me:pa55@bucket/in, reads /data\n")
+    _launched(app, log, "here")
+    app.set_launch("v2", app.launch("v1"))
+    [line] = page.get(LOG.replace("v1", "v2"), "editor")["lines"]
+    assert line == "uses *** and (hidden), at s3://***@bucket/in, reads /data"
+
+
 def test_an_expired_session_is_none(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
@@ -165,6 +211,7 @@ def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
     seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
     assert {m["restart_dag_id"] for m in seen.values()} == {"stream_restart"}
     assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
+    assert all(m["strategies"] == list(STRATEGIES) for m in seen.values())
 
 
 def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
@@ -362,7 +409,7 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
             "v2",
             "success",
         )
-        assert page.get("/api/context?dag_id=stream_update")["apps"] == ["flights"]
+        assert "flights" in page.get("/api/context?dag_id=stream_update")["apps"]
         assert page.get("/api/context?dag_id=stream_update&run_id=by-hand")["apps"] == ["flights"]
         assert page.get("/api/context?dag_id=stream_update&run_id=another")["apps"] == []
         assert page.get("/api/context?dag_id=other")["apps"] == []
@@ -385,6 +432,14 @@ def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, a
         assert page.get("/api/apps/streamupdate_default/flights", "admin")["requests"] == [request]
 
 
+def test_a_check_is_shown_with_its_report(page: Page, app: Any) -> None:
+    report = {"app": "flights", "source": "deployment v1", "outcome": "compatible", "items": []}
+    conf = {"app": "flights", "application": "x", "check_only": True}
+    with _run("stream_update", "a-check", {"report": report}, conf=conf, task="update.check"):
+        [request] = page.get("/api/apps/streamupdate_default/flights")["requests"]
+    assert (request["check_only"], request["report"], request["rehearsal"]) == (True, report, None)
+
+
 def _pause(dag_id: str) -> None:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
@@ -400,10 +455,12 @@ class _run:
         self,
         dag_id: str,
         run_id: str,
-        xcoms: dict[str, str] | None = None,
+        xcoms: dict[str, Any] | None = None,
         state: str = "success",
-        conf: dict[str, str] | None = None,
+        conf: dict[str, Any] | None = None,
+        task: str = "update.plan",
     ) -> None:
+        self.task = task
         self.dag_id, self.run_id, self.xcoms, self.state = dag_id, run_id, xcoms or {}, state
         self.conf = conf or {"app": "flights", "application": "x"}
 
@@ -438,7 +495,7 @@ class _run:
             session.flush()
             for key, value in self.xcoms.items():
                 XComModel.set(
-                    key=key, value=value, dag_id=self.dag_id, task_id="update.plan", run_id=run.run_id, session=session
+                    key=key, value=value, dag_id=self.dag_id, task_id=self.task, run_id=run.run_id, session=session
                 )
 
     def __exit__(self, *_: object) -> None:
@@ -458,4 +515,5 @@ def test_the_plugin_is_one_to_airflow() -> None:
     assert part_of_airflow(*VALID_PLUGIN)(StreamingAppsPlugin)
     views = [ExternalViewResponse(**view) for view in StreamingAppsPlugin.external_views]
     assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
+    assert [view.name for view in views] == ["Streams", *["Streaming apps"] * 3]
     assert len({view.url_route for view in views}) == len(views)

@@ -76,6 +76,46 @@ def test_update_of_a_running_app(site: Site) -> None:
     assert "**compatible**" in report.read_text()
 
 
+def everything_under(root: Path) -> dict[str, bytes]:
+    """All files but those that the running driver writes: its heartbeat (first under another name), log and batches."""
+    written = ("status.json", ".log", "checkpoint")
+    names = {str(path.relative_to(root)): path for path in root.rglob("*")}
+    kept = {name: path for name, path in names.items() if not any(word in name for word in written)}
+    return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
+
+
+@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+def test_a_check_only_touches_nothing_and_has_its_report(site: Site, strategy: str) -> None:
+    site.submit()
+    before = everything_under(site.root)
+    run = site.run_dag(
+        "stream_update",
+        app="alarm",
+        application=site.application("v2"),
+        check_only=True,
+        strategy=strategy,
+        parameters={"output": "elsewhere"},
+    )
+    done = dict.fromkeys(("plan", "check", "rehearse", "outcome"), "success")
+    left_out = dict.fromkeys((*STEPS[2:], "rollback"), "skipped")
+    assert (run.state, run.states) == ("success", {**done, **left_out})
+    report = run.xcom("update.check", "report")
+    assert (report["app"], report["compatible"]) == ("alarm", True)
+    assert everything_under(site.root) == before
+    assert site.drivers_alive() == ["v1"] and lease_is_free(site)
+
+
+def test_a_check_only_that_finds_something_fails_the_run(site: Site) -> None:
+    site.submit()
+    before = everything_under(site.root)
+    application = site.application("v2", STAGES={"rooms": ["floor"]})
+    run = site.run_dag("stream_update", app="alarm", application=application, check_only=True)
+    assert (run.state, run.states["check"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+    assert run.xcom("update.check", "report")["compatible"] is False
+    assert "check failed: the new version of alarm is not compatible" in run.xcom("update.outcome", "error")
+    assert everything_under(site.root) == before
+
+
 def test_a_promoted_deployment_is_an_event_of_the_apps_asset(site: Site) -> None:
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "scripts"))
@@ -149,8 +149,8 @@ def open_page(
     problems: list[str] = []
     contexts: list[BrowserContext] = []
 
-    def opened(user: str | None, path: str = "", theme: str = "light") -> Page:
-        context = browser.new_context(viewport={"width": 1440, "height": 900})
+    def opened(user: str | None, path: str = "", theme: str = "light", size: tuple[int, int] = (1440, 900)) -> Page:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]})
         contexts.append(context)
         context.set_default_timeout(60_000)
         context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
@@ -178,11 +178,9 @@ def screenshot(tmp_path: Path) -> Callable[..., None]:
     folder.mkdir(parents=True, exist_ok=True)
 
     def take(page: Page, name: str, height: float = 900) -> None:
-        page.screenshot(path=folder / f"{name}.png", clip={"x": 0, "y": 0, "width": 1440, "height": height})
+        size = page.viewport_size
+        assert size
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, size["height"])}
+        page.screenshot(path=folder / f"{name}.png", clip=clip)  # type: ignore[arg-type]
 
     return take
-
-
-def inside(page: Page) -> FrameLocator:
-    """What Airflow shows in its frame."""
-    return page.frame_locator('iframe[title="Streaming apps"]')

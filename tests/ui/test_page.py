@@ -9,7 +9,8 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from conftest import APP, APPS, WAIT, Site, inside
+from browsing import boxes_of, cut, inside, overlaps, too_faint
+from conftest import APP, APPS, WAIT, Site
 from playwright.sync_api import FrameLocator, Page, expect
 
 LIST = "plugin/streaming-apps"
@@ -37,6 +38,7 @@ COLOURS = f"""element => {{
     return [background(seen), painted(getComputedStyle(element).color)];
 }}"""
 OWN = f"element => {{ {PAINTED} return background(element); }}"
+SMALL = (1024, 700)
 Open = Callable[..., Page]
 Shot = Callable[..., None]
 
@@ -54,7 +56,11 @@ def test_who_is_not_logged_in_sees_nothing(site: Site, open_page: Open) -> None:
 
 def test_the_list_is_found_filtered_and_sorted(open_page: Open, screenshot: Shot) -> None:
     page = open_page("viewer")
-    page.get_by_role("link", name="Streaming apps").click()
+    link = page.get_by_role("link", name="Streams")
+    label = link.get_by_text("Streams")
+    expect(label).to_be_visible()
+    assert label.evaluate("one => one.scrollWidth <= one.clientWidth")  # Airflow cuts what does not fit
+    link.click()
     frame = inside(page)
     row = frame.locator("#apps tbody tr")
     expect(row).to_have_count(1, timeout=WAIT)
@@ -75,7 +81,7 @@ def test_the_list_is_found_filtered_and_sorted(open_page: Open, screenshot: Shot
     screenshot(page, "ui-list-light", height=420)
 
 
-def test_a_viewer_reads_and_has_no_buttons(site: Site, open_page: Open) -> None:
+def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> None:
     page = open_page("viewer", LIST)
     inside(page).get_by_role("link", name=APP).click()
     frame = inside(page)
@@ -88,8 +94,13 @@ def test_a_viewer_reads_and_has_no_buttons(site: Site, open_page: Open) -> None:
     expect(query).to_contain_text(re.compile("works|waits for data"))
     expect(frame.locator("figure .u-legend").first).not_to_contain_text(re.compile("[ap]m", re.IGNORECASE))
     expect(frame.locator("header")).to_contain_text("deployment v1, epoch 1")
-    for name in ("Take a snapshot", "Update…", "Roll back…", "Verify", "Delete"):
+    for name in ("Take a snapshot", "Update…", "Restart…", "Roll back…"):
+        expect(frame.get_by_role("button", name=name)).to_be_disabled()
+    expect(frame.locator(".why").first).to_have_text("Take a snapshot: you may not edit DAG stream_update")
+    for name in ("Verify", "Delete"):
         expect(frame.get_by_role("button", name=name)).to_have_count(0)
+    expect(frame.locator("#log")).to_have_count(0)
+    assert page.request.get(f"{site.url}/{API}/deployments/v1/log").status == 403
     expect(frame.get_by_text("a-secret")).to_have_count(0)
     expect(frame.get_by_text("(hidden)").or_(frame.get_by_text("***")).first).to_be_visible()
     for method, path, body in ACTIONS:
@@ -112,7 +123,7 @@ def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, the
     """Airflow's body lets its root's colour show through."""
     page = open_page("editor", f"{LIST}/{ADDRESS}", theme=theme)
     frame = inside(page)
-    frame.get_by_role("button", name="Roll back…").or_(frame.get_by_role("button", name="Update…")).first.click()
+    frame.get_by_role("button", name="Update…").click()
     dialog = frame.locator("dialog")
     expect(dialog).to_be_visible()
     background, text = dialog.evaluate(COLOURS)
@@ -123,6 +134,9 @@ def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, the
 
 def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:
     page = open_page("editor", ADDRESS)
+    expect(page.get_by_role("button", name="Roll back…")).to_be_disabled()  # there is nothing before v1
+    page.locator("#log summary").click()
+    expect(page.locator("pre.log")).to_contain_text("INFO", timeout=WAIT)  # what Spark says
     page.get_by_role("button", name="Take a snapshot").click()
     page.get_by_label("Name").fill("by-hand")
     page.get_by_role("button", name="Take it").click()
@@ -137,6 +151,24 @@ def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None
     expect(page.locator("dialog .problem")).to_contain_text("last snapshot")
     page.locator("dialog").get_by_role("button", name="Cancel").click()
     expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_a_check_only_shows_its_report_and_changes_nothing(site: Site, open_page: Open) -> None:
+    """Its loss is a box of the next form; version 1 without its stage is what loses it."""
+    page = open_page("editor", f"{LIST}/{ADDRESS}")
+    frame = inside(page)
+    frame.get_by_role("button", name="Update…").click()
+    frame.get_by_label("Application file").fill(str(APPS / "lossy.py"))
+    frame.get_by_label("Check only").check()
+    frame.get_by_role("button", name="Start the check").click()
+    expect(frame.locator(".request")).to_contain_text("Check by run", timeout=WAIT)
+    expect(frame.locator("#last-check")).to_contain_text("views/views", timeout=WAIT)
+    expect(frame.locator("#last-check tr", has_text="views/views")).to_contain_text("needed")
+    expect(frame.locator(".request.problem")).to_contain_text("Check by run", timeout=WAIT)  # it has failed
+    expect(frame.locator("#updates tbody tr")).to_have_count(0)
+    assert not (site.root / APP / "updates").exists()
+    frame.get_by_role("button", name="Update…").click()
+    expect(frame.get_by_role("checkbox", name="views/views")).not_to_be_checked()
 
 
 def test_an_update_is_started_and_followed(site: Site, open_page: Open, screenshot: Shot) -> None:
@@ -157,9 +189,10 @@ def test_an_update_is_started_and_followed(site: Site, open_page: Open, screensh
     )
     frame.locator("body").evaluate("() => { window.neverReloaded = true }")
 
-    under_way = frame.locator(".under-way:not(.request)")
-    for step in ("checked", "standby", "snapshotted"):
-        expect(under_way).to_contain_text(step, timeout=WAIT)
+    step = frame.locator(".under-way:not(.request) .step")
+    for doing in ("checking", "getting the new version ready", "watching the new version|taking over"):
+        expect(step).to_have_text(re.compile(rf"^({doing}).*, \d+(\.\d+)? (s|min)$"), timeout=WAIT)
+    expect(frame.get_by_role("button", name="Update…")).to_be_disabled()
     for shown, name in ((page, "ui-update-light"), (dark, "ui-update-dark")):
         expect(inside(shown).get_by_role("img", name=re.compile("State rows by stage, cut-over to "))).to_be_visible()
         expect(inside(shown).locator(".under-way:not(.request)")).to_be_visible()
@@ -167,6 +200,8 @@ def test_an_update_is_started_and_followed(site: Site, open_page: Open, screensh
     ends_well(frame)
     assert frame.locator("body").evaluate("() => window.neverReloaded") is True
     screenshot(page, "ui-app-light")
+    ends_well(inside(dark))
+    screenshot(dark, "ui-app-dark")
 
 
 def ends_well(frame: FrameLocator) -> None:
@@ -186,7 +221,8 @@ def ends_well(frame: FrameLocator) -> None:
 @pytest.fixture
 def run(site: Site) -> str:
     """The id of the run that updated the app."""
-    (found,) = site.api("editor", "GET", "dags/stream_update/dagRuns")["dag_runs"]
+    runs = site.api("editor", "GET", "dags/stream_update/dagRuns")["dag_runs"]
+    (found,) = (one for one in runs if not one["conf"].get("check_only"))
     return str(found["dag_run_id"])
 
 
@@ -205,7 +241,7 @@ def test_the_app_leads_to_its_run(open_page: Open, run: str) -> None:
 @pytest.mark.parametrize("place", ["", "/runs/{run}", "/runs/{run}/tasks/update.plan"])
 def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: str) -> None:
     page = open_page("viewer", "dags/stream_update" + place.format(run=run))
-    page.get_by_role("link", name="Streaming apps").nth(1).click()  # the navigation's is there before it
+    page.get_by_role("link", name="Streaming apps").click()
     page.wait_for_url(re.compile("/dags/stream_update/.*plugin/streaming-app"))
     expect(inside(page).locator("h1")).to_contain_text(APP, timeout=WAIT)
     expect(inside(page).locator("#updates tbody tr")).to_contain_text("promoted")
@@ -219,11 +255,11 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     viewer, page = open_page("viewer", f"{LIST}/{ADDRESS}"), open_page("editor", f"{LIST}/{ADDRESS}")
     frame = inside(page)
     expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
-    expect(frame.get_by_role("button", name="Restart…")).to_have_count(0)
+    expect(frame.get_by_role("button", name="Restart…")).to_be_disabled()
     os.killpg(launch["pid"], signal.SIGKILL)
     for shown in (frame, inside(viewer)):
         expect(shown.locator("#next-step")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
-    expect(inside(viewer).get_by_role("button", name="Restart…")).to_have_count(0)
+    expect(inside(viewer).get_by_role("button", name="Restart…")).to_be_disabled()
     listed = inside(open_page("viewer", LIST))
     expect(listed.locator("#apps tbody tr")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
     frame.get_by_role("button", name="Restart…").click()
@@ -251,7 +287,7 @@ def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(
     page.reload()
     expect(banner).to_contain_text("Rollback by run", timeout=WAIT)
     expect(banner.get_by_role("link").first).to_have_attribute("href", re.compile("/dags/stream_rollback/runs/"))
-    expect(banner.locator(".steps")).to_contain_text("rollback", timeout=WAIT)
+    expect(banner.locator(".steps")).to_contain_text(re.compile("rolling back.* s"), timeout=WAIT)
     expect(frame.locator("header")).to_contain_text("deployment v1", timeout=2 * WAIT)
     expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
     row = frame.locator("#updates tbody tr", has_text="rolled back")
@@ -266,3 +302,28 @@ def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(
     expect(timeline.locator(".axis text").first).to_have_text(re.compile(r"^\d\d:\d\d"))
     expect(frame.locator("#stages")).not_to_contain_text("carried")
     screenshot(page, "ui-rolled-back")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_small_window_shows_all_of_it(open_page: Open, screenshot: Shot, theme: str) -> None:
+    """In Airflow's frame, with the colours that Airflow has."""
+    listed = open_page("viewer", LIST, theme, SMALL)
+    expect(inside(listed).locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
+    page = open_page("editor", f"{LIST}/{ADDRESS}", theme, SMALL)
+    frame = inside(page)
+    expect(frame.locator("#updates tbody tr")).to_have_count(2, timeout=WAIT)
+    for shown in (listed, page):
+        body = inside(shown).locator("body")
+        assert cut(body) == []
+        seen, faint = too_faint(body)
+        assert seen > 20 and not faint
+    for n in range(frame.locator("figure").count()):
+        assert not overlaps(boxes_of(frame.locator("figure").nth(n).locator(".mark")))
+    assert not overlaps(boxes_of(frame.locator("svg.timeline text")))
+    screenshot(listed, f"ui-list-1024-{theme}")
+    screenshot(page, f"ui-app-1024-{theme}")
+    frame.get_by_role("button", name="Update…").click()
+    dialog = frame.locator("dialog")
+    expect(dialog.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
+    assert cut(dialog) == [] and too_faint(dialog)[1] == []
+    screenshot(page, f"ui-dialog-1024-{theme}")

@@ -12,6 +12,7 @@ export interface Me {
   may_edit: boolean;
   may_trigger: Record<string, boolean>;
   missing_dags: string[];
+  strategies: string[];
   update_dag_id: string;
   rollback_dag_id: string;
   restart_dag_id: string;
@@ -51,6 +52,8 @@ export interface QueryStatus {
   state_rows: Record<string, number>;
   active: boolean;
   idle: boolean;
+  /** What it failed with. Drivers of versions before this do not say. */
+  error?: Maybe<string>;
 }
 
 export interface Deployment {
@@ -116,12 +119,40 @@ export interface Stage {
   reason: Maybe<string>;
 }
 
+export interface ReportItem {
+  thing: string;
+  name: string;
+  verdict: string;
+  reason: string;
+  needs_agreement: boolean;
+  agreed: boolean;
+  /** The name under which the author may say that a refused stage means the same. */
+  offer: Maybe<string>;
+  because: Maybe<string>;
+}
+
+export interface Report {
+  source: string;
+  outcome: string;
+  items: ReportItem[];
+}
+
+/** The end of a driver's log, or in `note` where it is. */
+export interface DriverLog {
+  deployment: string;
+  host: Maybe<string>;
+  path: Maybe<string>;
+  lines: string[];
+  note: Maybe<string>;
+}
+
 export interface Run {
   dag_id: string;
   run_id: string;
   task_id: string;
   app: string;
-  deployment: string;
+  /** None: it only checks. */
+  deployment: Maybe<string>;
   state: Maybe<string>;
 }
 
@@ -131,6 +162,9 @@ export interface Request {
   run_id: string;
   state: string;
   paused: boolean;
+  check_only: boolean;
+  report: Maybe<Report>;
+  rehearsal: Maybe<{ snapshot: string; outcome: string; problems: string[] }>;
   queued_at: Maybe<string>;
   started_at: Maybe<string>;
   ended_at: Maybe<string>;
@@ -157,7 +191,7 @@ export interface AppDocument {
   status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
   deployments: Deployment[];
   stages: Stage[];
-  report: Maybe<{ source: string; outcome: string; deployment: string }>;
+  report: Maybe<Report & { deployment: string }>;
   snapshots: Snapshot[];
   updates: Update[];
   rollbacks: Rollback[];

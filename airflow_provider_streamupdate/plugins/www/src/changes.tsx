@@ -89,9 +89,9 @@ function RunLink({ run }: { run: Change["run"] }): JSX.Element {
 }
 
 const COLUMNS: Column<Change>[] = [
-  { name: "Started", value: (c) => c.started_at, show: (c) => moment(c.started_at) },
-  { name: "From", value: (c) => c.from },
-  { name: "To", value: (c) => c.to },
+  { name: "Started", value: (c) => c.started_at, show: (c) => moment(c.started_at), time: true },
+  { name: "From", value: (c) => c.from, long: true },
+  { name: "To", value: (c) => c.to, long: true },
   { name: "Strategy", value: (c) => c.how },
   { name: "Outcome", value: (c) => c.outcome, show: (c) => <Word of={c.outcome} /> },
   { name: "Pause", value: (c) => c.pause, show: (c) => seconds(c.pause), right: true },
@@ -109,9 +109,9 @@ const COLUMNS: Column<Change>[] = [
       </span>
     ),
   },
-  { name: "Snapshot", value: (c) => c.snapshot },
+  { name: "Snapshot", value: (c) => c.snapshot, long: true },
   { name: "Run", value: (c) => c.run?.run_id, show: (c) => <RunLink run={c.run} /> },
-  { name: "Reason", value: (c) => c.reason },
+  { name: "Reason", value: (c) => c.reason, long: true },
 ];
 
 export function Changes({ app }: { app: AppDocument }): JSX.Element {

@@ -8,7 +8,10 @@ import { clockTime, moment, NOTHING } from "./format";
 
 const COLOURS = ["#017cee", "#e07b00", "#00a36c", "#b5519c", "#7a6ff0", "#c0392b", "#6b8e23", "#008b8b"];
 const HEIGHT = 150;
-const LINES = 4; // of labels, so that those of cut-overs near each other do not overlap
+const LINES = 4; // of labels
+const LINE = 15;
+const GAP = 4;
+const DIGIT = 7.2; // px: a character of an axis' labels, at most
 
 interface Props {
   title: string;
@@ -18,25 +21,47 @@ interface Props {
   marks: { at: number; deployment: string }[];
 }
 
+/** A line for each cut-over. */
 function drawMarks(plot: uPlot, marks: Props["marks"], colour: string): void {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.strokeStyle = colour;
-  ctx.fillStyle = colour;
   ctx.setLineDash([4, 4]);
-  ctx.font = `${11 * devicePixelRatio}px sans-serif`;
-  for (const [n, mark] of marks.entries()) {
+  for (const mark of marks) {
     const x = Math.round(plot.valToPos(mark.at, "x", true));
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    const fits = x + 4 + ctx.measureText(mark.deployment).width <= bbox.left + bbox.width;
-    ctx.textAlign = fits ? "left" : "right";
-    ctx.fillText(mark.deployment, fits ? x + 4 : x - 4, bbox.top + (12 + (n % LINES) * 13) * devicePixelRatio);
   }
   ctx.restore();
+}
+
+/** The labels of the cut-overs, each in the first line where it lies over no other. One that finds no room is left out: the
+ * chart's description and the timeline have it. */
+function placeLabels(plot: uPlot, marks: Props["marks"]): void {
+  for (const old of plot.over.querySelectorAll(".mark")) old.remove();
+  const width = plot.over.clientWidth;
+  const taken: [number, number][][] = Array.from({ length: LINES }, () => []);
+  for (const mark of [...marks].sort((a, b) => b.at - a.at)) {
+    const x = plot.valToPos(mark.at, "x");
+    if (x < 0 || x > width) continue;
+    const label = document.createElement("span");
+    label.className = "mark";
+    label.textContent = mark.deployment;
+    plot.over.append(label);
+    const size = label.offsetWidth;
+    const left = x + GAP + size <= width ? x + GAP : x - GAP - size;
+    const line = taken.findIndex((others) => others.every(([from, to]) => left + size + GAP < from || left > to + GAP));
+    if (line < 0 || left < 0) {
+      label.remove();
+      continue;
+    }
+    taken[line]!.push([left, left + size]);
+    label.style.left = `${left}px`;
+    label.style.top = `${line * LINE}px`;
+  }
 }
 
 /** At least a minute; for a single point uPlot itself would take years. */
@@ -71,7 +96,10 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
           x: { range },
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] },
         },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clockTime(tick * 1000, spanOf(ticks))) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) }],
+        axes: [
+          { ...axis, space: (_, __, from, to) => (to - from > 2 * 86_400 ? 100 : 80), values: (_, ticks) => ticks.map((tick) => clockTime(tick * 1000, spanOf(ticks))) },
+          { ...axis, size: (_, labels) => Math.max(40, ...(labels ?? []).map((label) => label.length * DIGIT + 20)), values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) },
+        ],
         series: [
           { value: (_, at) => (at ? moment(new Date(at * 1000).toISOString()) : NOTHING) },
           ...series.map((one, n) => ({
@@ -82,7 +110,7 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
             points: { show: times.length < 30 },
           })),
         ],
-        hooks: { draw: [(u) => drawMarks(u, drawn.current, text)] },
+        hooks: { draw: [(u) => drawMarks(u, drawn.current, text), (u) => placeLabels(u, drawn.current)] },
       },
       data,
       box,

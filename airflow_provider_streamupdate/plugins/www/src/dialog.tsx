@@ -32,8 +32,8 @@ export function Dialog({ title, verb, danger, act, close, children }: Props): JS
     <dialog ref={dialog} onClose={close} aria-label={title}>
       <h2>{title}</h2>
       {children}
-      {error && <p class="problem">{error}</p>}
       <footer>
+        <div role="alert">{error && <p class="problem">{error}</p>}</div>
         <button type="button" onClick={close}>
           Cancel
         </button>

@@ -25,7 +25,7 @@ const live = (a: ListedApp, value: number | null | undefined): number | null =>
   RUNNING.includes(a.state) ? (value ?? null) : null;
 
 const COLUMNS: Column<ListedApp>[] = [
-  { name: "Name", value: (a) => a.app, show: (a) => <a href={appLink(a.conn_id, a.app)}>{a.app}</a> },
+  { name: "Name", value: (a) => a.app, show: (a) => <a href={appLink(a.conn_id, a.app)}>{a.app}</a>, long: true },
   {
     name: "State",
     value: (a) => a.state,
@@ -40,6 +40,7 @@ const COLUMNS: Column<ListedApp>[] = [
     name: "Deployment",
     value: (a) => a.deployment,
     show: (a) => (a.error ? <span class="bad">{a.error.message}</span> : (a.deployment ?? "–")),
+    long: true,
   },
   { name: "Epoch", value: (a) => a.epoch, right: true },
   { name: "Rows/s in", value: (a) => live(a, a.rows_in_per_second), show: (a) => count(live(a, a.rows_in_per_second)), right: true },
@@ -89,19 +90,21 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
             <option key={name}>{name}</option>
           ))}
         </select>
-        <span class="quiet" id="shown">
+        <span class="quiet" id="shown" role="status">
           {document && `${shown.length === apps.length ? "" : `${shown.length} of `}${apps.length} app${apps.length === 1 ? "" : "s"}`}
         </span>
       </header>
-      {error && <p class="problem">{error}</p>}
-      {broken.map((connection) => (
-        <p class="problem" key={connection.conn_id}>
-          Connection {connection.conn_id}: {connection.error?.message}
-        </p>
-      ))}
-      {document?.connections.length === 0 && (
-        <p class="problem">There is no connection of type Stream Update; make one in Admin &gt; Connections.</p>
-      )}
+      <div id="problems" role="alert">
+        {error && <p class="problem">{error}</p>}
+        {broken.map((connection) => (
+          <p class="problem" key={connection.conn_id}>
+            Connection {connection.conn_id}: {connection.error?.message}
+          </p>
+        ))}
+        {document?.connections.length === 0 && (
+          <p class="problem">There is no connection of type Stream Update; make one in Admin &gt; Connections.</p>
+        )}
+      </div>
       {!document && !error && <p class="quiet">Loading…</p>}
       {document && (
         <Table

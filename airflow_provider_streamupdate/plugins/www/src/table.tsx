@@ -9,7 +9,13 @@ export interface Column<T> {
   value: (row: T) => string | number | null | undefined;
   show?: (row: T) => ComponentChildren;
   right?: boolean;
+  /** It may hold paths and other words too long for a line. */
+  long?: boolean;
+  /** A day and a time, in two lines where there is no room for one. */
+  time?: boolean;
 }
+
+const classOf = <T,>(column: Column<T>): string => (column.right ? "right" : column.long ? "long" : column.time ? "time" : "");
 
 interface Props<T> {
   id: string;
@@ -73,7 +79,7 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
           {shown.map((row) => (
             <tr key={rowKey(row)} class={rowClass?.(row)}>
               {columns.map((column) => (
-                <td key={column.name} class={column.right ? "right" : ""}>
+                <td key={column.name} class={classOf(column)}>
                   {column.show ? column.show(row) : (column.value(row) ?? "–")}
                 </td>
               ))}

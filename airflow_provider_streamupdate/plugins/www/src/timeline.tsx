@@ -9,8 +9,10 @@ import { clockTime, moment, RUNNING, tone } from "./format";
 const LANE = 34;
 const LEFT = 130;
 const WIDTH = 1000;
+const RIGHT = 45; // half of the last time on the axis
 const AXIS = 26;
 const TICKS = 6;
+const NAME = 16; // characters of a deployment's id that fit before its lane
 const SHOWN = 12; // deployments, the newest
 
 const at = (text: string | null | undefined): number => (text ? Date.parse(text) : NaN);
@@ -59,7 +61,7 @@ export function Timeline({ app }: { app: AppDocument }): JSX.Element | null {
   const snapshots = app.snapshots.filter((s) => s.created_at && lanes.some((d) => d.deployment === s.deployment));
   const first = Math.min(...spans.flat().map((bar) => bar.from), ...snapshots.map((s) => at(s.created_at)));
   const end = Math.max(now, ...spans.flat().map((bar) => bar.to));
-  const x = (time: number): number => LEFT + ((time - first) / Math.max(1, end - first)) * (WIDTH - LEFT - 20);
+  const x = (time: number): number => LEFT + ((time - first) / Math.max(1, end - first)) * (WIDTH - LEFT - RIGHT);
   const y = (lane: number): number => 18 + lane * LANE;
   const laneOf = (deployment: string | null | undefined): number => lanes.findIndex((d) => d.deployment === deployment);
   const height = lanes.length * LANE + AXIS;
@@ -84,7 +86,7 @@ export function Timeline({ app }: { app: AppDocument }): JSX.Element | null {
         return (
           <g key={d.deployment}>
             <text x={4} y={y(lane) + 4} class={d.current ? "current" : ""}>
-              {d.deployment.length > 18 ? `${d.deployment.slice(0, 17)}…` : d.deployment}
+              {d.deployment.length > NAME ? `${d.deployment.slice(0, NAME - 1)}…` : d.deployment}
               <title>{d.deployment}</title>
             </text>
             {spans[lane]!.map((bar) => (

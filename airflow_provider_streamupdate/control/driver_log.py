@@ -1,0 +1,66 @@
+"""The end of a driver's log for who looks from another process, perhaps on another machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+
+from ..state.deployment import Launch
+from ..state.redaction import secret_values
+from ..state.registry import AppRegistry
+from .log_tail import tail
+
+LINES = 200
+LINE_LENGTH = 2000  # characters shown of a line
+HIDDEN = "(hidden)"
+
+
+@attrs.frozen(kw_only=True)
+class DriverLog:
+    """lines: the last ones, oldest first; note: why there are none, or whose they are; host, path: where the log is."""
+
+    deployment: str
+    host: str | None
+    path: str | None
+    lines: tuple[str, ...] = ()
+    note: str | None = None
+
+
+def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> DriverLog:
+    """What the log of a deployment's newest driver ends with, without the values of its secret parameters.
+    NotFoundError for an unknown deployment."""
+    spec = registry.spec(deployment)
+    launch = registry.launch(deployment)
+    if launch is None:
+        return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
+    if not _readable(launch, registry):
+        note = f"the log is on {launch.host} at {launch.log}"
+        return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=note)
+    text = tail(Path(launch.log), lines)
+    application = spec.application
+    for value in secret_values(application.params, application.conf, application.env_vars):
+        text = text.replace(value, HIDDEN)
+    return DriverLog(
+        deployment=deployment,
+        host=launch.host,
+        path=launch.log,
+        lines=tuple(line[:LINE_LENGTH] for line in text.splitlines()),
+        note=_whose(registry, deployment, launch),
+    )
+
+
+def _readable(launch: Launch, registry: AppRegistry) -> bool:
+    """A path on another machine may be another driver's here, unless it lies under a root that both have."""
+    path = Path(launch.log)
+    shared = registry.folder.local and path.is_relative_to(registry.folder.base)
+    return (shared or launch.host == os.uname().nodename) and path.is_file()
+
+
+def _whose(registry: AppRegistry, deployment: str, launch: Launch) -> str | None:
+    if launch.yarn_tag is None:
+        return None
+    status = registry.status(deployment)
+    application = status.spark_app_id if status is not None and status.spark_app_id else "<its id>"
+    return f"of spark-submit; the driver's own: yarn logs -applicationId {application}"

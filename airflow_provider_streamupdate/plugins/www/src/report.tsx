@@ -1,0 +1,76 @@
+/** The newest compatibility check that a run has made: what it says, and what may be agreed to. */
+
+import type { JSX } from "preact";
+
+import type { AppDocument, Maybe, Report, ReportItem, Request } from "./api";
+import { moment } from "./format";
+import { follow } from "./frame";
+import { Word } from "./list";
+import { runAddress } from "./requests";
+import { Section } from "./section";
+import { type Column, Table } from "./table";
+
+/** An agreement that the next update may be given. `same`: the author says that the meaning is the same, and why. */
+export interface Offer {
+  name: string;
+  reason: string;
+  same: boolean;
+}
+
+const lastCheck = (app: AppDocument): Request | undefined => app.requests.find((request) => request.report);
+
+/** The report of the newest run that made one, else the one that is kept with the app. */
+function lastReport(app: AppDocument): Maybe<Report> {
+  return lastCheck(app)?.report ?? app.report;
+}
+
+/** What a report says may be agreed to, by the names that `--agree` takes. */
+export function offers(app: AppDocument): Offer[] {
+  return (lastReport(app)?.items ?? []).flatMap((item): Offer[] => {
+    if (item.offer) return [{ name: item.offer, reason: item.reason, same: true }];
+    return item.needs_agreement ? [{ name: item.name, reason: item.reason, same: item.name.endsWith(":same") }] : [];
+  });
+}
+
+function agreement(item: ReportItem): string | null {
+  if (item.needs_agreement) return item.agreed ? `agreed${item.because ? `: ${item.because}` : ""}` : "needed";
+  return item.offer ? `possible: ${item.offer}` : null;
+}
+
+const COLUMNS: Column<ReportItem>[] = [
+  { name: "Thing", value: (i) => i.thing },
+  { name: "Name", value: (i) => i.name, long: true },
+  { name: "Verdict", value: (i) => i.verdict, show: (i) => <Word of={i.verdict} /> },
+  { name: "Agreement", value: agreement, long: true },
+  { name: "Reason", value: (i) => i.reason, long: true },
+];
+
+export function LastCheck({ app }: { app: AppDocument }): JSX.Element | null {
+  const request = lastCheck(app);
+  if (!request?.report) return null;
+  const { report, rehearsal } = request;
+  return (
+    <Section title="Last check">
+      <p>
+        A new version against {report.source}: <Word of={report.outcome} />, {request.check_only ? "a check only" : "before an update"}, by{" "}
+        <a href={runAddress(request.dag_id, request.run_id)} onClick={follow}>
+          run {request.run_id}
+        </a>
+        , {moment(request.started_at)}
+      </p>
+      {rehearsal && (
+        <p>
+          Its rehearsal on snapshot {rehearsal.snapshot}: <Word of={rehearsal.outcome} /> {rehearsal.problems.join("; ")}
+        </p>
+      )}
+      <Table
+        id="last-check"
+        columns={COLUMNS}
+        rows={report.items}
+        rowKey={(i) => `${i.thing} ${i.name} ${i.verdict} ${i.reason}`}
+        by="Thing"
+        empty="It has found nothing to tell."
+      />
+    </Section>
+  );
+}

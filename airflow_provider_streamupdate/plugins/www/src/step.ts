@@ -1,0 +1,72 @@
+/** What an update, or a run, works on now. */
+
+import type { Maybe, Request, Update } from "./api";
+
+interface Step {
+  /** What is being done, in words. */
+  doing: string;
+  since: Maybe<string>;
+}
+
+type Task = Request["tasks"][number];
+
+// state/update.py STEPS: each is noted when it is completed
+const STEPS = ["planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted"];
+const DOING: Record<string, string> = {
+  checked: "checking",
+  standby: "getting the new version ready",
+  beside: "starting the new version beside the old one",
+  snapshotted: "taking over from the old version",
+  submitted: "starting the new version",
+  verified: "watching the new version",
+  promoted: "promoting",
+};
+const TASKS: Record<string, string> = {
+  plan: "planning",
+  check: "checking",
+  rehearse: "rehearsing",
+  approve: "waiting for an approval",
+  standby: "getting the new version ready",
+  snapshot: "taking over from the old version",
+  submit: "starting the new version",
+  verify: "watching the new version",
+  promote: "promoting",
+  rollback: "rolling back",
+  restart: "starting the driver",
+  outcome: "ending",
+};
+const OVER = ["success", "failed", "skipped", "upstream_failed", "removed"];
+const WAITING: Record<string, string> = {
+  up_for_retry: ", tried again soon",
+  up_for_reschedule: ", looked at again soon",
+  queued: ", queued",
+  scheduled: ", queued",
+};
+
+/** Without its group's name. */
+export const taskName = (task: Task): string => task.task_id.replace(/^.*\./, "");
+
+/** The task that a run is at. */
+export function runningTask(request: Request | undefined): Task | undefined {
+  return request?.tasks.find((task) => !OVER.includes(task.state));
+}
+
+export function taskStep(task: Task): Step {
+  const name = taskName(task);
+  return { doing: `${TASKS[name] ?? name}${WAITING[task.state] ?? ""}`, since: task.started_at };
+}
+
+/** The step an update is at: the running task's, if a run works on it, else what follows the step it has completed. */
+export function updateStep(update: Update, request: Request | undefined): Step {
+  const task = runningTask(request);
+  if (task) return taskStep(task);
+  const left = STEPS.slice(STEPS.indexOf(update.step) + 1).filter(
+    (step) =>
+      step !== "rehearsed" &&
+      (step !== "standby" || update.strategy === "standby") &&
+      (step !== "beside" || update.strategy === "parallel") &&
+      !update.steps.some((done) => done.step === step),
+  );
+  const since = update.steps.at(-1)?.at ?? update.started_at;
+  return { doing: DOING[left[0] ?? ""] ?? "ending", since };
+}

@@ -1,0 +1,31 @@
+/** The update that is under way, by the step it is at. */
+
+import type { JSX } from "preact";
+
+import type { Request, Run, Update } from "./api";
+import { Elapsed } from "./elapsed";
+import { follow } from "./frame";
+import { runAddress } from "./requests";
+import { updateStep } from "./step";
+
+/** `run`: the one that works on it, `request`: the same with its tasks; none for an update by the command line. */
+export function UnderWay({ update, run, request }: { update: Update; run: Run | undefined; request: Request | undefined }): JSX.Element {
+  const { doing, since } = updateStep(update, request);
+  return (
+    <p class="under-way">
+      Update to {update.new} ({update.strategy}):{" "}
+      <strong class="step">
+        {doing}
+        {since && <>, <Elapsed since={since} /></>}
+      </strong>{" "}
+      <span class="quiet">
+        of <Elapsed since={update.started_at} />
+      </span>{" "}
+      {run && (
+        <a href={runAddress(run.dag_id, run.run_id)} onClick={follow}>
+          {run.dag_id}
+        </a>
+      )}
+    </p>
+  );
+}

@@ -1,0 +1,128 @@
+/** The form that an update, or its check alone, is asked for with. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+
+import { type Agreed, Agreements, asAgree } from "./agreements";
+import { type AppDocument, type Me, trigger } from "./api";
+import { Dialog } from "./dialog";
+import { named, type Rename, Renames } from "./renames";
+import { offers } from "./report";
+
+interface Props {
+  app: AppDocument;
+  me: Me;
+  close: () => void;
+  done: (said: string) => void;
+}
+
+const FIRST = "standby";
+const PARALLEL = "parallel";
+const HIDDEN = ["***", "(hidden)", "(redacted)"];
+const MEANING: Record<string, string> = {
+  standby: "the new version gets ready beside the old one, which then hands over",
+  restart: "the old version ends, then the new one is started",
+  parallel: "both run, the new one into sinks of its own, until it has caught up",
+  in_flight: "the running driver goes on with other reloadable parameters",
+};
+
+/** Settings to start from: what is hidden has to be entered again. */
+function shown(settings: Record<string, string>): { text: string; hidden: string[] } {
+  const hidden = Object.keys(settings).filter((key) => HIDDEN.some((mark) => settings[key]!.includes(mark)));
+  const kept = Object.fromEntries(Object.entries(settings).filter(([key]) => !hidden.includes(key)));
+  return { text: JSON.stringify(kept, null, 1), hidden };
+}
+
+function object(text: string, what: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text || "{}");
+    if (value && typeof value === "object" && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // told below
+  }
+  throw new Error(`${what} must be a JSON object such as {"key": "value"}`);
+}
+
+function batches(text: string): number {
+  if (!/^\d*$/.test(text.trim())) throw new Error("Rehearsal must be a whole number of batches, 0 for none");
+  return Number(text.trim() || "0");
+}
+
+export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
+  const current = app.deployments.find((deployment) => deployment.current);
+  const params = shown(current?.application.params ?? {});
+  const conf = shown(current?.application.conf ?? {});
+  const hidden = [...params.hidden, ...conf.hidden];
+  const [file, setFile] = useState("");
+  const [parameters, setParameters] = useState(params.text);
+  const [sparkConf, setSparkConf] = useState(conf.text);
+  const [strategy, setStrategy] = useState(FIRST);
+  const [runBeside, setRunBeside] = useState("");
+  const [rehearse, setRehearse] = useState("0");
+  const [checkOnly, setCheckOnly] = useState(false);
+  const [renames, setRenames] = useState<Rename[]>([]);
+  const [agreed, setAgreed] = useState<Agreed>({ boxes: {}, others: "" });
+  // as they were when it was opened: a box must not come or go under the pointer
+  const [possible] = useState(() => offers(app));
+  const strategies = [...me.strategies].sort((a, b) => Number(b === FIRST) - Number(a === FIRST));
+
+  const act = async (): Promise<void> => {
+    if (!file.trim()) throw new Error("enter the path of the new version's file, as the workers see it");
+    const run = await trigger(me.update_dag_id, {
+      app: app.app,
+      application: file.trim(),
+      parameters: object(parameters, "Parameters"),
+      spark_conf: object(sparkConf, "Spark configuration"),
+      strategy,
+      rehearse: batches(rehearse),
+      check_only: checkOnly,
+      renames: named(renames),
+      agree: asAgree(agreed, possible),
+      ...(strategy === PARALLEL && runBeside.trim() ? { run_beside: runBeside.trim() } : {}),
+    });
+    done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} was asked for`);
+  };
+
+  return (
+    <Dialog title={`Update ${app.app}`} verb={checkOnly ? "Start the check" : "Start the update"} close={close} act={act}>
+      <label>
+        Application file
+        <input value={file} placeholder="/apps/v2.py" onInput={(event) => setFile(event.currentTarget.value)} />
+      </label>
+      <label>
+        Parameters
+        <textarea rows={4} value={parameters} onInput={(event) => setParameters(event.currentTarget.value)} />
+      </label>
+      <label>
+        Spark configuration
+        <textarea rows={3} value={sparkConf} onInput={(event) => setSparkConf(event.currentTarget.value)} />
+      </label>
+      {hidden.length > 0 && <p class="quiet">Hidden, to be entered again: {hidden.join(", ")}</p>}
+      <label>
+        Strategy
+        <select value={strategy} onChange={(event) => setStrategy(event.currentTarget.value)}>
+          {strategies.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+      <p class="quiet">{MEANING[strategy]}</p>
+      {strategy === PARALLEL && (
+        <label>
+          Run beside for
+          <input value={runBeside} placeholder="seconds or PT10M; empty: until it has caught up" onInput={(event) => setRunBeside(event.currentTarget.value)} />
+        </label>
+      )}
+      <label>
+        Rehearsal (batches, 0: none)
+        <input type="number" min={0} value={rehearse} onInput={(event) => setRehearse(event.currentTarget.value)} />
+      </label>
+      <Renames renames={renames} set={setRenames} />
+      <Agreements offers={possible} agreed={agreed} set={setAgreed} />
+      <label class="box">
+        <input type="checkbox" checked={checkOnly} onChange={(event) => setCheckOnly(event.currentTarget.checked)} />
+        <span>Check only: make the report, update nothing</span>
+      </label>
+    </Dialog>
+  );
+}

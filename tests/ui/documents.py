@@ -1,0 +1,214 @@
+"""What the page's API answers, made up: an app in the state that a test wants, with names of the lengths that occur."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+CONN, APP = "streamupdate_default", "page-views"
+DAGS = ("stream_update", "stream_rollback", "stream_restart")
+NOW = datetime(2026, 11, 24, 20, 0, tzinfo=timezone.utc)
+ERROR = "StreamingQueryException: [STREAM_FAILED] Query [id = 5b1f] terminated with exception: no room for this row"
+
+
+def at(seconds: float) -> str:
+    """So many seconds after NOW."""
+    return (NOW + timedelta(seconds=seconds)).isoformat()
+
+
+def me(**changes: Any) -> dict[str, Any]:
+    """An editor, in an Airflow that has all DAGs."""
+    return {
+        "user": "editor",
+        "may_edit": True,
+        "may_trigger": dict.fromkeys(DAGS, True),
+        "missing_dags": [],
+        "strategies": ["restart", "standby", "parallel", "in_flight"],
+        **{f"{dag.removeprefix('stream_')}_dag_id": dag for dag in DAGS},
+        **changes,
+    }
+
+
+def query(**changes: Any) -> dict[str, Any]:
+    return {
+        "batch": 1234567,
+        "last_commit_at": at(-2),
+        "input_rows_per_second": 12345.6,
+        "processed_rows_per_second": 23456.7,
+        "batch_seconds": 1.25,
+        "lag": 1234567.0,
+        "watermark": at(-60),
+        "state_rows": {"views": 12345678, "sessions_by_country": 42},
+        "active": True,
+        "idle": False,
+        "error": None,
+        **changes,
+    }
+
+
+def deployment(name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "deployment": name,
+        "state": "cancelled",
+        "current": False,
+        "submitted_at": at(-7200),
+        "started_at": at(-7190),
+        "first_commit_at": at(-7180),
+        "heartbeat_at": at(-3600),
+        "parent": None,
+        "from_snapshot": None,
+        "from_app": None,
+        "digest": "0" * 64,
+        "epoch": 1,
+        "batches": {"views": 7},
+        "spark_ui": "http://spark.example:4040",
+        "spark_version": "4.1.0",
+        "host": "worker-17.streaming.example.org",
+        "reason": None,
+        "error": None,
+        "driver_log": f"/var/lib/streamupdate/root/{APP}/deployments/{name}/driver-1.log",
+        "update": None,
+        "application": {
+            "file": f"/var/lib/streamupdate/root/{APP}/deployments/{name}/application/page_views_by_country.py",
+            "params": {"rate": "300", "api_token": "(hidden)", "output": "s3://a-bucket-of-ours/streams/views/output"},
+            "conf": {"spark.sql.shuffle.partitions": "200"},
+        },
+        "runs": [],
+        "changes": [],
+        **changes,
+    }
+
+
+def snapshot(n: int) -> dict[str, Any]:
+    return {
+        "name": f"before-page-views-3f9c2a71d{n}",
+        "app": APP,
+        "kind": "cancelled",
+        "created_at": at(-3600 + 20 * n),
+        "deployment": "page-views-3f9c2a71",
+        "size": 123456789,
+        "bytes_new": 1000,
+        "queries": {"views": {"batch": 7, "committed_at": at(-3600 + 20 * n), "state_rows": {"views": 1000000 * n}}},
+        "verified": None,
+    }
+
+
+def item(name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "thing": "stage",
+        "name": name,
+        "verdict": "carried",
+        "reason": "its keys and values are as they were",
+        "needs_agreement": False,
+        "agreed": False,
+        "offer": None,
+        "because": None,
+        **changes,
+    }
+
+
+def report(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"source": "deployment page-views-3f9c2a71", "outcome": "not compatible", "items": list(items)}
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    return {
+        "dag_id": "stream_update",
+        "run_id": "manual__2026-11-24T20:00:00.123456+00:00",
+        "state": "running",
+        "paused": False,
+        "check_only": False,
+        "report": None,
+        "rehearsal": None,
+        "queued_at": at(-31),
+        "started_at": at(-30),
+        "ended_at": None,
+        "tasks": [],
+        **changes,
+    }
+
+
+def task(name: str, state: str, started: float | None, ended: float | None = None) -> dict[str, Any]:
+    return {
+        "task_id": f"update.{name}",
+        "state": state,
+        "started_at": None if started is None else at(started),
+        "ended_at": None if ended is None else at(ended),
+    }
+
+
+def update(**changes: Any) -> dict[str, Any]:
+    return {
+        "old": "page-views-3f9c2a71",
+        "new": "page-views-9d21b0c4",
+        "runs": "page-views-9d21b0c4",
+        "strategy": "standby",
+        "started_at": at(-28),
+        "step": "checked",
+        "steps": [
+            {"step": "planned", "at": at(-28), "seconds": 0.0},
+            {"step": "checked", "at": at(-20), "seconds": 8.0},
+        ],
+        "snapshot": None,
+        "outcome": None,
+        "reason": None,
+        "pause_seconds": None,
+        **changes,
+    }
+
+
+def app(**changes: Any) -> dict[str, Any]:
+    """One that runs, and has been updated three times within a minute."""
+    cutovers = [-3600, -3590, -3575, -3560]
+    names = ["page-views-3f9c2a71", "page-views-5c11", "page-views-9d21b0c4-second-try", "v4"]
+    deployments = [
+        deployment(name, first_commit_at=at(when), started_at=at(when - 5), parent=names[n - 1] if n else None)
+        for n, (name, when) in enumerate(zip(names, cutovers, strict=True))
+    ]
+    deployments[-1].update(current=True, state="running", heartbeat_at=at(0))
+    found: dict[str, Any] = {
+        "conn_id": CONN,
+        "app": APP,
+        "state": "running",
+        "next_step": None,
+        "interrupted": None,
+        "current": {"deployment": "v4", "epoch": 4, "promoted": True},
+        "status": {"heartbeat_at": at(0), "queries": {"views": query(), "alerts-by-country": query()}, "error": None},
+        "deployments": deployments,
+        "stages": [
+            {"name": "views/views", "kind": "aggregate", "operator_id": 0, "state_rows": 12345678}
+            | {"verdict": "carried with loss", "reason": "counts of keys that come late are of one version only"}
+        ],
+        "report": None,
+        "snapshots": [snapshot(n) for n in range(3)],
+        "updates": [update(outcome="promoted", pause_seconds=1.234, snapshot="before-page-views-9d21b0c4")],
+        "rollbacks": [],
+        "events": [{"at": at(-10), "epoch": 4, "event": "state", "state": "running", "reason": None}],
+        "runs": [],
+        "requests": [],
+    }
+    return {**found, **changes}
+
+
+def listed(**changes: Any) -> dict[str, Any]:
+    found = {
+        "conn_id": CONN,
+        "app": "page-views-by-country-and-language",
+        "state": "running",
+        "deployment": "page-views-9d21b0c4-second-try",
+        "epoch": 12,
+        "rows_in_per_second": 123456.0,
+        "rows_per_second": 123456.0,
+        "lag": 1234567.0,
+        "batch_seconds": 12.5,
+        "state_rows": 123456789,
+        "heartbeat_at": at(-1),
+        "updating_to": None,
+        "next_step": None,
+        "last_update": {"deployment": "v4", "outcome": "promoted", "step": "promoted", "pause_seconds": 1.25},
+    }
+    return {**found, **changes}
+
+
+def apps(*found: dict[str, Any]) -> dict[str, Any]:
+    return {"connections": [{"conn_id": CONN, "root": "/root", "error": None}], "apps": list(found)}

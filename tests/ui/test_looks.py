@@ -1,0 +1,432 @@
+"""The built page in Chromium, with made-up answers of its API: what real drivers do too seldom to wait for."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import documents as made
+import pytest
+from browsing import WRITTEN, boxes_of, cut, overlaps, too_faint
+from conftest import REPOSITORY
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+
+DIST = REPOSITORY / "airflow_provider_streamupdate" / "plugins" / "www" / "dist"
+SMALL = {"width": 1024, "height": 700}
+IN_FRAME = {"width": 920, "height": 640}  # what Airflow's navigation leaves of that
+THEMES = ["light", "dark"]
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """The page's files, below the folder where Airflow has them."""
+
+    def translate_path(self, path: str) -> str:
+        return super().translate_path(path.removeprefix("/streamupdate"))
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Answers:
+    """What the API answers, to be changed at any time; what it was asked."""
+
+    def __init__(self) -> None:
+        self.app = made.app()
+        self.apps = made.apps(made.listed())
+        self.me = made.me()
+        self.log: dict[str, Any] = {"deployment": "v4", "host": "here", "path": "/log", "lines": ["a line"]}
+        self.log["note"] = None
+        self.blocked = False  # as if the API server did not answer
+        self.asked: list[str] = []
+        self.runs: list[tuple[str, dict[str, Any]]] = []
+
+    def answer(self, route: Route) -> None:
+        request = route.request
+        path = unquote(urlsplit(request.url).path)
+        self.asked.append(path)
+        if self.blocked:
+            return route.abort()
+        if path.endswith("/dagRuns"):
+            self.runs.append((path.split("/")[-2], json.loads(request.post_data or "{}")["conf"]))
+            return route.fulfill(json={"dag_run_id": "manual__1"})
+        found = {"/api/me": self.me, "/api/apps": self.apps, f"/api/apps/{made.CONN}/{made.APP}": self.app}
+        if "/api/v2/dags/" in path:
+            return route.fulfill(json={"is_paused": False, "timetable_summary": None})
+        return route.fulfill(json=self.log if path.endswith("/log") else found[path.removeprefix("/streamupdate")])
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(DIST)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/streamupdate/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+Show = Callable[..., Page]
+ONE = f"?conn_id={made.CONN}&app={made.APP}"
+
+
+@pytest.fixture
+def show(address: str, browser: Browser, answers: Answers) -> Iterator[Show]:
+    """Opens the page at NOW; its clock runs on, and a test may turn it. What its scripts threw fails the test."""
+    problems: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def shown(query: str = ONE, theme: str = "light", size: dict[str, int] = IN_FRAME) -> Page:
+        context = browser.new_context(viewport=size, timezone_id="Europe/Berlin")  # type: ignore[arg-type]
+        contexts.append(context)
+        context.add_init_script(f"localStorage.setItem('theme', '{theme}');{WRITTEN}")
+        context.route("**/api/**", answers.answer)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.clock.install(time=made.NOW)
+        page.goto(address + query)
+        expect(page.locator("h1")).to_contain_text(made.APP if query else "Streaming apps")
+        expect(page.get_by_text("Loading…")).to_have_count(0)
+        return page
+
+    yield shown
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def test_the_table_of_queries_tells_an_exception(show: Show, answers: Answers) -> None:
+    answers.app["status"]["queries"]["alerts-by-country"] = made.query(error=made.ERROR, active=False)
+    page = show()
+    rows = page.locator("#queries tbody tr")
+    expect(rows.nth(0).locator("td").last).to_have_text(made.ERROR)
+    expect(rows.nth(1).locator("td").last).to_have_text("–")
+    answers.app["state"] = "failed"
+    page.clock.run_for(2100)
+    expect(rows.nth(0).locator("td").nth(5)).to_have_text("–")  # a dead driver reads nothing
+    expect(rows.nth(0).locator("td").last).to_have_text(made.ERROR)
+
+
+def test_the_log_is_asked_for_only_while_it_is_open(show: Show, answers: Answers) -> None:
+    page = show()
+    asked = lambda: sum(path.endswith("/deployments/v4/log") for path in answers.asked)  # noqa: E731
+    page.clock.run_for(10_000)
+    assert asked() == 0
+    page.locator("#log summary").click()
+    expect(page.locator("pre.log")).to_have_text("a line")
+    answers.log["lines"] = ["a line", "<b>another</b>"]
+    page.clock.run_for(3100)
+    expect(page.locator("pre.log")).to_have_text("a line\n<b>another</b>")
+    page.locator("#log summary").click()
+    expect(page.locator("pre.log")).to_have_count(0)
+    before = asked()
+    page.clock.run_for(20_000)
+    assert asked() == before
+
+
+def test_a_log_on_another_machine_is_told_by_its_place(show: Show, answers: Answers) -> None:
+    answers.log.update(lines=[], note="the log is on worker-17 at /tmp/driver-1.log")
+    page = show()
+    page.locator("#log summary").click()
+    expect(page.locator("#log")).to_contain_text("the log is on worker-17 at /tmp/driver-1.log")
+    answers.me["may_edit"] = False
+    expect(show().locator("#log")).to_have_count(0)
+
+
+def test_the_running_step_is_shown_with_its_time(show: Show, answers: Answers) -> None:
+    answers.app["current"]["deployment"] = "page-views-3f9c2a71"
+    for one in answers.app["deployments"]:
+        one["current"] = one["deployment"] == "page-views-3f9c2a71"
+    answers.app["updates"] = [made.update()]
+    page = show()
+    under_way = page.locator(".under-way")
+    step = under_way.locator(".step")
+    expect(step).to_have_text(re.compile(r"^getting the new version ready, [2-4]\d\.\d s$"))  # 20 s after `checked`
+    expect(under_way).not_to_contain_text("planned")
+    answers.blocked = True  # it ticks without an answer
+    page.clock.run_for(60_000)
+    expect(step).to_have_text(re.compile(r"^getting the new version ready, ([89]|1[01])\d\.\d s$"))
+    answers.blocked = False
+    # the run that works on it knows better
+    run = made.request(tasks=[made.task("check", "success", -25, -20), made.task("rehearse", "running", -5)])
+    answers.app["requests"] = [run]
+    answers.app["runs"] = [
+        {k: run[k] for k in ("dag_id", "run_id", "state")}
+        | {"task_id": "update.plan", "app": made.APP, "deployment": "page-views-9d21b0c4"}
+    ]
+    page.clock.run_for(2000)
+    expect(step).to_have_text(re.compile(r"^rehearsing, \d+\.\d s$"))
+    expect(page.locator(".request")).to_have_count(0)  # it is the same
+
+
+@pytest.mark.parametrize(
+    ("step", "strategy", "told"),
+    [
+        ("planned", "standby", "checking"),
+        ("checked", "restart", "taking over from the old version"),
+        ("rehearsed", "parallel", "starting the new version beside the old one"),
+        ("beside", "parallel", "taking over from the old version"),
+        ("submitted", "standby", "watching the new version"),
+        ("verified", "standby", "promoting"),
+    ],
+)
+def test_the_step_that_follows(show: Show, answers: Answers, step: str, strategy: str, told: str) -> None:
+    noted = [{"step": step, "at": made.at(-7), "seconds": 1.0}]
+    answers.app["updates"] = [made.update(old="v4", step=step, strategy=strategy, steps=noted)]
+    expect(show().locator(".under-way .step")).to_have_text(re.compile(rf"^{told}, \d+\.\d+ s$"))
+
+
+def test_a_run_is_shown_by_the_task_it_is_at(show: Show, answers: Answers) -> None:
+    tasks = [made.task("plan", "success", -30, -20), made.task("check", "up_for_retry", -15)]
+    answers.app["requests"] = [made.request(tasks=tasks, check_only=True)]
+    banner = show().locator(".request")
+    expect(banner).to_contain_text("Check by run")
+    expect(banner.locator(".steps")).to_have_text(re.compile(r"^checking, tried again soon, \d\d\.\d s$"))
+
+
+BUTTONS = ("Take a snapshot", "Update…", "Restart…", "Roll back…")
+LIVES = "Restart: the driver lives (it is running)"
+
+
+def _new(app: dict[str, Any], _: dict[str, Any]) -> None:
+    app["deployments"][-1]["parent"] = None
+
+
+def _dead(app: dict[str, Any], _: dict[str, Any]) -> None:
+    app["state"] = "lost"
+
+
+def _under_way(app: dict[str, Any], _: dict[str, Any]) -> None:
+    app["updates"] = [made.update(old="v4")]
+
+
+def _asked(app: dict[str, Any], _: dict[str, Any]) -> None:
+    app["requests"] = [made.request(run_id="r1", state="queued")]
+
+
+def _no_dag(_: dict[str, Any], me: dict[str, Any]) -> None:
+    me["missing_dags"] = ["stream_rollback"]
+
+
+def _viewer(_: dict[str, Any], me: dict[str, Any]) -> None:
+    me.update(may_edit=False, may_trigger=dict.fromkeys(made.DAGS, False))
+
+
+def _elsewhere(app: dict[str, Any], _: dict[str, Any]) -> None:
+    app["conn_id"] = "another"
+
+
+@pytest.mark.parametrize(
+    ("change", "usable", "told"),
+    [
+        (_new, [0, 1], [LIVES, "Roll back: deployment v4 has none before it"]),
+        (
+            _dead,
+            [2, 3],
+            [
+                "Take a snapshot: only a running driver takes one, and this one is lost",
+                "Update: only a running app is updated, and this one is lost",
+            ],
+        ),
+        (_under_way, [0, 3], ["Update, Restart: the update to page-views-9d21b0c4 is under way"]),
+        (_asked, [0, 3], ["Update: update by run r1 is under way", LIVES]),
+        (_no_dag, [0, 1], [LIVES, "Roll back: Airflow has no DAG stream_rollback"]),
+        (
+            _elsewhere,
+            [0, 3],
+            ["Update: DAG stream_update works on connection streamupdate_default, and this app is on another", LIVES],
+        ),
+        (
+            _viewer,
+            [],
+            [
+                "Take a snapshot: you may not edit DAG stream_update",
+                "Update: you may not trigger DAG stream_update",
+                "Restart: you may not trigger DAG stream_restart",
+                "Roll back: you may not trigger DAG stream_rollback",
+            ],
+        ),
+    ],
+)
+def test_a_button_that_cannot_be_used_says_why(
+    show: Show, answers: Answers, change: Callable[..., None], usable: list[int], told: list[str]
+) -> None:
+    change(answers.app, answers.me)
+    page = show()
+    expect(page.locator(".why")).to_have_text(told)
+    for n, label in enumerate(BUTTONS):
+        button = page.locator(".acts").get_by_role("button", name=label, exact=True)
+        if n in usable:
+            expect(button).to_be_enabled()
+            assert button.get_attribute("aria-describedby") is None
+        else:
+            expect(button).to_be_disabled()
+            reason = page.locator(f"#{button.get_attribute('aria-describedby')}").inner_text()
+            assert label.replace("…", "") in reason
+            assert button.locator("..").get_attribute("title") == reason.partition(": ")[2]
+
+
+LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
+SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
+
+
+def test_the_form_of_an_update_sends_what_it_was_told(show: Show, answers: Answers) -> None:
+    checked = made.request(state="failed", ended_at=made.at(-5), check_only=True)
+    answers.app["requests"] = [{**checked, "report": made.report(made.item("views/views"), LOSS, SAME)}]
+    page = show()
+    expect(page.locator("#last-check tbody tr")).to_have_count(3)
+    expect(page.locator("#last-check")).to_contain_text("possible: views/weekly:same")
+    page.get_by_role("button", name="Update…").click()
+    form = page.locator("dialog")
+    form.get_by_label("Application file").fill("/apps/v2.py")
+    assert form.get_by_label("Strategy").locator("option").all_inner_texts() == [
+        *("standby", "restart", "parallel", "in_flight")
+    ]
+    expect(form.get_by_label("Run beside for")).to_have_count(0)
+    form.get_by_label("Strategy").select_option("parallel")
+    form.get_by_label("Run beside for").fill("PT10M")
+    form.get_by_label("Rehearsal").fill("3")
+    form.get_by_role("button", name="Add a rename").click()
+    form.get_by_label("Old name 1").fill("views/visits")
+    form.get_by_label("views/daily it is gone").check()
+    form.get_by_label("views/weekly:same").check()
+    form.get_by_label("Other agreements").fill("setting/a\n\nsetting/b=known\n")
+    form.get_by_label("Check only").check()
+    send = form.get_by_role("button", name="Start the check")
+    send.click()
+    expect(form.get_by_role("alert")).to_have_text("a rename needs the old name and the new one")
+    form.get_by_label("New name 1").fill("views/hits")
+    send.click()
+    expect(form.get_by_role("alert")).to_have_text("say why views/weekly means the same")
+    form.get_by_label("Why views/weekly:same").fill("only the order")
+    send.click()
+    expect(form).to_have_count(0)
+    expect(page.locator("#live")).to_contain_text("run manual__1 of DAG stream_update was asked for")
+    [(dag, conf)] = answers.runs
+    assert dag == "stream_update"
+    assert conf == {
+        "app": made.APP,
+        "application": "/apps/v2.py",
+        "parameters": {"rate": "300", "output": "s3://a-bucket-of-ours/streams/views/output"},
+        "spark_conf": {"spark.sql.shuffle.partitions": "200"},
+        "strategy": "parallel",
+        "run_beside": "PT10M",
+        "rehearse": 3,
+        "check_only": True,
+        "renames": {"views/visits": "views/hits"},
+        "agree": ["views/daily", "views/weekly:same=only the order", "setting/a", "setting/b=known"],
+    }
+
+
+def test_an_update_that_is_not_filled_in_asks_for_nothing_more(show: Show, answers: Answers) -> None:
+    page = show()
+    page.get_by_role("button", name="Update…").click()
+    page.get_by_label("Application file").fill("/apps/v2.py")
+    page.get_by_role("button", name="Start the update").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    [(_, conf)] = answers.runs
+    assert (conf["agree"], conf["renames"], conf["rehearse"], conf["check_only"]) == ([], {}, 0, False)
+    assert conf["strategy"] == "standby" and "run_beside" not in conf
+
+
+def test_labels_lie_over_no_other(show: Show) -> None:
+    page = show()
+    figures = page.locator("figure")
+    expect(figures).to_have_count(4)
+    for n in range(4):
+        labels = boxes_of(figures.nth(n).locator(".mark"))
+        assert not overlaps(labels)
+        frame = figures.nth(n).bounding_box()
+        assert frame
+        for box in labels:
+            assert frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"], box
+        canvas = figures.nth(n).locator("canvas")
+        written = canvas.evaluate("canvas => canvas.written")
+        assert len(written) >= 4 and not overlaps(written), written
+        width = canvas.evaluate("canvas => canvas.width")
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in written), written
+    # the cut-overs, within 40 s of each other, lie in the time that the snapshots span
+    assert len(boxes_of(page.locator("figure").last.locator(".mark"))) >= 2
+    texts = boxes_of(page.locator("svg.timeline text"))
+    assert len(texts) >= 6 and not overlaps(texts), texts
+    svg = page.locator("svg.timeline").bounding_box()
+    assert svg
+    assert all(svg["x"] <= t["x"] and t["x"] + t["width"] <= svg["x"] + svg["width"] for t in texts), texts
+
+
+def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:
+    answers.app["requests"] = [made.request(report=made.report(made.item("views/views"), LOSS, SAME), state="success")]
+    answers.app["status"]["queries"]["alerts-by-country"] = made.query(error=made.ERROR)
+    page = show()
+    assert cut(page.locator("body")) == []
+    page.get_by_role("button", name="Update…").click()
+    form = page.locator("dialog")
+    form.get_by_label("views/weekly:same").check()
+    form.get_by_role("button", name="Add a rename").click()
+    assert cut(page.locator("body")) == []
+    box = form.bounding_box()
+    assert box and box["y"] >= 0 and box["y"] + box["height"] <= IN_FRAME["height"], box
+    expect(form.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
+    dead = made.listed(state="lost", next_step="streamupdate restart page-views goes on from its own checkpoint")
+    answers.apps = made.apps(made.listed(), {**dead, "app": "another"})
+    listed = show("")
+    expect(listed.locator("#apps tbody tr")).to_have_count(2)
+    assert cut(listed.locator("body")) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_text_can_be_read(show: Show, answers: Answers, theme: str) -> None:
+    failed = made.request(state="failed", ended_at=made.at(-5), tasks=[made.task("check", "failed", -20, -5)])
+    report = made.report(made.item("views/views"), LOSS, SAME)
+    answers.app["requests"] = [{**failed, "report": report}, made.request(dag_id="stream_restart", run_id="r2")]
+    answers.app["status"]["queries"]["alerts-by-country"] = made.query(error=made.ERROR)
+    answers.app["updates"].append(made.update(old="v4"))
+    answers.app["snapshots"][0]["verified"] = {"at": made.at(-5), "files": 3, "problem": "a file is gone"}
+    page = show(theme=theme)
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    page.locator("#log summary").click()
+    expect(page.locator("pre.log")).to_be_visible()
+    seen, faint = too_faint(page.locator("body"))
+    assert seen > 100 and not faint
+    page.locator("#stages tbody tr").hover()
+    assert too_faint(page.locator("#stages"))[1] == []
+    page.get_by_role("button", name="Roll back…").click()
+    seen, faint = too_faint(page.locator("dialog"))
+    assert seen >= 4 and not faint
+    states = ("running", "lost", "starting", "suspended", "unreadable", "cancelled")
+    answers.apps = made.apps(*(made.listed(app=state, state=state) for state in states))
+    seen, faint = too_faint(show("", theme).locator("body"))
+    assert seen > 60 and not faint
+
+
+def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answers) -> None:
+    """A live region must be there before its text is, and what ticks must not be told."""
+    page = show()
+    told, problems = page.get_by_role("status"), page.get_by_role("alert")
+    expect(told).to_have_count(1)
+    expect(told).to_be_empty()
+    expect(problems).to_be_empty()
+    regions = "() => [...document.querySelectorAll('[role=status], [role=alert]')].map(one => one.kept = true)"
+    assert page.evaluate(regions) == [True, True]
+    answers.app["requests"] = [made.request()]
+    answers.app["updates"] = [made.update(old="v4")]
+    answers.app["next_step"] = "streamupdate restart page-views goes on from its own checkpoint"
+    page.clock.run_for(2100)
+    expect(told).to_contain_text("Update by run")
+    expect(told).to_contain_text("getting the new version ready")
+    expect(problems).to_contain_text("streamupdate restart page-views")
+    assert page.evaluate("() => [...document.querySelectorAll('[role=status], [role=alert]')].every(one => one.kept)")
+    ticking = told.locator("[role=timer]")
+    expect(ticking).not_to_have_count(0)
+    assert all(re.fullmatch(r"[\d.]+ s", text) for text in ticking.all_inner_texts())
