@@ -41,7 +41,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
     if conn_id is not None:
         findings = list(_of_connection(conn_id))
     else:
-        requests = settings.reader() if settings.root else None
+        requests = settings.reader(needs_root=False) if settings.root else None
         findings = list(examine(find_spark_submit(settings.spark_submit), {}, requests))
     if settings.as_json:
         print_json(findings)
