@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,8 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
     from ..control.launcher import find_spark_submit
     from ..state.errors import StreamUpdateError
 
+    # As `airflow connections test` does: else Airflow looks for connections in the environment and not in its database.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         from ..hooks.streamupdate import StreamUpdateHook
     except ImportError as error:
