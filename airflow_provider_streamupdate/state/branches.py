@@ -60,6 +60,8 @@ def _each(text: str, change: Callable[[list[str]], list[str]]) -> str:
     def changed(match: re.Match[str]) -> str:
         return union(change(match[1].split(OR))).replace(OPEN, "\0(").replace(CLOSE, "\0)")
 
+    if not _INNERMOST.search(text):
+        return text  # a NUL in it is an author's
     while _INNERMOST.search(text):
         text = _INNERMOST.sub(changed, text)
     return text.replace("\0(", OPEN).replace("\0)", CLOSE)
