@@ -125,7 +125,7 @@ _KNOWN: dict[str, Callable[[list[str]], str | None]] = {
 
 
 # The commas in a type of several parts, for as long as a list is split.
-_TYPES, _COMMA = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>"), "\0"
+_TYPES, _COMMA = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>"), "\ue000"  # no author's: a NUL may be
 
 
 def _parts(text: str) -> list[str]:
