@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -13,7 +13,7 @@ ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
 help:  ## this list
-	@echo "Targets (ARGS=... is passed on by demo, test, test-slow, crash, test-spark42, ui-test and the benchmarks):"
+	@echo "Targets (ARGS=... is passed on by demo, first-hour, test, test-slow, crash, test-spark42, ui-test and the benchmarks):"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when nothing changed
@@ -21,6 +21,9 @@ setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when
 
 demo: setup  ## the main job on real input: update a running app from Airflow, compare with an oracle
 	@$(ENV) .venv/bin/python scripts/demo.py $(ARGS)
+
+first-hour: setup  ## a new user's first hour, run for real: wheel, fresh environments, app, mistakes, updates, roll back, crash (ARGS=--keep)
+	@$(ENV) .venv/bin/python scripts/first_hour.py $(ARGS)
 
 test: setup  ## lint and the fast tests, in both environments
 	@scripts/test.sh fast $(ARGS)

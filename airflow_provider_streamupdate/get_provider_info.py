@@ -8,6 +8,9 @@ from . import __version__
 
 _NAME = "Stream Update"
 _PACKAGE = "airflow_provider_streamupdate"
+# Airflow folds up all groups of a connection's form but the one that it knows by this name; what has no section of its
+# own is in one that is folded up.
+OPEN_GROUP = "standardFields"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -93,10 +96,13 @@ def connection_type() -> dict[str, Any]:
             },
         },
         "conn-fields": {
-            "root": _field(
-                "Root URI",
-                "Where apps, deployments and snapshots are kept: a path or any fsspec URI. Drivers must reach it too.",
-            ),
+            "root": {
+                "label": "Root URI",
+                "description": "Where apps, deployments and snapshots are kept: a path or any fsspec URI, for example "
+                "/data/streams or s3://bucket/streams. Drivers must reach it too.",
+                # no "null": the form marks it as required, and does not save without it
+                "schema": {"type": "string", "minLength": 1, "section": OPEN_GROUP},
+            },
             "spark_conn_id": _field(
                 "Spark connection",
                 "Id of the Spark connection drivers are submitted through.",
@@ -109,13 +115,14 @@ def connection_type() -> dict[str, Any]:
             ),
             "storage_options": {
                 "label": "Storage options",
-                "description": "JSON object with what fsspec needs to reach the root.",
+                "description": "JSON object with what fsspec needs to reach the root, for example "
+                '{"key": "...", "secret": "..."}.',
                 "schema": {"type": ["string", "null"], "format": "password"},
             },
             "defaults": _field(
                 "Defaults",
                 "JSON object with any of conf, env_vars (of every driver), drain_timeout, submit_timeout, "
-                "poll_interval (seconds or ISO 8601).",
+                'poll_interval (seconds or ISO 8601), for example {"drain_timeout": "PT5M"}.',
             ),
         },
     }

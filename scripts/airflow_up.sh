@@ -7,6 +7,8 @@
 #           AIRFLOW_HOME        default: .airflow in the repository
 #           UP_DATABASE         address of its database; default: a SQLite file in AIRFLOW_HOME
 #           UP_PYTHONPATH       more packages, such as that database's driver
+#           UP_PYTHON           the Python of a user's own environment, in place of .venv: then the DAGs are those in
+#                               AIRFLOW_HOME/dags, and no connection and no Spark is set, as for a user (make first-hour)
 # Everybody who reaches the port is an administrator, so it listens on the loopback address only.
 set -euo pipefail
 
@@ -18,7 +20,7 @@ cd "$ROOT"
 PORT=${PORT:-8080}
 UP_TIMEOUT=${UP_TIMEOUT:-240}
 HOST=127.0.0.1
-PYTHON=$ROOT/.venv/bin/python
+PYTHON=${UP_PYTHON:-$ROOT/.venv/bin/python}
 export AIRFLOW_HOME="${AIRFLOW_HOME:-$ROOT/.airflow}"
 LOG=$AIRFLOW_HOME/standalone.log
 PID_FILE=$AIRFLOW_HOME/standalone.pid
@@ -43,7 +45,7 @@ show() {
     printf 'up: Airflow is ready: http://%s:%s   (no login; log: %s; stop it with: make down)\n' "$HOST" "$1" "$LOG"
 }
 
-[ -x "$PYTHON" ] && [ -x "$ROOT/.venv-spark/bin/spark-submit" ] ||
+[ -x "$PYTHON" ] && { [ -n "${UP_PYTHON:-}" ] || [ -x "$ROOT/.venv-spark/bin/spark-submit" ]; } ||
     die "the environments are missing" ".venv or .venv-spark is not built" "run: make setup"
 case $PORT in
     '' | *[!0-9]*) die "PORT=$PORT is not a port" "it must be a number" "for example: make up PORT=8099" ;;
@@ -80,14 +82,15 @@ PY
 [ -z "$busy" ] || die "port $busy is taken" "another program listens on $HOST:$busy (needed: $PORT, $WORKER_LOG_PORT, $TRIGGER_LOG_PORT)" \
     "end that program, or take another port: make up PORT=$((PORT + 19))"
 
-mkdir -p "$AIRFLOW_HOME/streamupdate"
+[ -n "${UP_PYTHON:-}" ] || mkdir -p "$AIRFLOW_HOME/streamupdate"
 STATE_ROOT=$AIRFLOW_HOME/streamupdate
 
 # Airflow's settings. A port change takes all of: API port, base URL, execution API URL, both log servers.
 # not from AIRFLOW__DATABASE__SQL_ALCHEMY_CONN: another Airflow's database is not to be touched
 export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="${UP_DATABASE:-sqlite:///$AIRFLOW_HOME/airflow.db}"
 export AIRFLOW__CORE__EXECUTOR=LocalExecutor
-export AIRFLOW__CORE__DAGS_FOLDER="$ROOT/dags"
+if [ -n "${UP_PYTHON:-}" ]; then DAGS=$AIRFLOW_HOME/dags; else DAGS=$ROOT/dags; fi
+export AIRFLOW__CORE__DAGS_FOLDER="$DAGS"
 export AIRFLOW__CORE__LOAD_EXAMPLES=False
 export AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS="${AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS:-True}"
 export AIRFLOW__CORE__PARALLELISM="${AIRFLOW__CORE__PARALLELISM:-4}"
@@ -104,21 +107,23 @@ export AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME="${AIRFLOW__SCHEDULER__SCHE
 export AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL="${AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL:-15}"
 export AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
 
-# The two connections the example DAGs use, unless they are set from outside.
-connections=$("$PYTHON" - "$STATE_ROOT" "$ROOT/.venv-spark/bin/spark-submit" <<'PY'
+if [ -z "${UP_PYTHON:-}" ]; then
+    # The two connections the example DAGs use, unless they are set from outside.
+    connections=$("$PYTHON" - "$STATE_ROOT" "$ROOT/.venv-spark/bin/spark-submit" <<'PY'
 import json, sys
 root, spark_submit = sys.argv[1:]
 print(json.dumps({"conn_type": "spark", "host": "local[2]"}))
 extra = {"root": root, "spark_conn_id": "spark_default", "spark_submit": spark_submit}
 print(json.dumps({"conn_type": "streamupdate", "extra": extra}))
 PY
-)
-export AIRFLOW_CONN_SPARK_DEFAULT="${AIRFLOW_CONN_SPARK_DEFAULT:-$(printf '%s\n' "$connections" | sed -n 1p)}"
-export AIRFLOW_CONN_STREAMUPDATE_DEFAULT="${AIRFLOW_CONN_STREAMUPDATE_DEFAULT:-$(printf '%s\n' "$connections" | sed -n 2p)}"
-# spark-submit of a pip-installed PySpark finds its own home only through this Python
-export PYSPARK_PYTHON="$ROOT/.venv-spark/bin/python"
-export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
-export PATH="$ROOT/.venv/bin:$PATH"
+    )
+    export AIRFLOW_CONN_SPARK_DEFAULT="${AIRFLOW_CONN_SPARK_DEFAULT:-$(printf '%s\n' "$connections" | sed -n 1p)}"
+    export AIRFLOW_CONN_STREAMUPDATE_DEFAULT="${AIRFLOW_CONN_STREAMUPDATE_DEFAULT:-$(printf '%s\n' "$connections" | sed -n 2p)}"
+    # spark-submit of a pip-installed PySpark finds its own home only through this Python
+    export PYSPARK_PYTHON="$ROOT/.venv-spark/bin/python"
+    export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
+fi
+export PATH="$(dirname "$PYTHON"):$PATH"
 
 echo "up: starting Airflow on port $PORT (about 45 s; log: $LOG)"
 : >"$LOG"

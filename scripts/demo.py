@@ -9,7 +9,6 @@ Run it with `make demo`. All it makes lies in .demo/, which is wiped at the star
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -21,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 from demolib.airflow_server import AirflowError, AirflowServer
 from demolib.comparison import Comparison, compare, sink_rows
 from demolib.flights import write_days
+from demolib.leftovers import end_leftovers
 from demolib.oracle import WindowsOracle, expected_windows, found_windows, read_rows
 from demolib.replay import Replay
 from demolib.source_log import files_of_snapshot, processed_files
@@ -277,23 +276,7 @@ class Demo:
         if self.root.exists() and APP in self.client.apps():
             for spec in self.client.deployments(APP):
                 self.client.stop_deployment(APP, spec.deployment)
-        left = self.leftovers()
-        for process in left:
-            self.say(f"killing {process.pid}, which was left over: {' '.join(process.cmdline())[:200]}")
-            process.kill()
-        psutil.wait_procs(left, timeout=10)
-
-    def leftovers(self) -> list[psutil.Process]:
-        """Pythons and Javas that still run with a path of the demo's folder in their command line."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                ours = any(f"{self.work}/" in argument for argument in process.cmdline())
-                if ours and process.name().startswith(("java", "python")) and process.pid != os.getpid():
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+        end_leftovers(self.work, self.say)
 
 
 @click.command(help=__doc__)

@@ -41,7 +41,7 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
           --set input=/data/in --set output=/data/out
       streamupdate adopt long=/ck/long short=/ck/short --app flights --plan-from flights.py --snapshot adopted-2
     """
-    client = settings.client()
+    client = settings.client(needs_root=False)
     given = by_query(checkpoints)
     with progress(f"adopting {', '.join(checkpoints)}", "run the same command again") as report:
         adopted = client.adopt(application, given, app, snapshot, report)

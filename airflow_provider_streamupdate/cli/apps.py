@@ -72,7 +72,7 @@ def submit(
         raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
     if fresh and snapshot is not None:
         raise click.UsageError("--fresh starts without state and --snapshot with one: leave one of them out")
-    client = settings.client()
+    client = settings.client(needs_root=False)
     if snapshot is not None:
         need_snapshot(client, snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes its time

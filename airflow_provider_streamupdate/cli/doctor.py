@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
     if conn_id is not None:
         findings = list(_of_connection(conn_id))
     else:
-        requests = settings.reader() if settings.root else None
+        requests = settings.reader(needs_root=False) if settings.root else None
         findings = list(examine(find_spark_submit(settings.spark_submit), {}, requests))
     if settings.as_json:
         print_json(findings)
@@ -58,6 +59,8 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
     from ..control.launcher import find_spark_submit
     from ..state.errors import StreamUpdateError
 
+    # As `airflow connections test` does: else Airflow looks for connections in the environment and not in its database.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         from ..hooks.streamupdate import StreamUpdateHook
     except ImportError as error:

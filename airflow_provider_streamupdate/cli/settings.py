@@ -27,20 +27,28 @@ class Settings:
     storage_options: dict[str, Any] = field(default_factory=dict)
     as_json: bool = False
 
-    def client(self) -> StreamUpdateClient:
-        """A client that can start drivers. UsageError without a root."""
+    def client(self, needs_root: bool = True) -> StreamUpdateClient:
+        """A client that can start drivers. UsageError without a root, StorageError when it is not there, unless the
+        command makes it or does without (`needs_root`)."""
         from ..control.client import StreamUpdateClient
         from ..control.launcher import SparkSubmit
 
         root, options = self._where()
-        return StreamUpdateClient(root, SparkSubmit(self.spark_submit), options)
+        client = StreamUpdateClient(root, SparkSubmit(self.spark_submit), options)
+        if needs_root:
+            client.registry.folder.check_exists()
+        return client
 
-    def reader(self) -> OverviewRequests:
-        """What only looks, and is imported in a fraction of the client's time. UsageError without a root."""
+    def reader(self, needs_root: bool = True) -> OverviewRequests:
+        """What only looks, and is imported in a fraction of the client's time. UsageError without a root, StorageError
+        when it is not there, unless the command tells that itself (`needs_root`)."""
         from ..control.overview import OverviewRequests
 
         root, options = self._where()
-        return OverviewRequests(root, None, options)
+        reader = OverviewRequests(root, None, options)
+        if needs_root:
+            reader.registry.folder.check_exists()
+        return reader
 
     def _where(self) -> tuple[str, dict[str, Any]]:
         from ..state.storage_options import from_environment

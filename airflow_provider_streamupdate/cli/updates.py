@@ -35,7 +35,7 @@ def plan(settings: Settings, application: Application) -> None:
     Example:
       streamupdate plan flight_windows/v2.py --set input=/data/in --set output=/data/out
     """
-    client = settings.client()
+    client = settings.client(needs_root=False)
     with progress(f"planning {application.file}", "nothing was started"):
         made = client.plan(application)
     if settings.as_json:

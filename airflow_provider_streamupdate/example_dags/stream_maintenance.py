@@ -18,6 +18,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 
 log = logging.getLogger(__name__)
+DEPLOYMENTS = "Superseded deployments"  # the form's second group
 
 with DAG(
     "stream_maintenance",
@@ -35,6 +36,7 @@ with DAG(
             2,
             type="integer",
             minimum=0,
+            section=DEPLOYMENTS,
             title="Keep deployments",
             description="Superseded deployments per app that keep their checkpoint, beside the ways back.",
         ),
@@ -42,6 +44,7 @@ with DAG(
             7,
             type="number",
             minimum=0,
+            section=DEPLOYMENTS,
             title="Keep deployments for days",
             description="Checkpoints of deployments superseded since are kept as well.",
         ),

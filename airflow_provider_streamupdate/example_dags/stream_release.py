@@ -39,7 +39,8 @@ with DAG(
             None,
             type=["null", "string"],
             title="Release file",
-            description="Path of a JSON file. Empty: the Variable streamupdate_release.",
+            description="Path of a JSON file, for example /apps/flight_windows/release.json. Empty: the Variable "
+            "streamupdate_release. Either holds at least app and application, see this DAG's documentation.",
         ),
         "try_again": Param(
             False,

@@ -13,6 +13,8 @@ from airflow.sdk import DAG, Param
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 
+MORE = "Which deployment, and where"  # the form's second group
+
 with DAG(
     "stream_restart",
     schedule=None,
@@ -24,15 +26,26 @@ with DAG(
     doc_md=__doc__,
     dag_display_name="Restart a streaming app",
     params={
-        "app": Param(type="string", minLength=1, title="App", description="Name of the app whose driver is dead."),
+        "app": Param(
+            type="string",
+            minLength=1,
+            title="App",
+            description="Name of the app whose driver is dead. The page Streaming apps and `streamupdate list` show "
+            "the names.",
+        ),
         "deployment_id": Param(
             None,
             type=["null", "string"],
+            section=MORE,
             title="Deployment id",
             description="The deployment to start again, when it is still current. Empty: whichever is.",
         ),
         "conn_id": Param(
-            DEFAULT_CONN_ID, type="string", title="Connection", description="The Stream Update connection of the app."
+            DEFAULT_CONN_ID,
+            type="string",
+            section=MORE,
+            title="Connection",
+            description="The Stream Update connection of the app.",
         ),
     },
 ) as dag:

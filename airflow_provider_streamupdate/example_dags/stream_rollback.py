@@ -10,6 +10,8 @@ from airflow.sdk import DAG, Param
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 
+MORE = "Which deployment, and where"  # the form's second group
+
 with DAG(
     "stream_rollback",
     schedule=None,
@@ -20,15 +22,25 @@ with DAG(
     doc_md=__doc__,
     dag_display_name="Roll back a streaming app",
     params={
-        "app": Param(type="string", minLength=1, title="App", description="Name of the app to roll back."),
+        "app": Param(
+            type="string",
+            minLength=1,
+            title="App",
+            description="Name of the app to roll back. The page Streaming apps and `streamupdate list` show the names.",
+        ),
         "deployment_id": Param(
             None,
             type=["null", "string"],
+            section=MORE,
             title="Deployment id",
             description="The deployment to go back from. Empty: the current one. Named, a second run changes nothing.",
         ),
         "conn_id": Param(
-            DEFAULT_CONN_ID, type="string", title="Connection", description="The Stream Update connection of the app."
+            DEFAULT_CONN_ID,
+            type="string",
+            section=MORE,
+            title="Connection",
+            description="The Stream Update connection of the app.",
         ),
     },
 ) as dag:

@@ -10,17 +10,31 @@ from airflow.sdk import Param
 from airflow_provider_streamupdate.state.update import STANDBY, STRATEGIES
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
+# The form's groups. What has no section stands in the first one, the only one that is open at the start.
+APPLICATION, STATE, STEPS, PARALLEL_ONLY = "The application", "Its state", "The steps", "With strategy parallel"
+
 PARAMS = {
-    "app": Param(type="string", minLength=1, title="App", description="Name of the app to update."),
+    # No list of apps to choose from: it would have to be read from the root each time Airflow parses this file, which
+    # is every half minute and before each task, and each new app would be a new version of this DAG. The page
+    # "Streaming apps" has the names, and fills in this form.
+    "app": Param(
+        type="string",
+        minLength=1,
+        title="App",
+        description='Name of the app to update, as in StreamingApp("flight-windows"). The page Streaming apps and '
+        "`streamupdate list` show the names.",
+    ),
     "application": Param(
         type="string",
         minLength=1,
         title="Application file",
-        description="Path of the new version's Python file, as the workers see it.",
+        description="Path of the new version's Python file, as the workers see it, for example "
+        "/apps/flight_windows/v2.py.",
     ),
     "deployment_id": Param(
         None,
         type=["null", "string"],
+        section=APPLICATION,
         title="Deployment id",
         description="Id of the new deployment, never used before. Empty: made from the application's digest.",
     ),
@@ -28,21 +42,28 @@ PARAMS = {
         {},
         type=["null", "object"],
         title="Parameters",
-        description="What the query functions get as params, a JSON object of texts.",
+        description="All that the query functions read as params, a JSON object of texts, for example "
+        '{"input": "/data/in", "max_files": "8"}. Nothing is taken over from the old version.',
     ),
     "spark_conf": Param(
-        {}, type=["null", "object"], title="Spark configuration", description="Wins over the connection's."
+        {},
+        type=["null", "object"],
+        section=APPLICATION,
+        title="Spark configuration",
+        description='A JSON object, for example {"spark.sql.shuffle.partitions": "8"}. Wins over the connection\'s.',
     ),
     "py_files": Param(
         [],
         type=["null", "array"],
         items={"type": "string"},
+        section=APPLICATION,
         title="Python files",
-        description="More .py, .zip or .whl files, one a line.",
+        description="More .py, .zip or .whl files, one a line, for example /apps/flight_windows/lookups.zip.",
     ),
     "from_snapshot": Param(
         None,
         type=["null", "string"],
+        section=STATE,
         title="Start from snapshot",
         description="Empty: from the snapshot the old version is stopped with.",
     ),
@@ -50,19 +71,23 @@ PARAMS = {
         [],
         type=["null", "array"],
         items={"type": "string"},
+        section=STATE,
         title="Agreed losses",
-        description="Names of the losses that are agreed to, as the compatibility report gives them.",
+        description="Names of the losses that are agreed to, one a line, as the compatibility report gives them, for "
+        "example windows/daily.",
     ),
     "renames": Param(
         {},
         type=["null", "object"],
+        section=STATE,
         title="Renames",
-        description='Stages and sources that have new names: {"old": "new"}.',
+        description='Stages and sources that have new names, a JSON object, for example {"daily": "per_day"}.',
     ),
     "strategy": Param(
         STANDBY,
         type="string",
         enum=list(STRATEGIES),
+        section=STEPS,
         title="Strategy",
         description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
         "that time). restart: the old one ends, then the new one is started. parallel: both run, the new one from a "
@@ -73,6 +98,7 @@ PARAMS = {
         0,
         type="integer",
         minimum=0,
+        section=STEPS,
         title="Rehearse",
         description="Batches of the new version to rehearse, on the snapshot above or the app's newest, before the old "
         "one is touched. 0: no rehearsal.",
@@ -86,19 +112,25 @@ PARAMS = {
     "run_beside": Param(
         None,
         type=["null", "string"],
+        section=PARALLEL_ONLY,
+        examples=["PT10M", "PT1H"],
         title="Run beside",
-        description="With strategy parallel: both versions run at least so long, seconds or an ISO 8601 duration. "
+        description="Both versions run at least so long, seconds or an ISO 8601 duration. "
         "Empty: until the new one has caught up.",
     ),
     "catch_up_timeout": Param(
         None,
         type=["null", "string"],
+        section=PARALLEL_ONLY,
+        examples=["PT10M", "PT2H"],
         title="Catch-up timeout",
-        description="With strategy parallel: how long the new version may take to catch up after that. Empty: an hour.",
+        description="How long the new version may take to catch up after that. Empty: an hour.",
     ),
     "verify_for": Param(
         None,
         type=["null", "string"],
+        section=STEPS,
+        examples=["PT2M", "PT10M"],
         title="Verify for",
         description="How long the new version must have run, and be well at the end, before it is promoted: seconds or "
         "an ISO 8601 duration. Empty: until its second batch.",
@@ -106,6 +138,8 @@ PARAMS = {
     "drain_timeout": Param(
         "PT5M",
         type="string",
+        section=STEPS,
+        examples=["PT1M", "PT5M", "PT30M"],
         title="Drain timeout",
         description="How long the old version's last batch may take: seconds or an ISO 8601 duration.",
     ),

@@ -24,6 +24,7 @@ class StreamAdoptOperator(ApplicationOperator):
 
     template_fields = (*ApplicationOperator.template_fields, "checkpoints", "snapshot")
     ui_color = "#e8e4f3"
+    needs_root = False
 
     def __init__(
         self, *, app: str, checkpoints: Mapping[str, str] | str, snapshot: str = "adopted", **kwargs: Any

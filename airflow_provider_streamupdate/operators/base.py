@@ -26,6 +26,7 @@ class StreamUpdateOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("streamupdate_conn_id",)
     ui_color = "#e7f0ec"
+    needs_root = True  # False: it makes a root that is not there, or does without
 
     def __init__(self, *, streamupdate_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -38,7 +39,10 @@ class StreamUpdateOperator(BaseOperator):
 
     @cached_property
     def client(self) -> StreamUpdateClient:
-        return self.hook.get_client()
+        client = self.hook.get_client()
+        if self.needs_root:
+            client.registry.folder.check_exists()
+        return client
 
     @contextmanager
     def step(self, context: Any) -> Iterator[None]:

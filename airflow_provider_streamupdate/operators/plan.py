@@ -15,6 +15,7 @@ class StreamPlanOperator(ApplicationOperator):
     """
 
     ui_color = "#eef3f8"
+    needs_root = False
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):

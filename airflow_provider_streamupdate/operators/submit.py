@@ -57,6 +57,7 @@ class StreamSubmitOperator(ApplicationOperator):
     )
     operator_extra_links = (SparkUiLink(), DriverLogLink())
     ui_color = "#d5ecd9"
+    needs_root = False
 
     def __init__(
         self,

@@ -48,7 +48,9 @@ class StreamSensor(BaseSensorOperator):
 
     @cached_property
     def client(self) -> StreamUpdateClient:
-        return StreamUpdateHook(self.streamupdate_conn_id).get_client()
+        client = StreamUpdateHook(self.streamupdate_conn_id).get_client()
+        client.registry.folder.check_exists()
+        return client
 
     @abstractmethod
     def trigger(self, **common: Any) -> StreamUpdateTrigger:

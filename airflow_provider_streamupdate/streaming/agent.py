@@ -56,6 +56,7 @@ from ..state.report import CompatibilityReport
 from ..state.self_update import check_updatable
 from ..state.serde import to_json
 from ..state.successor import Successor
+from .author import told
 from .epoch import Epoch
 from .fresh import check_start
 from .in_flight import Built, Rebuilding
@@ -489,10 +490,10 @@ class Agent:
         if self.signals.number is not None:
             self.reporter.report(state=CANCELLED, reason=self.signals.reason)
             return
-        told = describe(error)
+        why = told(error)
         if os.getppid() != self._parent:
-            told = f"the driver's JVM ended ({told})"
-        self.reporter.report(state=FAILED, error=told, reason=type(error).__name__)
+            why = f"the driver's JVM ended ({why})"
+        self.reporter.report(state=FAILED, error=why, reason=type(error).__name__)
 
 
 def _print_error() -> None:

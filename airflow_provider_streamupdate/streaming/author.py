@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from ..state.errors import StreamUpdateError, describe
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _OURS = str(Path(__file__).resolve().parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -25,6 +29,16 @@ def sentence(error: BaseException) -> str:
         first = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
         return first.rstrip(" .;") or str(error)
     return str(error)
+
+
+def told(error: BaseException) -> str:
+    """An error that ended a query, in words. What the author's code raised while it ran, in a Python worker or called
+    by the JVM, has its traceback in Spark's message alone; the place is said first."""
+    words = describe(error)
+    if isinstance(error, StreamUpdateError):
+        return words
+    own = [(file, line) for file, line in _FRAME.findall(str(error)) if not _foreign(file)]
+    return f"{Path(own[-1][0]).name}:{own[-1][1]} raised an error: {words}" if own else words
 
 
 def _foreign(file: str) -> bool:

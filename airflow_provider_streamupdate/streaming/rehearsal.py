@@ -8,12 +8,13 @@ from typing import Any
 
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..state.errors import CorruptError, StorageError, describe
+from ..state.errors import CorruptError, StorageError
 from ..state.plan import AppPlan, QueryPlan
 from ..state.rehearsal import BATCHES, ERROR, INPUT, RehearsedBatch, RehearsedQuery
 from ..state.snapshot import Snapshot
 from ..state.storage import Folder
 from . import spark_internals
+from .author import told
 from .migrator import MigrationFunctions
 from .restorer import SavedState, restore_query
 
@@ -41,7 +42,7 @@ def rehearse(
         except (CorruptError, StorageError):
             raise  # says nothing about the version
         except Exception as error:
-            found.append(RehearsedQuery(name=query.name, ended=ERROR, error=describe(error)))
+            found.append(RehearsedQuery(name=query.name, ended=ERROR, error=told(error)))
     return tuple(found)
 
 
@@ -76,7 +77,7 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
         running.stop()
     kept = tuple(seen[number] for number in sorted(seen)[:batches])
     if error is not None and len(kept) < batches:
-        return RehearsedQuery(name=query.name, batches=kept, ended=ERROR, error=describe(error))
+        return RehearsedQuery(name=query.name, batches=kept, ended=ERROR, error=told(error))
     return RehearsedQuery(name=query.name, batches=kept, ended=BATCHES if len(kept) == batches else INPUT)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta, timezone
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import airflow.sdk
 import pytest
 from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, Site, part_of_airflow
 
+from airflow_provider_streamupdate.hooks.values import seconds
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
 from airflow_provider_streamupdate.state import lease
@@ -123,6 +125,60 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
     }
     assert params.get_param("agree").schema["type"] == ["null", "array"]
     assert params.get_param("parameters").schema["type"] == ["null", "object"]
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_the_first_group_of_a_form_has_what_must_be_filled_in(bag: Any, dag_id: str) -> None:
+    """Airflow opens that group alone; what is required must not be hidden in another."""
+    params = bag.dags[dag_id].params
+    schemas = {name: params.get_param(name).schema for name in params}
+    required = {name for name, schema in schemas.items() if schema.get("minLength")}
+    open_ = [name for name, schema in schemas.items() if "section" not in schema]
+    assert required <= set(open_) and 0 < len(open_) <= 3
+    assert required == {"stream_update": {"app", "application"}}.get(
+        dag_id, {"app"} if dag_id in ("stream_restart", "stream_rollback") else set()
+    )
+    groups = [schema.get("section") for schema in schemas.values()]
+    assert all(group is None or group.strip() for group in groups)
+    in_order = list(dict.fromkeys(groups))
+    assert in_order[0] is None
+    assert len(in_order) > 1 or dag_id == "stream_release"
+
+
+def test_every_json_field_of_a_form_has_an_example_that_it_takes(bag: Any) -> None:
+    seen = []
+    for dag in bag.dags.values():
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            if "object" in param.schema["type"]:
+                [example] = re.findall(r"for example (\{.*?\})", param.description)
+                dag.params.get_param(name).resolve(json.loads(example))
+                assert json.loads(example)
+                seen.append(name)
+            elif "array" in param.schema["type"]:
+                assert "one a line, " in param.description and "example " in param.description
+                assert "examples" not in param.schema  # the form would let nothing else be entered
+                seen.append(name)
+    assert sorted(seen) == ["agree", "parameters", "py_files", "renames", "spark_conf"]
+
+
+def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:
+    suggested = {n: p for n in bag.dags["stream_update"].params if (p := _param(bag, n).schema.get("examples"))}
+    assert set(suggested) == {"run_beside", "catch_up_timeout", "verify_for", "drain_timeout"}
+    for name, values in suggested.items():
+        for value in values:
+            assert seconds(value, name) > 0
+            _param(bag, name).resolve(value)
+
+
+@pytest.mark.parametrize("dag_id", ["stream_update", "stream_restart", "stream_rollback"])
+def test_the_form_says_where_the_names_of_apps_are(bag: Any, dag_id: str) -> None:
+    description = bag.dags[dag_id].params.get_param("app").description
+    assert "page Streaming apps" in description and "`streamupdate list`" in description
+
+
+def _param(bag: Any, name: str) -> Any:
+    return bag.dags["stream_update"].params.get_param(name)
 
 
 def release(site: Site, application: str, **fields: Any) -> dict[str, Any]:

@@ -29,8 +29,10 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one."""
     monkeypatch.setenv("STREAMUPDATE_ROOT", str(tmp_path / "root"))
     monkeypatch.delenv("STREAMUPDATE_SPARK_SUBMIT", raising=False)
+    (tmp_path / "root").mkdir()
     return tmp_path / "root"
 
 

@@ -137,6 +137,7 @@ def test_without_a_root_the_two_ways_to_give_one_are_named(run: Run, monkeypatch
 def test_options_may_stand_before_or_after_the_command_and_win_over_the_environment(
     run: Run, tmp_path: Path, where: str
 ) -> None:
+    (tmp_path / "mine").mkdir()
     mine, other = ("--root", str(tmp_path / "mine")), ("--root", str(tmp_path / "other"))
     args = {
         "before": ("--json", *mine, "status", "x"),

@@ -1,0 +1,1 @@
+"""What make first-hour is made of."""

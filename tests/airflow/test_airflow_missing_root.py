@@ -1,0 +1,81 @@
+"""A mistyped root in the connection: no operator or sensor but those that make a root makes one, and each says so. They
+are those that the provider names to Airflow, so that a new one is covered."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+from airflow.sdk import BaseOperator
+from airflow_site import Site
+
+from airflow_provider_streamupdate.get_provider_info import get_provider_info
+
+Context = dict[str, Any]
+MAKE_A_ROOT = {"StreamSubmitOperator", "StreamAdoptOperator"}
+DO_WITHOUT = {"StreamPlanOperator"}  # neither reads a root nor writes to it
+
+
+def classes(*kinds: str) -> Iterator[type[BaseOperator]]:
+    for entry in (entry for kind in kinds for entry in get_provider_info()[kind]):
+        for name in entry["python-modules"]:
+            module = importlib.import_module(name)
+            yield from (
+                c
+                for c in vars(module).values()
+                if inspect.isclass(c) and issubclass(c, BaseOperator) and c.__module__ == name
+            )
+
+
+ALL = {c.__name__: c for c in classes("operators", "sensors")}
+
+
+def made(site: Site, name: str) -> Any:
+    """One of the class, with a value for what it must be given."""
+    values = {
+        "app": "alarm",
+        "application": site.application(),
+        "deployment_id": "v2",
+        "name": "s1",
+        "steps": {"update.plan": "plan"},
+        "group_id": "update",
+        "snapshot": "s1",
+        "new": "v2",
+    }
+    needed = {
+        parameter.name
+        for cls in ALL[name].__mro__
+        if cls.__module__.startswith("airflow_provider_streamupdate") and "__init__" in vars(cls)
+        for parameter in inspect.signature(cls.__init__).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+    }
+    needed |= {"app", "deployment_id"} & set(ALL[name].template_fields)
+    return ALL[name](task_id="t", **{field: values[field] for field in needed})
+
+
+def test_those_that_are_known() -> None:
+    assert set(ALL) > MAKE_A_ROOT | DO_WITHOUT and len(ALL) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(ALL.keys() - MAKE_A_ROOT))
+def test_none_makes_a_root_that_is_not_there(site: Site, context: Context, name: str) -> None:
+    site.root.rmdir()
+    task = made(site, name)
+    context["ti"].states["update.plan"] = "failed"  # the last steps of an update look at the others first
+    if name in DO_WITHOUT:
+        task.execute(context)
+    else:
+        with pytest.raises(AirflowException) as caught:
+            task.execute(context)
+        assert f"root {site.root} does not exist; correct it" in str(caught.value)
+    assert not site.root.exists()
+
+
+def test_the_submit_operator_makes_it(site: Site, context: Context) -> None:
+    site.root.rmdir()
+    ALL["StreamSubmitOperator"](task_id="t", application=site.application(), deployment_id="v1").execute(context)
+    assert site.client.apps() == ["alarm"]

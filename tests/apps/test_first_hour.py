@@ -1,0 +1,255 @@
+"""make first-hour: its commands are those of docs/getting-started.md, and what it finds wrong is wrong."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
+
+import first_hour  # noqa: E402
+from firsthour import page  # noqa: E402
+from firsthour.failure import Skipped, StepError  # noqa: E402
+from firsthour.orders import Orders  # noqa: E402
+from firsthour.page import Command, command  # noqa: E402
+from firsthour.shell import Shell  # noqa: E402
+from firsthour.table import FAILED, PASSED, SKIPPED, Table  # noqa: E402
+
+from airflow_provider_streamupdate.cli import main as streamupdate  # noqa: E402
+
+STEPS = page.steps()
+
+
+@pytest.fixture
+def hour(tmp_path: Path) -> first_hour.FirstHour:
+    return first_hour.FirstHour(tmp_path)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path, tmp_path / "log")
+
+
+# The page
+
+
+def test_every_code_block_of_the_section_is_run(hour: first_hour.FirstHour, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of each bash block is a command of a step, and the script runs all of them, in their order."""
+    section = page.PAGE.read_text().split(f"\n## {page.SECTION}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.strip()]
+    ran: list[Command] = []
+    monkeypatch.setattr(hour, "command", ran.append)
+    monkeypatch.setattr(hour, "build", lambda: None)
+    hour.before, hour.after = {}, {}
+    hour.run()
+    assert ran == [command(line) for line in lines] and len(ran) > 20
+    assert [row.title for row in hour.table.rows] == ["Build the wheel", *(step.title for step in STEPS)]
+    assert set(re.findall(r"^```(\w+)$", section, re.MULTILINE)) == {"bash", "python"}
+
+
+def test_what_the_script_does_beside_the_commands_belongs_to_a_step(hour: first_hour.FirstHour) -> None:
+    titles = {step.title for step in STEPS}
+    assert {*hour.before, *hour.after} <= titles
+    buttons = [step for step in STEPS if not step.commands]
+    assert [step.title for step in buttons] == ["Roll it back by the page"]
+    assert buttons[0].title in hour.after
+
+
+def test_only_what_is_another_place_here_is_replaced(hour: first_hour.FirstHour) -> None:
+    replaced = [c.line for step in STEPS for c in step.commands if hour.here(c.line) != c.line]
+    assert [shlex.split(line)[:2] for line in replaced] == [
+        ["export", "WHEEL=/path/to/airflow_provider_streamupdate-0.1.0-py3-none-any.whl"],
+        ["python3", "-m"],
+        ["airflow-env/bin/pip", "install"],
+        ["python3", "-m"],
+        ["spark-env/bin/pip", "install"],
+    ]
+    for line in replaced:  # what is installed stays
+        assert line.partition(" install ")[2] in hour.here(line)
+
+
+def test_what_lines_expect() -> None:
+    assert command("streamupdate list  # exit code 1: does not exist") == Command(
+        "streamupdate list", 1, "does not exist"
+    )
+    assert command("airflow standalone    # elsewhere") == Command("airflow standalone")
+    assert command("streamupdate list") == Command("streamupdate list", 0, "")
+
+
+def test_the_page_makes_mistakes_and_says_what_they_end_with() -> None:
+    [mistakes] = [step for step in STEPS if step.title == "Make mistakes"]
+    expected = [(c.code, c.words) for c in mistakes.commands if c.code]
+    assert len(expected) >= 5 and all(words for _, words in expected)
+
+
+def test_every_command_and_option_of_the_section_exists() -> None:
+    seen = set()
+    for line in (c.line for step in STEPS for c in step.commands if c.line.startswith("streamupdate ")):
+        words = shlex.split(line)
+        known = {o for p in streamupdate.commands[words[1]].params if isinstance(p, click.Option) for o in p.opts}
+        assert {w for w in words if w.startswith("--")} <= known, line
+        seen.add(words[1])
+    assert {"init-dags", "doctor", "submit", "update", "restart", "list", "status", "cancel"} <= seen
+
+
+def test_the_program_on_the_page_parses_and_the_place_it_is_said_to_fail_at_is_there() -> None:
+    [program] = [step.program for step in STEPS if step.program]
+    ast.parse(program)
+    said = [c.words for step in STEPS for c in step.commands if "which was not set" in c.words]
+    [number] = [int(n) for words in said for n in re.findall(r"my_app_v2\.py:(\d+)", words)]
+    assert 'params["orders"]' in program.splitlines()[number - 1]
+
+
+def test_every_sed_of_the_page_changes_something(tmp_path: Path) -> None:
+    [program] = [step.program for step in STEPS if step.program]
+    (tmp_path / "my_app.py").write_text(program)
+    changed = [c.line for step in STEPS for c in step.commands if c.line.startswith("sed ")]
+    for line in changed:
+        for expression in re.findall(r"-e '[^']+'", line):
+            source = line.split()[-3]
+            asked = f"sed {expression} {source} | cmp -s - {source}"
+            assert subprocess.run(["bash", "-c", asked], cwd=tmp_path).returncode == 1, expression
+        subprocess.run(["bash", "-c", line], cwd=tmp_path, check=True)
+    assert len(changed) == 3
+
+
+# The shell
+
+
+def test_the_directory_and_exports_stay(shell: Shell, tmp_path: Path) -> None:
+    shell.run("mkdir -p deep && cd deep && export WITH='a  b'")
+    assert shell.run('printf "%s %s" "$PWD" "$WITH"') == f"{tmp_path.resolve() / 'deep'} a  b"
+
+
+def test_another_exit_code_and_missing_words_fail(shell: Shell) -> None:
+    shell.run("echo no such app; false", 1, "such app")
+    with pytest.raises(StepError, match="exit code 1 and not 0: false"):
+        shell.run("false")
+    with pytest.raises(StepError, match="does not say 'yes'"):
+        shell.run("echo no", words="yes")
+    with pytest.raises(StepError, match="still running after 0 s: sleep 60"):
+        shell.run("sleep 60", timeout=0.2)
+
+
+def test_a_foreign_airflow_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", "/somebodys")
+    monkeypatch.setenv("STREAMUPDATE_ROOT", "/somebodys")
+    said = Shell(tmp_path, tmp_path / "log").run('echo "[$AIRFLOW_HOME$STREAMUPDATE_ROOT]"')
+    assert said == "[]\n"
+
+
+# The table
+
+
+def test_a_skipped_step_is_not_a_passed_one() -> None:
+    def skip() -> None:
+        raise Skipped("there is no Chromium")
+
+    def fail() -> None:
+        raise StepError("no")
+
+    table = Table()
+    table.step("one", lambda: None)
+    table.step("two", skip)
+    with pytest.raises(StepError):
+        table.step("three", fail)
+    assert [row.outcome for row in table.rows] == [PASSED, SKIPPED, FAILED]
+    assert "SKIPPED  there is no Chromium" in str(table)
+
+
+def test_waiting_ends(hour: first_hour.FirstHour, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_hour, "LIMIT", 0.1)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="still waiting for a thing"):
+        hour.wait("a thing", lambda: False)
+    assert time.monotonic() - began < 30
+
+
+# The oracle
+
+
+class Written(Orders):
+    """With an output that this test makes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "in", folder / "out")
+        self.arrived.mkdir()
+        self.found: list[dict[str, int | str]] = []
+        self.sums: dict[str, list[int]] = {}
+
+    def lines(self) -> list[dict[str, int | str]]:
+        return self.found
+
+    def totals(self) -> dict[str, list[int]]:
+        return self.sums
+
+    def make_right(self) -> None:
+        self.found = [{**order._asdict(), "version": 2} for order in self.all()]
+        for order in self.all():
+            if order.amount > 0 or order.id in self.counted:
+                amount, number = self.sums.get(order.shop, [0, 0])
+                self.sums[order.shop] = [amount + order.amount, number + 1]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    made = Written(tmp_path)
+    made.write(2, returned=True)
+    made.counted_by_version_1()
+    made.write(2, returned=True)
+    made.make_right()
+    assert made.problems() == []
+    return made
+
+
+def test_a_lost_order_is_found(written: Written) -> None:
+    lost = written.found.pop()
+    assert written.problems() == [f"lost: Order(id={lost['id']}, shop={lost['shop']!r}, amount={lost['amount']})"]
+
+
+def test_a_doubled_order_is_found(written: Written) -> None:
+    written.found.append(written.found[0])
+    [told] = written.problems()
+    assert told.startswith("doubled or made up: Order(id=1,")
+
+
+def test_a_wrong_sum_is_found(written: Written) -> None:
+    written.sums["north"][1] += 1
+    assert len(written.problems()) == 1
+    written.sums = {}
+    assert len(written.problems()) == 3
+
+
+def test_returned_orders_count_for_version_1_alone(written: Written) -> None:
+    assert len([o for o in written.all() if o.amount < 0]) == 4 and len(written.counted) == 6
+    written.counted = set()
+    assert [told.split()[5] for told in written.problems()] == ["north"]
+
+
+def test_the_lines_of_the_version_that_was_taken_back_are_left_out(written: Written) -> None:
+    written.found += [{**order._asdict(), "version": 3} for order in written.all()]
+    assert written.problems() == []
+    assert len(written.problems(taken_back=0)) == len(written.all())
+
+
+def test_the_file_sink_is_read_by_its_log(tmp_path: Path) -> None:
+    orders = Orders(tmp_path / "in", tmp_path / "out")
+    log = tmp_path / "out" / "lines" / "_spark_metadata"
+    log.mkdir(parents=True)
+    for name in ("a", "left-over"):
+        (log.parent / name).write_text(f'{{"id": 1, "shop": "{name}", "amount": 1, "version": 1}}\n')
+    entry = f'{{"path": "file://{log.parent}/a", "action": "add"}}'
+    (log / "0").write_text(f"v1\n{entry}\n")
+    (log / "9.compact").write_text(f"v1\n{entry}\n")
+    assert [line["shop"] for line in orders.lines()] == ["a"]

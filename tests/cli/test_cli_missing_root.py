@@ -1,0 +1,67 @@
+"""A mistyped root: no command but those that make a root makes one, and each says that it is not there. The commands
+are click's own list of them, so that a new one is covered."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from airflow_provider_streamupdate.cli import main
+
+from .conftest import Run, Site, document
+
+MAKE_A_ROOT = {"submit", "adopt"}
+DO_WITHOUT = {"plan", "init-dags"}  # neither reads a root nor writes to it
+VALUES = {"app": "alarm", "name": "s1", "checkpoints": "/data/checkpoint"}
+
+
+@pytest.fixture
+def missing(root: Path) -> Path:
+    root.rmdir()
+    return root
+
+
+def arguments(site: Site, command: str) -> list[str]:
+    """Something for each argument that the command takes."""
+    values = {**VALUES, "app_file": str(site.application()), "folder": str(site.folder)}
+    taken = [p for p in main.commands[command].params if isinstance(p, click.Argument)]
+    return [values[str(p.name)] for p in taken]
+
+
+@pytest.mark.parametrize("command", sorted(main.commands.keys() - MAKE_A_ROOT))
+def test_no_other_command_makes_a_root_that_is_not_there(site: Site, missing: Path, command: str) -> None:
+    result = site.run(command, *arguments(site, command))
+    assert not missing.exists()
+    if command in DO_WITHOUT:
+        assert result.exit_code == 0, result.output
+        return
+    assert result.exit_code == (2 if command in ("check", "rehearse") else 1), result.output
+    told = " ".join((result.stdout if command == "doctor" else result.stderr).split())
+    assert (
+        f"root {missing} does not exist; correct it, or make the folder (only `submit` and `adopt` make a root)" in told
+    )
+
+
+@pytest.mark.parametrize("command", sorted(main.commands.keys() - MAKE_A_ROOT - DO_WITHOUT - {"doctor"}))
+def test_a_root_that_is_not_there_is_a_storage_error_for_programs(site: Site, missing: Path, command: str) -> None:
+    error = document(site.run(command, *arguments(site, command), "--json"))["error"]
+    assert error["type"] == "StorageError" and f"root {missing} does not exist" in error["message"]
+
+
+def test_submit_makes_the_root(site: Site, missing: Path) -> None:
+    result = site.run("submit", site.application(), "--deployment", "v1")
+    assert result.exit_code == 0, result.output
+    assert os.listdir(missing) == ["alarm"]
+
+
+def test_a_root_that_is_a_file_is_told(run: Run, missing: Path) -> None:
+    missing.write_text("")
+    result = run("list")
+    assert result.exit_code == 1 and f"root {missing} is no folder" in result.stderr
+
+
+def test_a_root_that_is_there_and_empty_is_none(run: Run, root: Path) -> None:
+    assert root.is_dir() and run("list").exit_code == 0

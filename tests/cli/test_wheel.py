@@ -1,0 +1,100 @@
+"""What a user gets who installs the wheel that this source tree makes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+import attrs
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DAGS = sorted(path.name for path in (ROOT / "dags").glob("*.py"))
+URL = "https://example.org/somebody/streamupdate"
+
+
+@attrs.frozen
+class Wheel:
+    """The names in it, and its metadata."""
+
+    names: list[str]
+    metadata: Message
+
+    @property
+    def links(self) -> list[str]:
+        return re.findall(r"\]\(([^)\s]+)\)", str(self.metadata.get_payload()))
+
+
+def build(folder: Path, url: str) -> Wheel:
+    source = folder / "source"
+    kept = shutil.ignore_patterns(".*", "node_modules", "build", "*.egg-info", "__pycache__", "tests", "site")
+    shutil.copytree(ROOT, source, ignore=kept, symlinks=True)
+    code = "from setuptools import build_meta; print(build_meta.build_wheel('../made'))"
+    (folder / "made").mkdir()
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=source,
+        env={**os.environ, "REPOSITORY_URL": url},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with zipfile.ZipFile(folder / "made" / made.stdout.split()[-1]) as archive:
+        names = archive.namelist()
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        return Wheel(names, message_from_bytes(archive.read(metadata)))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    return build(tmp_path_factory.mktemp("wheel"), f"{URL}.git")
+
+
+def test_it_holds_types_dags_and_the_page(wheel: Wheel) -> None:
+    for name in ("py.typed", *(f"example_dags/{dag}" for dag in DAGS), "plugins/www/dist/index.html"):
+        assert f"airflow_provider_streamupdate/{name}" in wheel.names, name
+    assert not [name for name in wheel.names if name.startswith(("dags/", "tests/")) or "/www/src/" in name]
+    assert "setup.py" not in wheel.names
+
+
+def test_it_says_where_the_project_is(wheel: Wheel) -> None:
+    urls = dict(url.split(", ", 1) for url in wheel.metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Source", "Documentation", "Changelog", "Issues"}
+    assert urls["Homepage"] == URL and urls["Documentation"] == f"{URL}/blob/HEAD/docs/index.md"
+    for url in (urls["Documentation"], urls["Changelog"]):
+        assert (ROOT / url.removeprefix(f"{URL}/blob/HEAD/")).is_file()
+
+
+def test_it_has_extras_for_storage(wheel: Wheel) -> None:
+    assert {"s3", "hdfs"} <= set(wheel.metadata.get_all("Provides-Extra", []))
+    needs = wheel.metadata.get_all("Requires-Dist", [])
+    for extra, needed in (("s3", "s3fs"), ("hdfs", "requests")):
+        assert [n for n in needs if n.startswith(needed) and f'extra == "{extra}"' in n.replace("'", '"')]
+
+
+def test_the_links_of_its_description_lead_to_the_repository(wheel: Wheel) -> None:
+    """Where an index shows it, there is no docs/ beside it."""
+    assert wheel.metadata["Description-Content-Type"] == "text/markdown"
+    assert len(wheel.links) > 20
+    for link in wheel.links:
+        assert link.startswith(("https://", "http://", "#")), link
+        if link.startswith(URL):
+            assert (ROOT / re.sub(r"^/(blob|raw)/HEAD/", "", link.removeprefix(URL)).partition("#")[0]).exists(), link
+    assert (
+        f"![Pause of an update against the size of its state, beside naive Spark and Flink]({URL}/raw/HEAD/docs/"
+        in (str(wheel.metadata.get_payload()))
+    )
+
+
+def test_without_an_address_there_is_no_link_that_leads_nowhere(tmp_path: Path) -> None:
+    wheel = build(tmp_path, "")
+    assert wheel.metadata.get_all("Project-URL", []) == []
+    assert not [link for link in wheel.links if not link.startswith(("https://", "http://", "#"))]
+    assert "- Getting started: a running app" in str(wheel.metadata.get_payload())

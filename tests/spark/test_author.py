@@ -1,0 +1,65 @@
+"""What the author's code raises while a query runs: its file and line come first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from bench import Bench
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.errors import CorruptError
+from airflow_provider_streamupdate.streaming.author import told
+
+PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path)
+
+
+def ended(bench: Bench, start: Callable) -> StreamingQueryException:
+    """The error that a query ends with."""
+    bench.write([{"k": "a", "a": 1}])
+    query = start(bench.source()).trigger(availableNow=True).start(checkpointLocation=str(bench.folder / "own"))
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(120)
+    return raised.value
+
+
+def line_of(text: str) -> int:
+    with open(__file__) as file:
+        [number] = [n for n, line in enumerate(file, 1) if text in line and "line_of" not in line]
+    return number
+
+
+def test_in_the_function_of_a_sink(bench: Bench) -> None:
+    def write(rows, batch_id):
+        raise OSError("no room")  # the sink's place
+
+    words = told(ended(bench, lambda rows: rows.writeStream.foreachBatch(write)))
+    match = re.match(PLACE, words)
+    assert match and int(match[1]) == line_of("# the sink's place"), words
+    assert "no room" in words and "JVM stacktrace" not in words
+
+
+def test_in_a_function_that_workers_run(bench: Bench) -> None:
+    @F.udf("int")
+    def half(a):
+        return a // 0  # the function's place
+
+    words = told(ended(bench, lambda rows: rows.select(half("a")).writeStream.format("noop")))
+    match = re.match(PLACE, words)
+    assert match and int(match[1]) == line_of("# the function's place"), words
+    assert "ZeroDivisionError" in words
+
+
+def test_what_is_none_of_the_author_s_names_no_place() -> None:
+    assert told(ValueError('x\n  File "/lib/python3.11/site-packages/pyspark/a.py", line 3')).startswith(
+        "ValueError: x"
+    )
+    ours = CorruptError('read File "/app.py", line 3')
+    assert told(ours) == str(ours)
