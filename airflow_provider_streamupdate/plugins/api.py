@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -15,6 +16,7 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from ..control.client import StreamUpdateClient
 from ..control.overview import summary
 from ..state import errors
 from ..state.errors import StreamUpdateError
@@ -26,6 +28,7 @@ from .masking import masked
 from .runs import asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 DIST = Path(__file__).with_name("www") / "dist"
 HEADERS = {
@@ -60,6 +63,10 @@ def create_app() -> FastAPI:
     installations, looks = Installations(), Looks()
     verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
     _handle_errors(app)
+
+    def ask(conn_id: str, what: str, key: Hashable, request: Callable[[StreamUpdateClient], T]) -> T:
+        """What a client answers, within the time there is."""
+        return looks.look(conn_id, key, what, lambda: request(installations.client(conn_id)))
 
     @app.middleware("http")
     async def headers(request: Request, call_next: Any) -> Response:
@@ -102,7 +109,9 @@ def create_app() -> FastAPI:
     def list_apps(_: Reader) -> Response:
         began = time.monotonic()
         found = installations.all()
-        started = {i.conn_id: looks.start(i.conn_id, i.client.glances) for i in found if i.client is not None}
+        started = {
+            i.conn_id: looks.start(i.conn_id, "glances", i.client.glances) for i in found if i.client is not None
+        }
         connections, apps = [], []
         for installation in found:
             conn_id, error = installation.conn_id, installation.error
@@ -118,8 +127,7 @@ def create_app() -> FastAPI:
 
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
-        client = installations.client(conn_id)
-        document = looks.look((conn_id, name), f"app {name}", lambda: client.app_document(name))
+        document = ask(conn_id, f"app {name}", name, lambda client: client.app_document(name))
         runs = [run for run in update_runs(user) if run["app"] == name]
         requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
         return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
@@ -127,9 +135,8 @@ def create_app() -> FastAPI:
     @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
         """The last lines of its newest driver's log, or where that is."""
-        client = installations.client(conn_id)
-        key = conn_id, name, deployment, "log"
-        found = looks.look(key, f"the log of {deployment}", lambda: client.log_document(name, deployment))
+        key = name, deployment, "log"
+        found = ask(conn_id, f"the log of {deployment}", key, lambda client: client.log_document(name, deployment))
         return JSONResponse(masked(found))
 
     @app.get("/api/context")
@@ -146,25 +153,27 @@ def create_app() -> FastAPI:
     @app.post("/api/apps/{conn_id}/{name}/snapshots", status_code=202)
     def take_snapshot(conn_id: str, name: str, body: NewSnapshot, user: Editor) -> Response:
         """Asks the driver, which takes it in its own time; the answer to a GET of it says when it is there."""
-        installations.client(conn_id).begin_snapshot(name, body.name)
+        key = name, body.name, "take"
+        ask(conn_id, f"app {name}", key, lambda client: client.begin_snapshot(name, body.name))
         log.info("%s asked for snapshot %s of %s", user.get_name(), body.name, name)
         return JSONResponse({"app": name, "name": body.name}, 202)
 
     @app.get("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
     def one_snapshot(conn_id: str, name: str, snapshot: str, _: Reader) -> Response:
         """200 when it is complete, 202 while it is under way, an error when it failed."""
-        found = installations.client(conn_id).poll_snapshot(name, snapshot)
+        key = name, snapshot, "poll"
+        found = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.poll_snapshot(name, snapshot))
         return JSONResponse({"app": name, "name": snapshot, "complete": found is not None}, 200 if found else 202)
 
     @app.post("/api/apps/{conn_id}/{name}/snapshots/{snapshot}/verify", status_code=202)
     def verify(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
         """Begins; what it finds is noted beside the snapshot."""
-        client = installations.client(conn_id)
-        client.snapshot(name, snapshot)
+        key = name, snapshot, "read"
+        ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.snapshot(name, snapshot))
 
         def work() -> None:
             try:
-                client.verify_snapshot(name, snapshot)
+                installations.client(conn_id).verify_snapshot(name, snapshot)
             except StreamUpdateError as error:
                 log.error("verification of snapshot %s of %s: %s", snapshot, name, error)
 
@@ -174,7 +183,8 @@ def create_app() -> FastAPI:
 
     @app.delete("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
     def delete(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
-        freed = installations.client(conn_id).delete_snapshot(name, snapshot)
+        key = name, snapshot, "delete"
+        freed = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.delete_snapshot(name, snapshot))
         log.info("%s deleted snapshot %s of %s", user.get_name(), snapshot, name)
         return JSONResponse({"app": name, "name": snapshot, "bytes_freed": freed})
 

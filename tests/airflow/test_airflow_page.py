@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,12 @@ import attrs
 import pytest
 from airflow_site import Site
 
+from airflow_provider_streamupdate.plugins.looks import SECONDS
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.registry import Registry
+from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import STRATEGIES, UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
 
@@ -327,9 +332,9 @@ def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
 
     for _ in range(3):
         with pytest.raises(WaitTimeoutError, match="app x did not answer within"):
-            looks.look("x", "app x", hangs)
-    assert looks.look("y", "app y", lambda: 7) == 7
-    waiting = looks.start("x", hangs)
+            looks.look("a", "x", "app x", hangs)
+    assert looks.look("a", "y", "app y", lambda: 7) == 7
+    waiting = looks.start("a", "x", hangs)
     over.set()
     assert waiting.result(30) == "there" and asked == [1]
 
@@ -337,7 +342,80 @@ def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
         raise StorageError("no")
 
     with pytest.raises(StorageError, match="no"):
-        looks.look("z", "app z", fails)
+        looks.look("a", "z", "app z", fails)
+
+
+def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
+    page: Page, site: Site, app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over real sockets: every route answers within its limit, the hung root's with an error, all others as ever."""
+    other = tmp_path / "hung"
+    app_with_snapshots(other, ("s1",))
+    site.define("hung", conn_type="streamupdate", extra=json.dumps({"root": str(other)}))
+    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__CONNECTIONS", "streamupdate_default,hung")
+    over, names, read = threading.Event(), Folder.names, Folder.read
+
+    def hangs(method: Any) -> Any:
+        def call(folder: Folder, *args: Any, **more: Any) -> Any:
+            if folder.base.startswith(str(other)):
+                over.wait()
+            return method(folder, *args, **more)
+
+        return call
+
+    monkeypatch.setattr(Folder, "names", hangs(names))
+    monkeypatch.setattr(Folder, "read", hangs(read))
+    hung = "/api/apps/hung"
+    routes = [
+        ("GET", f"{hung}/flights", None),
+        ("GET", f"{hung}/flights/snapshots/s1", None),
+        ("GET", f"{hung}/flights/deployments/v1/log", None),
+        ("POST", f"{hung}/flights/snapshots", {"name": "s9"}),
+        ("POST", f"{hung}/flights/snapshots/s1/verify", {}),
+        ("DELETE", f"{hung}/flights/snapshots/s1", None),
+    ]
+    # each of them for many apps, so that no two wait for the same answer
+    asked = [(m, path.replace("flights", f"flights{n}"), body) for n in range(17) for m, path, body in routes][:100]
+    with _served(page) as ask, ThreadPoolExecutor(100) as pool:
+        waiting = [pool.submit(ask, *each) for each in asked]
+        try:
+            wait(waiting, return_when=FIRST_COMPLETED)  # by now they wait: the first has been given up
+            for path in ("/api/me", "/api/apps/streamupdate_default/flights", SNAPSHOTS + "/s1"):
+                code, seconds = ask("GET", path, None)
+                assert code == 200 and seconds < SECONDS, path
+            found = [each.result(60) for each in waiting]
+        finally:
+            over.set()
+    assert {code for code, _ in found} == {504}
+    assert max(seconds for _, seconds in found) < SECONDS + 10
+    print(f"100 requests to a root that hangs: the last was answered after {max(s for _, s in found):.1f} s")
+
+
+@contextlib.contextmanager
+def _served(page: Page) -> Iterator[Callable[[str, str, Any], tuple[int, float]]]:
+    """The page's application behind a real server; asks as an editor: the status, and the seconds it took."""
+    import httpx
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(page.client.app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        thread.join(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    headers = {"Authorization": f"Bearer {page.tokens['editor']}", **JSON}
+
+    def ask(method: str, path: str, body: Any) -> tuple[int, float]:
+        began = time.monotonic()
+        answer = httpx.request(method, f"http://127.0.0.1:{port}{path}", headers=headers, json=body, timeout=120)
+        return answer.status_code, time.monotonic() - began
+
+    try:
+        yield ask
+    finally:
+        server.should_exit = True
+        thread.join(30)
 
 
 def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
