@@ -181,6 +181,6 @@ def screenshot(tmp_path: Path) -> Callable[..., None]:
         size = page.viewport_size
         assert size
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, size["height"])}
-        page.screenshot(path=folder / f"{name}.png", clip=clip)  # type: ignore[arg-type]
+        page.screenshot(path=folder / f"{name}.png", clip=clip)
 
     return take

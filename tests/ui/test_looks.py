@@ -88,7 +88,7 @@ def show(address: str, browser: Browser, answers: Answers) -> Iterator[Show]:
     contexts: list[BrowserContext] = []
 
     def shown(query: str = ONE, theme: str = "light", size: dict[str, int] = IN_FRAME) -> Page:
-        context = browser.new_context(viewport=size, timezone_id="Europe/Berlin")  # type: ignore[arg-type]
+        context = browser.new_context(viewport=size, timezone_id="Europe/Berlin")
         contexts.append(context)
         context.add_init_script(f"localStorage.setItem('theme', '{theme}');{WRITTEN}")
         context.route("**/api/**", answers.answer)
