@@ -277,6 +277,27 @@ def test_a_button_that_cannot_be_used_says_why(
             assert button.locator("..").get_attribute("title") == reason.partition(": ")[2]
 
 
+def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Show, answers: Answers) -> None:
+    """Although the version that runs has none before it."""
+    new = "page-views-9d21b0c4"
+    answers.app["deployments"][-1]["parent"] = None
+    answers.app["updates"] = [made.update(old="v4")]
+    answers.app["interrupted"] = {"deployment": new, "step": "checked", "since": made.at(-20), "killed": True}
+    answers.app["next_step"] = f"the update to {new} was interrupted: run the same update again to continue it"
+    page = show()
+    expect(page.locator(".why")).to_have_text([f"Restart: the update to {new} is to be continued or rolled back"])
+    expect(page.locator(".under-way")).to_have_count(0)
+    expect(page.locator("#next-step")).to_contain_text(f"The update to {new} was interrupted")
+    expect(page.get_by_role("button", name="Update…")).to_be_enabled()
+    page.get_by_role("button", name="Roll back…").click()
+    form = page.locator("dialog")
+    expect(form).to_contain_text(f"The update to {new} is given up: v4 goes on")
+    form.get_by_role("button", name="Roll back").click()
+    expect(form).to_have_count(0)
+    asked = {"app": made.APP, "deployment_id": new, "conn_id": made.CONN}
+    assert answers.runs == [("stream_rollback", asked)]
+
+
 LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 
