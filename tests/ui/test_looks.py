@@ -277,15 +277,37 @@ def test_a_button_that_cannot_be_used_says_why(
             assert button.locator("..").get_attribute("title") == reason.partition(": ")[2]
 
 
+def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Show, answers: Answers) -> None:
+    """Although the version that runs has none before it."""
+    new = "page-views-9d21b0c4"
+    answers.app["deployments"][-1]["parent"] = None
+    answers.app["updates"] = [made.update(old="v4")]
+    answers.app["interrupted"] = {"deployment": new, "step": "checked", "since": made.at(-20), "killed": True}
+    answers.app["next_step"] = f"the update to {new} was interrupted: run the same update again to continue it"
+    page = show()
+    expect(page.locator(".why")).to_have_text([f"Restart: the update to {new} is to be continued or rolled back"])
+    expect(page.locator(".under-way")).to_have_count(0)
+    expect(page.locator("#next-step")).to_contain_text(f"The update to {new} was interrupted")
+    expect(page.get_by_role("button", name="Update…")).to_be_enabled()
+    page.get_by_role("button", name="Roll back…").click()
+    form = page.locator("dialog")
+    expect(form).to_contain_text(f"The update to {new} is given up: v4 goes on")
+    form.get_by_role("button", name="Roll back").click()
+    expect(form).to_have_count(0)
+    asked = {"app": made.APP, "deployment_id": new, "conn_id": made.CONN}
+    assert answers.runs == [("stream_rollback", asked)]
+
+
 LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 
 
 def test_the_form_of_an_update_sends_what_it_was_told(show: Show, answers: Answers) -> None:
     checked = made.request(state="failed", ended_at=made.at(-5), check_only=True)
-    answers.app["requests"] = [{**checked, "report": made.report(made.item("views/views"), LOSS, SAME)}]
+    more = {**LOSS, "thing": "query", "reason": "and so are its results"}  # of the same name: agreed to at once
+    answers.app["requests"] = [{**checked, "report": made.report(made.item("views/views"), LOSS, SAME, more)}]
     page = show()
-    expect(page.locator("#last-check tbody tr")).to_have_count(3)
+    expect(page.locator("#last-check tbody tr")).to_have_count(4)
     expect(page.locator("#last-check")).to_contain_text("possible: views/weekly:same")
     page.get_by_role("button", name="Update…").click()
     form = page.locator("dialog")
@@ -299,7 +321,8 @@ def test_the_form_of_an_update_sends_what_it_was_told(show: Show, answers: Answe
     form.get_by_label("Rehearsal").fill("3")
     form.get_by_role("button", name="Add a rename").click()
     form.get_by_label("Old name 1").fill("views/visits")
-    form.get_by_label("views/daily it is gone").check()
+    expect(form.locator(".agreement")).to_have_count(2)
+    form.get_by_label("views/daily it is gone from the plan; and so are its results").check()
     form.get_by_label("views/weekly:same").check()
     form.get_by_label("Other agreements").fill("setting/a\n\nsetting/b=known\n")
     form.get_by_label("Check only").check()
@@ -363,6 +386,24 @@ def test_labels_lie_over_no_other(show: Show) -> None:
     svg = page.locator("svg.timeline").bounding_box()
     assert svg
     assert all(svg["x"] <= t["x"] and t["x"] + t["width"] <= svg["x"] + svg["width"] for t in texts), texts
+
+
+def test_a_chart_without_figures_says_so_beside_its_axis_and_none_of_lag_is_shown(show: Show, answers: Answers) -> None:
+    answers.app.update(status=None, snapshots=[])
+    page = show()
+    figures = page.locator("figure")
+    expect(figures).to_have_count(3)
+    for n in range(3):
+        [told] = boxes_of(figures.nth(n).locator(".over"))
+        assert told["text"] == "nothing reported yet"
+        canvas = figures.nth(n).locator("canvas")
+        corner = canvas.bounding_box()
+        assert corner
+        axis = canvas.evaluate("canvas => canvas.written")
+        moved = [{**box, "x": box["x"] + corner["x"], "y": box["y"] + corner["y"]} for box in axis]
+        # the words themselves: the paragraph is as wide as the chart
+        told.update(x=told["x"] + told["width"] / 2 - 75, width=150)
+        assert axis and not overlaps([told, *moved])
 
 
 def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:

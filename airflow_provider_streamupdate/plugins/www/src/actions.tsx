@@ -92,8 +92,10 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           }}
         >
           <p>
-            Deployment {left} ends, and {runsAgain ?? "the one before it"} runs again where it was stopped. Batches that{" "}
-            {left} has written since then are computed a second time.
+            {app.interrupted
+              ? `The update to ${left} is given up: ${runsAgain ?? "the version before"} goes on, from where it was stopped if it was.`
+              : `Deployment ${left} ends, and ${runsAgain ?? "the one before it"} runs again where it was stopped.`}{" "}
+            Batches that {left} has written since then are computed a second time.
           </p>
         </Dialog>
       );

@@ -24,12 +24,16 @@ function lastReport(app: AppDocument): Maybe<Report> {
   return lastCheck(app)?.report ?? app.report;
 }
 
-/** What a report says may be agreed to, by the names that `--agree` takes. */
+/** What a report says may be agreed to, by the names that `--agree` takes: each once, with all that is said of it. */
 export function offers(app: AppDocument): Offer[] {
-  return (lastReport(app)?.items ?? []).flatMap((item): Offer[] => {
-    if (item.offer) return [{ name: item.offer, reason: item.reason, same: true }];
-    return item.needs_agreement ? [{ name: item.name, reason: item.reason, same: item.name.endsWith(":same") }] : [];
-  });
+  const found = new Map<string, Offer>();
+  for (const item of lastReport(app)?.items ?? []) {
+    const name = item.offer ?? (item.needs_agreement ? item.name : null);
+    if (name === null) continue;
+    const before = found.get(name);
+    found.set(name, { name, reason: before ? `${before.reason}; ${item.reason}` : item.reason, same: name.endsWith(":same") });
+  }
+  return [...found.values()];
 }
 
 function agreement(item: ReportItem): string | null {
