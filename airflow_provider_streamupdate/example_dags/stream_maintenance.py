@@ -65,7 +65,7 @@ with DAG(
         from airflow_provider_streamupdate.state.errors import StreamUpdateError
 
         with airflow_errors():
-            client = StreamUpdateHook().get_client()
+            client = StreamUpdateHook().get_client(needs_root=True)
             running = []
             for app in client.apps():
                 try:
@@ -82,7 +82,7 @@ with DAG(
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 
         with airflow_errors():
-            return StreamUpdateHook().get_client().apps()
+            return StreamUpdateHook().get_client(needs_root=True).apps()
 
     @task(map_index_template="{{ app }}", trigger_rule="all_done")
     def verify(app: str) -> dict[str, int]:
@@ -95,7 +95,7 @@ with DAG(
         context = get_current_context()
         context["app"] = app
         with airflow_errors():
-            client = StreamUpdateHook().get_client()
+            client = StreamUpdateHook().get_client(needs_root=True)
             names = [snapshot.name for snapshot in client.snapshots(app)]
             if not context["params"]["verify_all"]:
                 names = names[-1:]
@@ -114,7 +114,7 @@ with DAG(
         params = context["params"]
         with airflow_errors():
             return clean(
-                StreamUpdateHook().get_client(),
+                StreamUpdateHook().get_client(needs_root=True),
                 app,
                 keep_count=params["keep_count"],
                 keep_seconds=params["keep_days"] * 86400,
@@ -136,7 +136,9 @@ with DAG(
         params = context["params"]
         retention = Retention(deployments=params["keep_deployments"], days=params["keep_deployment_days"])
         with airflow_errors():
-            return collected_dict(StreamUpdateHook().get_client().collect_or_leave(app, retention, progress=log.info))
+            return collected_dict(
+                StreamUpdateHook().get_client(needs_root=True).collect_or_leave(app, retention, progress=log.info)
+            )
 
     snapshots = StreamSnapshotOperator.partial(
         task_id="snapshot",

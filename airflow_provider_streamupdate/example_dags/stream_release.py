@@ -67,7 +67,7 @@ with DAG(
             else:
                 log.info("no release is described: Variable streamupdate_release is not set, no file is given")
                 return {}
-            needed, reason = release_needed(StreamUpdateHook().get_client(), wanted, params["try_again"])
+            needed, reason = release_needed(StreamUpdateHook().get_client(needs_root=True), wanted, params["try_again"])
         log.info("%s", reason)
         return wanted if needed else {}
 

@@ -106,6 +106,7 @@ PARAMS = {
     "check_only": Param(
         False,
         type="boolean",
+        section=STEPS,
         title="Check only",
         description="Leave it at the compatibility check, and the rehearsal if there is one: nothing is updated.",
     ),

@@ -60,13 +60,17 @@ class StreamUpdateHook(BaseHook):
         """The client (the name Airflow expects)."""
         return self.get_client()
 
-    def get_client(self) -> StreamUpdateClient:
-        """A client on the connection's root that starts drivers through its Spark connection."""
-        return StreamUpdateClient(
+    def get_client(self, needs_root: bool = False) -> StreamUpdateClient:
+        """A client on the connection's root that starts drivers through its Spark connection. StorageError when the
+        root is needed and not there: it is mistyped, or nothing was submitted yet."""
+        client = StreamUpdateClient(
             self.settings.root,
             launcher=self.get_launcher(),
             storage_options=self.settings.storage_options or None,
         )
+        if needs_root:
+            client.registry.folder.check_exists()
+        return client
 
     def get_launcher(self) -> ConnectionLauncher:
         """What starts the drivers; it looks at the Spark connection only when it is asked to check or to

@@ -39,10 +39,7 @@ class StreamUpdateOperator(BaseOperator):
 
     @cached_property
     def client(self) -> StreamUpdateClient:
-        client = self.hook.get_client()
-        if self.needs_root:
-            client.registry.folder.check_exists()
-        return client
+        return self.hook.get_client(self.needs_root)
 
     @contextmanager
     def step(self, context: Any) -> Iterator[None]:

@@ -48,9 +48,7 @@ class StreamSensor(BaseSensorOperator):
 
     @cached_property
     def client(self) -> StreamUpdateClient:
-        client = StreamUpdateHook(self.streamupdate_conn_id).get_client()
-        client.registry.folder.check_exists()
-        return client
+        return StreamUpdateHook(self.streamupdate_conn_id).get_client(needs_root=True)
 
     @abstractmethod
     def trigger(self, **common: Any) -> StreamUpdateTrigger:
