@@ -24,14 +24,14 @@ def test_a_pipe_is_told_that_the_work_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
-    said, echo = threading.Event(), module.click.echo
+    said, echo = threading.Event(), module.echo
 
     def shown(line: str, err: bool = False) -> None:
         echo(line, err=err)
         if "still" in line:
             said.set()
 
-    monkeypatch.setattr(module.click, "echo", shown)
+    monkeypatch.setattr(module, "echo", shown)
     before = threading.active_count()
     with module.progress("planning", "nothing"):
         assert said.wait(60)
