@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from airflow_site import Site
 
 DOCTOR = "from airflow_provider_streamupdate.cli import main; main()"
@@ -25,12 +28,20 @@ def findings(conn_id: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, {f["thing"]: (f["outcome"], f["found"]) for f in json.loads(done.stdout)}
 
 
-def test_it_finds_connections_in_airflows_database(airflow_db: str, site: Site) -> None:
-    """As docs/getting-started.md makes them."""
-    missing = site.folder / "nowhere"
-    extra = {"root": str(missing), "spark_conn_id": "spark_local", "spark_submit": str(site.spark_submit)}
+@pytest.fixture
+def missing(airflow_db: str, site: Site) -> Iterator[Path]:
+    """The root of connection `streams`, which is in the database; there is no such folder."""
+    root = site.folder / "nowhere"
+    extra = {"root": str(root), "spark_conn_id": "spark_local", "spark_submit": str(site.spark_submit)}
     airflow("connections", "add", "spark_local", "--conn-type", "spark", "--conn-host", "local[2]")
     airflow("connections", "add", "streams", "--conn-type", "streamupdate", "--conn-extra", json.dumps(extra))
+    yield root
+    for conn_id in ("streams", "spark_local"):
+        airflow("connections", "delete", conn_id)
+
+
+def test_it_finds_connections_in_airflows_database(missing: Path) -> None:
+    """As docs/getting-started.md makes them."""
     code, found = findings("streams")
     assert found["connection"] == ("ok", "streams; drivers by spark_local")
     assert code == 1 and found["root"][0] == "failed" and f"root {missing} does not exist" in found["root"][1]
