@@ -1,6 +1,6 @@
 """Start an app's dead driver again: the current deployment goes on from its own checkpoint.
 
-The page "Streaming apps" triggers it; so can you, with the form filled in. A run for an app whose driver lives changes
+The page Streams triggers it; so can you, with the form filled in. A run for an app whose driver lives changes
 nothing.
 """
 
@@ -30,7 +30,7 @@ with DAG(
             type="string",
             minLength=1,
             title="App",
-            description="Name of the app whose driver is dead. The page Streaming apps and `streamupdate list` show "
+            description="Name of the app whose driver is dead. The page Streams and `streamupdate list` show "
             "the names.",
         ),
         "deployment_id": Param(

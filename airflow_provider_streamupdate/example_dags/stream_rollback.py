@@ -1,6 +1,6 @@
 """Roll an app back by hand: the current deployment ends, and the one before it runs again where it was stopped.
 
-The page "Streaming apps" triggers it; so can you, with the form filled in.
+The page Streams triggers it; so can you, with the form filled in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ with DAG(
             type="string",
             minLength=1,
             title="App",
-            description="Name of the app to roll back. The page Streaming apps and `streamupdate list` show the names.",
+            description="Name of the app to roll back. The page Streams and `streamupdate list` show the names.",
         ),
         "deployment_id": Param(
             None,

@@ -16,12 +16,12 @@ APPLICATION, STATE, STEPS, PARALLEL_ONLY = "The application", "Its state", "The 
 PARAMS = {
     # No list of apps to choose from: it would have to be read from the root each time Airflow parses this file, which
     # is every half minute and before each task, and each new app would be a new version of this DAG. The page
-    # "Streaming apps" has the names, and fills in this form.
+    # Streams has the names, and fills in this form.
     "app": Param(
         type="string",
         minLength=1,
         title="App",
-        description='Name of the app to update, as in StreamingApp("flight-windows"). The page Streaming apps and '
+        description='Name of the app to update, as in StreamingApp("flight-windows"). The page Streams and '
         "`streamupdate list` show the names.",
     ),
     "application": Param(

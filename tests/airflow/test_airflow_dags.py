@@ -174,7 +174,7 @@ def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:
 @pytest.mark.parametrize("dag_id", ["stream_update", "stream_restart", "stream_rollback"])
 def test_the_form_says_where_the_names_of_apps_are(bag: Any, dag_id: str) -> None:
     description = bag.dags[dag_id].params.get_param("app").description
-    assert "page Streaming apps" in description and "`streamupdate list`" in description
+    assert "page Streams" in description and "`streamupdate list`" in description
 
 
 def _param(bag: Any, name: str) -> Any:
