@@ -68,6 +68,19 @@ def test_a_refusal_without_a_nonce_stays_one() -> None:
     assert not folder.create("lock", b"same")
 
 
+def test_a_refusal_that_cannot_be_looked_into_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Repeating(skip_instance_cache=True)
+    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    folder.write("lock", b"whose")
+
+    def fails(*_: object, **__: object) -> bytes:
+        raise OSError("Read timeout on endpoint URL")
+
+    monkeypatch.setattr(store, "cat_file", fails)
+    with pytest.raises(StorageError, match="cannot create"):
+        folder.create("lock", b"mine", nonce="mine")
+
+
 def test_a_nonce_is_in_what_is_written(store: Repeating) -> None:
     with pytest.raises(ValueError, match="nonce"):
         Folder(store, "/a").create("lock", b"data", nonce="other")
