@@ -16,6 +16,7 @@ them: a closed block is in the memory of each, and written to its disk at once w
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -35,7 +36,7 @@ from .boundaries import storage_call
 from .errors import CorruptError, InvalidInputError, StorageError
 
 CHUNK = 1 << 20  # bytes read at a time when hashing
-_TRIES = 20  # to write into a folder that somebody removes whenever it is empty
+_TRIES = 20  # to write into a folder that somebody removes whenever it is empty, or remove one that is written into
 _HADOOP = {"s3": "s3a"}  # fsspec's protocol -> Hadoop's own name for the same store, where it has another
 # Answers to a conditional put that mean the same as FileExistsError: not every store says which condition failed, and
 # AWS answers the second of two that come at once with a conflict (PutObject, If-None-Match).
@@ -249,6 +250,8 @@ class Folder:
         with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
             if self.local and os.path.islink(self.path(relative)):
                 os.unlink(self.path(relative))
+            elif self.local:
+                _remove_tree(self.path(relative))
             else:
                 self.fs.rm(self.path(relative), recursive=True)
 
@@ -434,6 +437,26 @@ class Folder:
                 f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
                 "check that the root exists, can be reached and is writable for this user"
             ) from error
+
+
+def _remove_tree(path: str) -> None:
+    """A file or a folder on a local disk, whatever is written into it meanwhile: a query that was stopped has tasks
+    that still write state, and a folder they wrote into after it was listed is not empty (ENOTEMPTY)."""
+    if not os.path.isdir(path):
+        os.unlink(path)
+        return
+    for again in range(_TRIES, -1, -1):
+        try:
+            shutil.rmtree(path)
+            return
+        except FileNotFoundError:  # of a file in it: somebody else removes
+            if not os.path.lexists(path):
+                return
+            if not again:
+                raise
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not again:
+                raise
 
 
 def _connect(uri: str, options: dict[str, Any]) -> tuple[Any, str]:

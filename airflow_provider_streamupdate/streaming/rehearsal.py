@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import CorruptError, StorageError
@@ -19,6 +20,7 @@ from .migrator import MigrationFunctions
 from .restorer import SavedState, restore_query
 
 POLL_SECONDS = 0.05
+TASKS_END_SECONDS = 30.0  # how long tasks that were told to end are waited for
 
 
 def rehearse(
@@ -62,7 +64,8 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
     """Trigger.AvailableNow ends when the input that was there at the start is used up, in batches of the sizes that the
     sources' own limits allow; a source that does not know it (rate) gives all it has in one batch
     (AvailableNowMicroBatchStreamWrapper)."""
-    muted = spark_internals.writer_frame(writer).writeStream.format("noop").outputMode(query.output_mode)
+    frame = spark_internals.writer_frame(writer)
+    muted = frame.writeStream.format("noop").outputMode(query.output_mode)
     running = muted.option("checkpointLocation", checkpoint.uri).trigger(availableNow=True).start()
     seen: dict[int, RehearsedBatch] = {}
     try:
@@ -75,10 +78,19 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
         error = running.exception()
     finally:
         running.stop()
+        _wait_for_tasks(frame.sparkSession)
     kept = tuple(seen[number] for number in sorted(seen)[:batches])
     if error is not None and len(kept) < batches:
         return RehearsedQuery(name=query.name, batches=kept, ended=ERROR, error=told(error))
     return RehearsedQuery(name=query.name, batches=kept, ended=BATCHES if len(kept) == batches else INPUT)
+
+
+def _wait_for_tasks(spark: SparkSession) -> None:
+    """So that nothing is written into the scratch folder while it is removed; not for ever, since a task that does not
+    end does not make the rehearsal wrong."""
+    until = time.monotonic() + TASKS_END_SECONDS
+    while spark_internals.tasks_running(spark) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
 
 
 def _reported(query: QueryPlan, running: StreamingQuery) -> dict[int, RehearsedBatch]:

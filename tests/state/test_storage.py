@@ -24,6 +24,30 @@ def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     folders.what_was_written_is_listed_read_and_removed(folder)
 
 
+@pytest.mark.parametrize("change", ["writes", "removes"])
+def test_a_folder_goes_whatever_another_does_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Between the listing of state/0 and its removal: a task of a stopped query writes, or another remover is first."""
+    folder, left, remove = Folder.open(str(tmp_path)), tmp_path / "q" / "state" / "0", os.rmdir
+    for name in ("q/state/0/1.delta", "q/state/0/2.delta", "q/other"):
+        folder.write(name, b"rows")
+    times = []
+
+    def meanwhile(name: str, **other: int) -> None:
+        if name == "0" and not times:
+            times.append(name)
+            left.joinpath("3.delta").write_bytes(b"rows")
+            if change == "removes":
+                left.joinpath("3.delta").unlink()
+                remove(left)
+        remove(name, **other)
+
+    monkeypatch.setattr(os, "rmdir", meanwhile)
+    folder.remove("q")
+    assert times and not (tmp_path / "q").exists()
+
+
 def test_exactly_what_was_read_is_removed(tmp_path: Path) -> None:
     folders.exactly_what_was_read_is_removed(Folder.open(str(tmp_path)))
     folders.of_many_removers_one_hits_each_version(Folder.open(str(tmp_path)))

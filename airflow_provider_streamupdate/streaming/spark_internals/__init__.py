@@ -10,7 +10,7 @@ from .file_sink import file_sink_batch
 from .jvm import activate
 from .markers import with_marker
 from .plans import analyzed_plan, optimized_inputs, plan_shape
-from .queries import join_thread, sleeping_between_batches, stop_after_batch, thread_alive
+from .queries import join_thread, sleeping_between_batches, stop_after_batch, tasks_running, thread_alive
 from .settings import (
     FILE_MANAGER,
     default_settings,
@@ -49,6 +49,7 @@ __all__ = [
     "sleeping_between_batches",
     "stop_after_batch",
     "streaming_sources",
+    "tasks_running",
     "thread_alive",
     "unsupported",
     "with_empty_sources",

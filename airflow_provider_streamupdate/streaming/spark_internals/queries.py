@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from .jvm import STREAMING, module
+from .jvm import STREAMING, module, scala_map
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
@@ -67,6 +67,13 @@ def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool
     """Whether the stream thread sleeps: no batch is in flight there, and after `stop_after_batch` none begins, so that
     it may be interrupted."""
     return _sleeps(_frames(spark, execution_of(query).queryExecutionThread()))
+
+
+def tasks_running(spark: SparkSession) -> int:
+    """Tasks that executors still work on. A query that was stopped has ended when its thread has; its tasks were told
+    to end, and write files of state until they do (measured: RocksDB's commit, into a checkpoint being removed)."""
+    by_executor = spark._jsc.sc().taskScheduler().runningTasksByExecutors()
+    return sum(int(n) for n in scala_map(by_executor).values())
 
 
 def execution_of(query: StreamingQuery) -> Any:
