@@ -36,6 +36,7 @@ _ONCE = {
     r"\baes_encrypt\(": "random bytes, which Spark folds",
     r"\b(?:rand|randn|random|randstr|shuffle|uniform|uuid)\(": "a seed that Spark draws",
 }
+_GONE = (py4j.protocol.Py4JNetworkError, ConnectionError)  # the JVM has ended: nothing was judged
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
 _OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
 SETTINGS = {
@@ -52,7 +53,7 @@ SETTINGS = {
 SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "4g",
     # most of what runs here runs a few times: the second compiler costs more than it saves
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
@@ -203,6 +204,8 @@ class Judge:
             kinds = frame.schema().sql().removeprefix("STRUCT<").removesuffix(">").replace(" NOT NULL", "")
             judged.type = re.sub(r"^.*?\bx0: ", "", kinds) if judged.kind != "alone" else kinds
             judged.steady = bool(frame.queryExecution().analyzed().deterministic()) and not _any_of_equal(judged)
+        except _GONE:
+            raise
         except Exception as error:
             judged.left_out = f"refused: {said(error)}"
 
@@ -220,6 +223,8 @@ class Judge:
                 return
             for judged, column in zip(chunk, frame.toArrow().columns[-len(chunk) :], strict=True):
                 judged.result = _digest(_values(column))
+        except _GONE:
+            raise
         except Exception as error:
             if len(chunk) == 1:
                 chunk[0].result = f"raises {said(error)}"
@@ -233,6 +238,8 @@ class Judge:
             frame = DataFrame(self._sql(which, _text(chunk, kind, _STREAM)), self.sessions[which])
             supported(frame)
             texts = meanings(frame)
+        except _GONE:
+            raise
         except Exception as error:
             if len(chunk) == 1:
                 chunk[0].left_out = f"not on a stream: {said(error)}"
