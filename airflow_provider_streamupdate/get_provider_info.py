@@ -67,6 +67,9 @@ def _options() -> dict[str, Any]:
             "the database and the environment, and streamupdate_default.",
             "",
         ),
+        "apps": _option(
+            "Names of apps that the forms of the DAGs suggest, separated by commas. Others may be entered, too.", ""
+        ),
     }
 
 

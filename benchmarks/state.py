@@ -204,7 +204,9 @@ class App:
                 new.copy_from(old, path, path)
         new.copy_from(old, "offsets/0", "offsets/0")
         [saved] = SavedState.find(self.registry, "snapshot:s0").queries.values()
-        took = timed(lambda: rewrite_stores(self.spark, old.uri, new.uri, saved.batch, saved.conf, None, saved.state_format))
+        took = timed(
+            lambda: rewrite_stores(self.spark, old.uri, new.uri, saved.batch, saved.conf, None, saved.state_format)
+        )
         shutil.rmtree(new.base)
         return took
 

@@ -299,21 +299,32 @@ def update(
     "--deployment", metavar="ID", help="The one to go back from (else an update's under way, else the current)."
 )
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
+@click.option(
+    "--later-ids",
+    multiple=True,
+    metavar="QUERY",
+    help="The foreachBatch function of QUERY skips batch ids it has had, and its app does not say so (seen_batch): "
+    "what is computed again gets ids after those of the deployment that is left. Repeatable.",
+)
 @shared
 @pass_settings
-def rollback(settings: Settings, app: str, deployment: str | None, timeout: float) -> None:
+def rollback(settings: Settings, app: str, deployment: str | None, timeout: float, later_ids: tuple[str, ...]) -> None:
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
 
     What the stopped deployment wrote stays written: the batches that downstream has seen are named. Ends an update
     that was interrupted, too: a new version that only runs or stands by beside the current one is dropped.
 
+    The older version computes again what it had not committed. A file sink and a table get that under new batch ids. A
+    foreachBatch function gets the old ids, or new ones where the app says that it skips ids it has had.
+
     \b
-    Example:
+    Examples:
       streamupdate rollback flight-windows
+      streamupdate rollback orders --later-ids totals
     """
     client = settings.client()
     with progress(f"rolling {app} back", "run the same command again to complete the rollback") as report:
-        deployed = client.rollback(app, deployment, timeout, report)
+        deployed = client.rollback(app, deployment, timeout, report, later_ids=later_ids)
     if settings.as_json:
         print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
     elif deployed is None:

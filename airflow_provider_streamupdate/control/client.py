@@ -141,13 +141,18 @@ class StreamUpdateClient(
         timeout: float = 300.0,
         progress: Progress = quiet,
         asked_by: str | None = None,
+        later_ids: Iterable[str] = (),
     ) -> Deployed | None:
         """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
         before it, at the state it was stopped with. Ends with that one running; None when it never stopped running.
 
         asked_by: for the rollback's record; None: this process's user and host
+        later_ids: queries whose sink function skips batch ids it has had, and whose app does not say so (`seen_batch`):
+            what they compute again gets ids after those that `deployment` used. InvalidInputError for another query
         """
-        return reverting.rollback(self, app, deployment, timeout, progress, asked_by=asked_by)
+        return reverting.rollback(
+            self, app, deployment, timeout, progress, asked_by=asked_by, later_ids=tuple(later_ids)
+        )
 
     def look_ahead(
         self,

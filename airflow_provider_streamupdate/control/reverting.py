@@ -9,17 +9,15 @@ import attrs
 
 from ..state import clock
 from ..state.boundaries import boundary
-from ..state.checkpoint import Checkpoint
 from ..state.commands import CommandBox
 from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
-from ..state.errors import CorruptError, NotFoundError, NotRunningError
+from ..state.errors import NotFoundError, NotRunningError
 from ..state.names import check_name
 from ..state.registry import AppRegistry
 from ..state.rollback import RollbackRecord
-from ..state.snapshot import QuerySnapshot
-from ..state.snapshots import SnapshotStore
 from ..state.superseded import check_kept
 from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
+from .batch_ids import check_later_ids, committed_since, ids_used_again
 from .drivers import NEW, Drivers
 from .holding import holding
 from .recording import this_user, under_way
@@ -38,6 +36,7 @@ def rollback(
     progress: Progress,
     reason: str | None = None,
     asked_by: str | None = None,
+    later_ids: tuple[str, ...] = (),
 ) -> Deployed | None:
     """See StreamUpdateClient.rollback."""
     if deployment is not None:
@@ -54,8 +53,11 @@ def rollback(
             f"roll back {registry.current_id()} instead"
         )
     check_kept(registry, old)
+    check_later_ids(registry, old, later_ids)
     with holding(registry, new):
-        return _go_back(client, registry, new, old, timeout, progress, reason, asked_by or this_user())
+        for told in ids_used_again(registry, new, old, later_ids):
+            progress(told)
+        return _go_back(client, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
 
 
 def _go_back(
@@ -67,6 +69,7 @@ def _go_back(
     progress: Progress,
     reason: str | None,
     asked_by: str,
+    later_ids: tuple[str, ...],
 ) -> Deployed | None:
     app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
     before = registry.current()
@@ -80,16 +83,20 @@ def _go_back(
             started_at=clock.now(),
             asked_by=asked_by,
             reason=reason,
+            later_ids=later_ids,
         )
         registry.set_rollback(note)
         boundary("rollback-noted")
+    elif not set(later_ids) <= set(note.later_ids):
+        note = attrs.evolve(note, later_ids=tuple(sorted({*note.later_ids, *later_ids})))
+        registry.set_rollback(note)
     undone = False
     if record is not None and record.strategy == IN_FLIGHT:
         _settled(registry, drivers, old, timeout)
         undone = client.undo_change(app, old, new, timeout)
     if new in registry.deployment_ids():
         if before is not None and before.deployment == new:
-            committed = _committed_since(registry, new)
+            committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
             progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
         client.stop_deployment(app, new)  # if it stands by, too
     boundary("new-stopped")
@@ -159,27 +166,3 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
         return None if pending else RUNNING
 
     return wait_for(poll, f"deployment {deployment} of {registry.name} to run or to end", timeout)
-
-
-def _committed_since(registry: AppRegistry, deployment: str) -> str:
-    """The batches a deployment committed itself, e.g. ``windows 12-14``; ``windows up to 14`` when the snapshot it
-    started from is damaged, which must not stand in the way of going back."""
-    spec, plan = registry.spec(deployment), registry.plan(deployment)
-    if plan is None:
-        return ""
-    start: dict[str, QuerySnapshot] | None = {}
-    if spec.from_snapshot:
-        try:
-            start = SnapshotStore(registry).get(spec.from_snapshot).queries
-        except (CorruptError, NotFoundError):
-            start = None
-    parts = []
-    for query in plan.queries:
-        last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
-        if start is None:
-            parts += [] if last is None else [f"{query.name} up to {last}"]
-            continue
-        first = start[query.name].batch + 1 if query.name in start else 0
-        if last is not None and last >= first:
-            parts.append(f"{query.name} {first}-{last}")
-    return ", ".join(parts)

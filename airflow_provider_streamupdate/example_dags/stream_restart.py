@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from airflow_provider_streamupdate.forms import suggested_apps
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 
@@ -29,6 +30,7 @@ with DAG(
         "app": Param(
             type="string",
             minLength=1,
+            **suggested_apps(),
             title="App",
             description="Name of the app whose driver is dead. The page Streams and `streamupdate list` show "
             "the names.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
+from airflow_provider_streamupdate.forms import suggested_apps
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 
@@ -25,6 +26,7 @@ with DAG(
         "app": Param(
             type="string",
             minLength=1,
+            **suggested_apps(),
             title="App",
             description="Name of the app to roll back. The page Streams and `streamupdate list` show the names.",
         ),
@@ -34,6 +36,15 @@ with DAG(
             section=MORE,
             title="Deployment id",
             description="The deployment to go back from. Empty: the current one. Named, a second run changes nothing.",
+        ),
+        "later_ids": Param(
+            [],
+            type=["null", "array"],
+            section=MORE,
+            title="Later batch ids",
+            description="Queries, one a line, for example totals, whose foreachBatch function skips batch ids it has "
+            "had, when the app does not say so (`seen_batch`). What they compute again gets ids after those of the "
+            "deployment that is left.",
         ),
         "conn_id": Param(
             DEFAULT_CONN_ID,
@@ -48,5 +59,6 @@ with DAG(
         task_id="rollback",
         app="{{ params.app }}",
         deployment_id="{{ params.deployment_id }}",
+        later_ids="{{ params.later_ids | tojson }}",
         streamupdate_conn_id="{{ params.conn_id }}",
     )

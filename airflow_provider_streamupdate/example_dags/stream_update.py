@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from airflow_provider_streamupdate.forms import suggested_apps
 from airflow_provider_streamupdate.state.update import STANDBY, STRATEGIES
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
@@ -14,12 +15,10 @@ from airflow_provider_streamupdate.update_dag import build_update_dag
 APPLICATION, STATE, STEPS, PARALLEL_ONLY = "The application", "Its state", "The steps", "With strategy parallel"
 
 PARAMS = {
-    # No list of apps to choose from: it would have to be read from the root each time Airflow parses this file, which
-    # is every half minute and before each task, and each new app would be a new version of this DAG. The page
-    # Streams has the names, and fills in this form.
     "app": Param(
         type="string",
         minLength=1,
+        **suggested_apps(),
         title="App",
         description='Name of the app to update, as in StreamingApp("flight-windows"). The page Streams and '
         "`streamupdate list` show the names.",

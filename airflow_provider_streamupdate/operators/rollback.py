@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.plain import plain
-from ..hooks.values import optional_text, seconds
+from ..hooks.values import optional_text, seconds, text_list
 from ..state.names import check_name
 from .base import StreamUpdateOperator, owner_of
 
@@ -18,17 +18,28 @@ class StreamRollbackOperator(StreamUpdateOperator):
 
     app: the app
     deployment_id: the deployment to go back from; None: what an update under way brings in, else the current one
+    later_ids: queries whose foreachBatch function skips batch ids it has had, and whose app does not say so: a list,
+        or text with commas; what they compute again gets ids after those of the deployment that is left
     timeout: seconds (or a timedelta, or ISO 8601 text) until the previous one must run; None: the
         connection's
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "timeout")
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "later_ids", "timeout")
     ui_color = "#f5d9b8"
 
-    def __init__(self, *, app: str, deployment_id: str | None = None, timeout: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        app: str,
+        deployment_id: str | None = None,
+        later_ids: Any = (),
+        timeout: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.app = app
         self.deployment_id = deployment_id
+        self.later_ids = later_ids
         self.timeout = timeout
 
     def execute(self, context: Any) -> dict[str, Any] | None:
@@ -41,6 +52,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
                 timeout=timeout,
                 progress=self.log.info,
                 asked_by=owner_of(context["ti"]),
+                later_ids=text_list(self.later_ids, "later_ids"),
             )
             if deployed is None:
                 self.log.info("app %s: nothing to roll back", self.app)

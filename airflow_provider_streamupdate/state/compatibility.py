@@ -49,19 +49,21 @@ def compare(
     source: str,
     agree: Iterable[str] = (),
     renames: dict[str, str] | None = None,
+    fork: bool = False,
 ) -> CompatibilityReport:
     """What becomes of every query, stage, source and sink of `old` under `new`.
 
     agree: names the losses that are agreed to (agreement.py); InvalidInputError when one of them is not a loss of this
         change
     renames: ``{"old": "new"}`` names of stages and sources (rename.py)
+    fork: `new` runs beside `old` and takes no place of its
     """
     if renames:
         old = rename(old, renames)
-    return CompatibilityReport(app=new.app, source=source, items=agreed(_items(old, new), agree))
+    return CompatibilityReport(app=new.app, source=source, items=agreed(_items(old, new, fork), agree))
 
 
-def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
+def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:
     findings = judge(APP_RULES, AppChange(old=old, new=new))
     if findings:
         yield report_item("app", new.app, findings)
@@ -72,15 +74,16 @@ def _items(old: AppPlan, new: AppPlan) -> Iterator[ReportItem]:
         if before is None:
             yield report_item("query", query.name, judge(NEW_QUERY_RULES, query))
         else:
-            yield from _query(before, query)
+            yield from _query(before, query, fork)
     for query in old.queries:
         if new.query(query.name) is None:
             yield report_item("query", query.name, judge(GONE_QUERY_RULES, query))
 
 
-def _query(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
+def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
     yield from _sources(old, new)
-    yield report_item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, SinkChange(old=old, new=new)))
+    sink = SinkChange(old=old, new=new, fork=fork)
+    yield report_item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, sink))
     if findings := judge(NAME_RULES, QueryChange(old=old, new=new)):
         yield report_item("query", f"{new.name}:names", findings)
     if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):

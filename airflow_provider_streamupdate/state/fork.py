@@ -30,5 +30,5 @@ def compare_fork(
             item = attrs.evolve(item, agreed=True, because=agreed.pop(item.name))
         items.append(item)
     rest = (name if reason is None else f"{name}={reason}" for name, reason in sorted(agreed.items()))
-    report = compare(attrs.evolve(old, app=new.app), new, source, rest)
+    report = compare(attrs.evolve(old, app=new.app), new, source, rest, fork=True)
     return attrs.evolve(report, items=(*report.items, *items))

@@ -153,6 +153,13 @@ class SourcePlan:
     code: str | None = None
 
 
+# What a foreachBatch function does with a batch id that it has had: it writes nothing; it replaces what it wrote for
+# the id; it adds to it (or merges rows by a key of their own).
+SKIPS, REPLACES, ADDS = "skips", "replaces", "adds"
+SEEN_BATCH = (SKIPS, REPLACES, ADDS)
+UNUSED = "unused"  # it does not look at the id (streaming/batch_id.py)
+
+
 @attrs.frozen(kw_only=True)
 class SinkPlan:
     """A sink. A query has one, so it goes by the query's name.
@@ -161,12 +168,14 @@ class SinkPlan:
     options: without secrets
     location: of a file sink: the whole URI of its folder (None: a plan of an earlier version of this package)
     partitioned_by: the columns given to ``partitionBy``; None: as above
+    seen_batch: of a function: what it does with a batch id that it has had (SEEN_BATCH), or UNUSED; None: not known
     """
 
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
     location: str | None = None
     partitioned_by: tuple[str, ...] | None = None
+    seen_batch: str | None = None
 
     @property
     def path(self) -> str | None:

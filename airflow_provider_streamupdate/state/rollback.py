@@ -16,6 +16,8 @@ class RollbackRecord:
     started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
     reason: why, where an update failed; asked_by: who asked for it (a user and host, or a DAG's run)
     epoch: of the driver that runs since (None: not yet)
+    later_ids: the queries whose sink functions skip batch ids they have had, as whoever asked for it said: what they
+        compute again gets ids after those of the deployment that was left
     """
 
     number: int
@@ -27,3 +29,4 @@ class RollbackRecord:
     reason: str | None = None
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     epoch: int | None = None
+    later_ids: tuple[str, ...] = ()

@@ -192,7 +192,15 @@ class Agent:
     ) -> AppPlan:
         recorded = recorded_settings(self.app, self.spec.deployment, writers, saved)
         plan = plan_app(
-            spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
+            spark,
+            app.name,
+            writers,
+            app.require_names,
+            recorded,
+            app.migrations,
+            app.reloadable,
+            app.written(),
+            app.seen_batch,
         )
         if saved is None and not any(recorded.values()):  # it has no state yet
             check_updatable(plan, self.spec.agree)

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateError
 from ..state.names import check_name
+from ..state.plan import SEEN_BATCH
 from . import spark_internals
 from .author import place, sentence
 from .migrator import MigrationFunction
@@ -37,18 +38,31 @@ class StreamingApp:
             raise ApplicationError(f"app {name}: reloadable={reloadable!r} must be a set of names: {{{reloadable!r}}}")
         self.reloadable = tuple(sorted(set(reloadable)))
         self._queries: dict[str, QueryFunction] = {}
+        self.seen_batch: dict[str, str] = {}  # as declared, by query
         self._asked: set[str] = set()  # the parameters that the query functions read when they were called last
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
-    def query(self, name: str) -> Callable[[QueryFunction], QueryFunction]:
+    def query(self, name: str, seen_batch: str | None = None) -> Callable[[QueryFunction], QueryFunction]:
         """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint
-        location or query name (the deployment has its own)."""
+        location or query name (the deployment has its own).
+
+        seen_batch: what the query's foreachBatch function (or foreach object) does with a batch id that it has had.
+            ``skips``: it writes nothing; ``replaces``: it replaces what it wrote for the id; ``adds``: it writes once
+            more, or merges rows by a key of their own. A rollback needs to know, because the version before computes
+            batches again under ids that the newer one has used. Not asked where the function does not use the id.
+        """
         check_name("query", name)
+        if seen_batch is not None and seen_batch not in SEEN_BATCH:
+            raise ApplicationError(
+                f"query {name} of app {self.name}: seen_batch={seen_batch!r} is none of {', '.join(SEEN_BATCH)}"
+            )
 
         def register(function: QueryFunction) -> QueryFunction:
             if name in self._queries:
                 raise ApplicationError(f"app {self.name} has two queries named {name!r}; give one another name")
             self._queries[name] = function
+            if seen_batch is not None:
+                self.seen_batch[name] = seen_batch
             return function
 
         return register

@@ -77,7 +77,15 @@ def _plan(
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
         return plan_app(
-            spark, app.name, writers, app.require_names, recorded, app.migrations, app.reloadable, app.written()
+            spark,
+            app.name,
+            writers,
+            app.require_names,
+            recorded,
+            app.migrations,
+            app.reloadable,
+            app.written(),
+            app.seen_batch,
         )
 
     if options.adopt:

@@ -70,6 +70,7 @@ class Rebuilding:
             app.migrations,
             app.reloadable,
             app.written(),
+            app.seen_batch,
         )
         report = saved.compare(plan, request.agree)
         check_plans(saved.plan, plan, report)

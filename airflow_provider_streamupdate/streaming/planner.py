@@ -21,6 +21,7 @@ from ..state.redaction import redacted
 from ..state.rules.settings_table import MEASURED
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
+from .batch_id import seen_batch
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
 from .expression import zone
@@ -42,6 +43,7 @@ def plan_app(
     migrations: Iterable[tuple[str, str]] = (),
     reloadable: Iterable[str] = (),
     written: Mapping[str, str] | None = None,
+    declared: Mapping[str, str] | None = None,
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
     a plan is not understood; Spark's own errors where it refuses the query.
@@ -52,6 +54,7 @@ def plan_app(
     migrations: the stages and states the app has functions for
     reloadable: the parameters the app declares to be
     written: where the queries' functions are (file and line), for messages
+    declared: what the queries' sinks do with a batch id they have had, as the app declares it
     """
     version = spark_internals.check_version(spark)
     queries = tuple(
@@ -61,6 +64,7 @@ def plan_app(
             dict((recorded or {}).get(name, {})),
             tuple(migrations),
             (written or {}).get(name, ""),
+            (declared or {}).get(name),
         )
         for name, writer in writers.items()
     )
@@ -93,6 +97,7 @@ def _plan_query(
     recorded: dict[str, str],
     migrations: tuple[tuple[str, str], ...],
     written: str,
+    declared: str | None,
 ) -> QueryPlan:
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
@@ -110,6 +115,7 @@ def _plan_query(
         options=without_secrets(details["options"]),
         location=details["location"],
         partitioned_by=tuple(details["partitioned_by"]),
+        seen_batch=seen_batch(where, writer, details["format"], declared),
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)

@@ -12,6 +12,7 @@ from ..state.plan import AppPlan, QueryPlan
 from ..state.registry import AppRegistry
 from ..state.renumber import begun, put_back, renumber
 from ..state.rules.again import TABLES
+from ..state.rules.fork import is_function, skips_ids
 from ..state.rules.source import FILES, short_format
 from ..state.stores import PARTITIONS
 from . import spark_internals
@@ -22,14 +23,14 @@ def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict
     """Have no query use ids of batches that its sink has of another version and would skip: such a query computes again
     what it has not committed, under later ids. What was its last batch, and under which id it stands now, of each
     query that was changed. Nothing may run on the deployment's checkpoints."""
-    changed = {}
+    changed, skipping = {}, said_to_skip(app, deployment)
     for query in plan.queries:
         checkpoint = Checkpoint(app.checkpoint(deployment, query.name))
         put_back(checkpoint)
         batch, logged = checkpoint.committed_batch(), checkpoint.logged_batch()
         if batch is None or logged is None:
             continue
-        last = _last_in_sink(app, query, checkpoint)
+        last = _last_in_sink(app, query, checkpoint, query.name in skipping)
         if last is None or last <= batch or (last <= logged and not begun(checkpoint, batch, logged)):
             continue  # what is in its log beyond its last commit is its own, in flight, and carried with its state
         _renumber(query, checkpoint, checkpoint.offsets(batch).conf, last)
@@ -37,14 +38,22 @@ def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict
     return changed
 
 
-def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint) -> int | None:
-    """The last batch id that the sink has, or (of a table) may have, of a query with this one's id; None where the sink
-    does not look at ids. A log of files may have no gap (CompactibleFileStreamLog.compact), so it is asked."""
+def said_to_skip(app: AppRegistry, deployment: str) -> tuple[str, ...]:
+    """The queries whose functions skip ids, as the last rollback to a deployment was told."""
+    return next((r.later_ids for r in reversed(app.rollbacks()) if r.back_to == deployment), ())
+
+
+def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint, said: bool) -> int | None:
+    """The last batch id that the sink has, or (of a table, or a function that skips ids) may have, of a query with
+    this one's id; None where the sink does not look at ids. A log of files may have no gap
+    (CompactibleFileStreamLog.compact), so it is asked. `said`: the function was said to skip ids, which counts when the
+    app does not tell."""
     kind = short_format(query.sink.format)
     if kind in FILES:
         path = query.sink.path
         return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
-    if kind not in TABLES:
+    said = said and is_function(query) and query.sink.seen_batch is None
+    if kind not in TABLES and not skips_ids(query) and not said:
         return None
     batches = (each.logged_batch() for each in checkpoints_of(app, query.name, checkpoint.query_id()))
     return max((batch for batch in batches if batch is not None), default=None)

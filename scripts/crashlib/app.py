@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.streaming import StreamingApp, stage
 app = StreamingApp("crash")
 
 
-@app.query("counts")
+@app.query("counts", seen_batch="replaces")
 def counts(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     events = spark.readStream.schema("k string, n bigint").option("maxFilesPerTrigger", "40").json(params["input"])
     totals = events.groupBy("k").agg(

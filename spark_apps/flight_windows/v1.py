@@ -30,7 +30,7 @@ SCHEMA = "origin string, carrier string, flight int, scheduled timestamp, dep_de
 app = StreamingApp("flight-windows", require_names=True)
 
 
-@app.query("windows")
+@app.query("windows", seen_batch="replaces")
 def windows(spark, params):
     spark.conf.set("spark.sql.shuffle.partitions", params.get("partitions", "2"))
     flights = (

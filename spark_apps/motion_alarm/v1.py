@@ -55,7 +55,7 @@ class Rooms(StatefulProcessor):
         pass
 
 
-@app.query("alarms")
+@app.query("alarms", seen_batch="replaces")
 def alarms(spark, params):
     spark.conf.set("spark.sql.shuffle.partitions", params.get("partitions", "2"))
     # transformWithState keeps its state in RocksDB only

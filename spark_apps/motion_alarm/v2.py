@@ -49,7 +49,7 @@ class Rooms(StatefulProcessor):
         pass
 
 
-@app.query("alarms")
+@app.query("alarms", seen_batch="replaces")
 def alarms(spark, params):
     spark.conf.set("spark.sql.shuffle.partitions", params.get("partitions", "2"))
     grace_ms = round(float(params.get("grace", "30")) * 1000)

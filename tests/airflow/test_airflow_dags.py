@@ -159,7 +159,7 @@ def test_every_json_field_of_a_form_has_an_example_that_it_takes(bag: Any) -> No
                 assert "one a line, " in param.description and "example " in param.description
                 assert "examples" not in param.schema  # the form would let nothing else be entered
                 seen.append(name)
-    assert sorted(seen) == ["agree", "parameters", "py_files", "renames", "spark_conf"]
+    assert sorted(seen) == ["agree", "later_ids", "parameters", "py_files", "renames", "spark_conf"]
 
 
 def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:
@@ -175,6 +175,19 @@ def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:
 def test_the_form_says_where_the_names_of_apps_are(bag: Any, dag_id: str) -> None:
     description = bag.dags[dag_id].params.get_param("app").description
     assert "page Streams" in description and "`streamupdate list`" in description
+
+
+@pytest.mark.parametrize("dag_id", ["stream_update", "stream_restart", "stream_rollback"])
+def test_the_form_suggests_the_apps_that_are_set(monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
+    def app() -> Any:
+        found = part_of_airflow(*DAG_BAG)(str(REPOSITORY / "dags" / f"{dag_id}.py"))
+        return found.dags[dag_id].params.get_param("app")
+
+    assert "examples" not in app().schema
+    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__APPS", "orders-fraud, flight-windows,")
+    suggesting = app()
+    assert suggesting.schema["examples"] == ["orders-fraud", "flight-windows"]
+    assert suggesting.resolve("another") == "another"
 
 
 def _param(bag: Any, name: str) -> Any:

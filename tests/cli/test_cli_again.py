@@ -61,7 +61,7 @@ def test_what_runs_again_needs_agreement_or_is_refused(site: Site, format: str, 
 
 
 def test_submit_asks_as_well_when_the_app_has_gone_on_since(site: Site) -> None:
-    constants = {"SINK": {"format": "foreachBatch"}}
+    constants = {"SINK": {"format": "foreachBatch", "seen_batch": "adds"}}
     site.run("submit", site.application(**constants), "--deployment", "v1")
     site.run("save-snapshot", "alarm", "s1")
     batch = site.client.snapshot("alarm", "s1").queries["events"].batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -430,6 +431,39 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     assert record.started_at < str(record.ended_at) and "@" in record.asked_by
     assert running.run("rollback", "alarm", "--deployment", "v2").stdout.startswith("alarm was never stopped")
     assert len(running.client.registry.app("alarm").rollbacks()) == 1
+
+
+def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_with_them(site: Site) -> None:
+    function = {"SINK": {"format": "foreachBatch"}}
+    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
+    update, agree = ("update", site.application("v2", **function)), ("--agree", "events/foreachBatch")
+    refused = site.run(*update)
+    assert refused.exit_code == 1 and "--agree events/foreachBatch" in refused.stderr and site.alive() == ["v1"]
+    agreed = site.run(*update, "--deployment", "v2", *agree)
+    assert agreed.exit_code == 0, agreed.stderr
+    wrong = site.run("rollback", "alarm", "--later-ids", "views")
+    assert wrong.exit_code == 2 and "has no query 'views' (its queries: events)" in wrong.stderr
+    assert site.alive() == ["v2"]
+    told = site.run("rollback", "alarm")
+    assert re.search(
+        r"query events of v1 gets batch ids again that v2 used \(\d+-\d+\), and its foreachBatch function does not say",
+        told.stderr,
+    )
+    assert told.exit_code == 0 and "--later-ids events" in told.stderr and site.alive() == ["v1"]
+    assert site.run(*update, "--deployment", "v3", *agree).exit_code == 0
+    result = site.run("rollback", "alarm", "--later-ids", "events")
+    assert result.exit_code == 0 and "query events goes on with batch ids after those of v3" in result.stderr
+    assert [record.later_ids for record in site.client.registry.app("alarm").rollbacks()] == [(), ("events",)]
+
+
+def test_a_rollback_to_a_function_that_says_what_it_does_has_nothing_to_ask(site: Site) -> None:
+    function = {"SINK": {"format": "foreachBatch", "seen_batch": "skips"}}
+    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
+    assert site.run("update", site.application("v2", **function), "--deployment", "v2").exit_code == 0
+    wrong = site.run("rollback", "alarm", "--later-ids", "events")
+    assert wrong.exit_code == 2 and "is known (seen_batch='skips')" in wrong.stderr and site.alive() == ["v2"]
+    told = site.run("rollback", "alarm")
+    assert told.exit_code == 0 and "gets batch ids again" not in told.stderr
 
 
 @pytest.mark.parametrize("at", ["rollback-noted", "new-stopped", "old-settled", "old-runs", "gone-back"])

@@ -43,7 +43,7 @@ APP = f"""{IMPORTS}from airflow_provider_streamupdate.streaming import Streaming
 {QUERY}
 app = StreamingApp(os.environ.get("APP_NAME", "counts"))
 
-@app.query("counts")
+@app.query("counts", seen_batch="replaces")
 def query(spark, params):
     kept = stage("by-key", counts(read(spark, params["input"])))
     return kept.writeStream.outputMode("update").foreachBatch(sink(params["output"]))

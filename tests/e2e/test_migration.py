@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.streaming import StreamingApp, stage
 app = StreamingApp("counts")
 
 
-@app.query("q")
+@app.query("q", seen_batch="replaces")
 def q(spark, params):
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     events = spark.readStream.schema("room string, event string, ts timestamp").json(params["input"])

@@ -23,7 +23,7 @@ from airflow_provider_streamupdate.streaming import StreamingApp, stage
 
 app = StreamingApp("sums")
 
-@app.query("sums")
+@app.query("sums", seen_batch="adds")
 def sums(spark, params):
     rows = spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "50").json(params["input"])
     by_key = stage("by-key", rows.groupBy("k").agg(AGGREGATES))

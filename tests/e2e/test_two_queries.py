@@ -31,13 +31,13 @@ def sink(folder):
         os.replace(path + ".part", path)
     return keep
 
-@app.query("sums")
+@app.query("sums", seen_batch="replaces")
 def sums(spark, params):
     rows = read(spark, params)
     by_key = stage("by-key", rows.groupBy("k").agg(AGGREGATES))
     return by_key.writeStream.outputMode("update").foreachBatch(sink(params["output"] + "/sums"))
 
-@app.query("firsts")
+@app.query("firsts", seen_batch="replaces")
 def firsts(spark, params):
     once = stage("once", read(spark, params).dropDuplicates(["k"]))
     return once.select("k").writeStream.outputMode("append").foreachBatch(sink(params["output"] + "/firsts"))

@@ -150,7 +150,7 @@ def app(names: tuple[str, ...], emitted: Emitted) -> StreamingApp:
         def keep(batch: DataFrame, batch_id: int) -> None:
             emitted[name, batch_id] = sorted(tuple(row) for row in batch.collect())
 
-        @made.query(name)
+        @made.query(name, seen_batch="replaces")
         def query(spark: SparkSession, params: Any) -> Any:
             return build(spark).writeStream.outputMode(mode).foreachBatch(keep)
 

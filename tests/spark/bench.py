@@ -49,6 +49,7 @@ class Bench:
         self.at_rest = False
         self.migrations: dict[tuple[str, str], Callable] = {}
         self.sink: Callable | None = None
+        self.seen_batch: str | None = "replaces"  # as `keep` does
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
         spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(format))
@@ -86,21 +87,27 @@ class Bench:
         app = StreamingApp("bench")
 
         def keep(batch, batch_id: int) -> None:
-            self.emitted[batch_id] = [row.asDict(recursive=True) for row in batch.collect()]
+            self.keep(batch_id, [row.asDict(recursive=True) for row in batch.collect()])
 
-        @app.query("q")
+        @app.query("q", seen_batch=None if self.sink else self.seen_batch)
         def query(spark, params):
             writer = build(self).writeStream.outputMode(mode)
             return self.sink(writer) if self.sink else writer.foreachBatch(keep)
 
         return app
 
+    def keep(self, batch_id: int, rows: list[dict]) -> None:
+        self.emitted[batch_id] = rows
+
     def plan(self, build: Callable, mode: str = "update", snapshot: str | None = None):
         """A version's plan, as its driver makes it when it continues from `snapshot`; and its writers."""
         app = self.app(build, mode)
         writers = app.build(self.spark, {})
         recorded = self.saved(snapshot).recorded() if snapshot else None
-        return plan_app(self.spark, app.name, writers, recorded=recorded, migrations=self.migrations), writers
+        plan = plan_app(
+            self.spark, app.name, writers, recorded=recorded, migrations=self.migrations, declared=app.seen_batch
+        )
+        return plan, writers
 
     def saved(self, snapshot: str) -> SavedState:
         return SavedState.find(self.registry, f"snapshot:{snapshot}")

@@ -21,6 +21,10 @@ def writing(format: str, **options: str) -> QueryPlan:
     return query_plan(sink=SinkPlan(format=format, options=options))
 
 
+def function(seen_batch: str) -> QueryPlan:
+    return query_plan(sink=SinkPlan(format="foreachBatch", seen_batch=seen_batch))
+
+
 def judged(old: QueryPlan, new: QueryPlan, *agree: str) -> CompatibilityReport:
     report = CompatibilityReport(app="flights", source="snapshot s1", items=())
     return with_again(report, app_plan(old), app_plan(new), BATCHES, agree)
@@ -36,7 +40,10 @@ def judged(old: QueryPlan, new: QueryPlan, *agree: str) -> CompatibilityReport:
         (writing("kafka", topic="x"), writing("kafka", topic="x"), "carried with loss"),
         (writing("kafka", topic="x"), writing("kafka", topic="y"), "carried"),
         (writing("foreachBatch"), writing("foreachBatch"), "carried with loss"),
+        (writing("foreachBatch"), function("replaces"), "carried with loss"),
+        (writing("foreachBatch"), function("skips"), "refused"),
         (writing("kafka", topic="x"), writing("foreachBatch"), "carried with loss"),
+        (writing("kafka", topic="x"), function("skips"), "carried with loss"),  # it has had none of them
         (writing("noop"), writing("noop"), "carried"),
     ],
 )

@@ -24,6 +24,10 @@ def app(tmp_path: Path) -> AppRegistry:
     return Registry(str(tmp_path)).app("flights")
 
 
+def function(seen_batch: str) -> QueryPlan:
+    return query_plan(sink=SinkPlan(format="foreachBatch", seen_batch=seen_batch))
+
+
 def deploy(app: AppRegistry, deployment: str, query: QueryPlan, last: int | None, at: str = "2026-01-01") -> None:
     """A deployment that has committed batches up to `last`."""
     app.create_deployment(spec(app="flights", deployment=deployment, submitted_at=f"{at}T00:00:00+00:00"))
@@ -42,6 +46,10 @@ def deploy(app: AppRegistry, deployment: str, query: QueryPlan, last: int | None
         (writing("json", path="/x"), writing("json", path="/x"), {"others": 3}, "empty"),
         (None, writing("foreachBatch"), {}, "empty"),
         (writing("kafka", topic="x"), writing("foreachBatch"), {}, "carried with loss"),
+        (None, function("skips"), {}, "empty"),
+        (writing("kafka", topic="x"), function("skips"), {}, "carried with loss"),
+        (writing("foreachBatch"), function("skips"), {}, "refused"),
+        (writing("foreachBatch"), function("replaces"), {}, "carried with loss"),
         (writing("noop"), writing("noop"), {}, "empty"),
         (writing("kafka", topic="x"), writing("kafka", topic="x"), {}, "carried with loss"),
         (writing("kafka", topic="x"), writing("kafka", topic="y"), {}, "empty"),

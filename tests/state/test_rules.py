@@ -302,6 +302,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.layout": tuple(
         attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))
     ),
+    "sink.batch-again": (sink("foreachBatch"), sink("foreachBatch")),
     "sink.mode-stateless": (
         attrs.evolve(sink("noop", "append"), stages=()),
         attrs.evolve(sink("noop", "update"), stages=()),

@@ -7,7 +7,7 @@ import attrs
 
 from ..plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
-from .fork import FUNCTIONS, NOWHERE, same_sink
+from .fork import FUNCTIONS, NOWHERE, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
@@ -34,14 +34,21 @@ class AgainChange:
         return same_sink(self.new, (self.old,))
 
 
+def _skips(c: AgainChange) -> bool:
+    """Whether it is a function that says that it skips ids, and had the batches."""
+    return skips_ids(c.new) and is_function(c.old)
+
+
 def _skipped(c: AgainChange) -> Facts | None:
-    if c.kind not in (*FILES, *TABLES) or not c.same:
+    if not _skips(c) and (c.kind not in (*FILES, *TABLES) or not c.same):
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
 
 def _function(c: AgainChange) -> Facts | None:
-    return {"batches": c.batches, "format": c.new.sink.format} if c.kind in FUNCTIONS else None
+    if not is_function(c.new) or _skips(c):
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format}
 
 
 def _place(c: AgainChange) -> Facts | None:
@@ -60,7 +67,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
     Rule[AgainChange](
         id="again.skipped",
         verdict=REFUSED,
-        change="an older snapshot as the start, in place, where the sink skips batch ids that it has",
+        change="an older snapshot as the start, in place, where the sink skips batch ids that it has (a function: as "
+        "the app declares)",
         reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
         "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
         "another place",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from ..plan import QueryPlan
+from ..plan import SKIPS, QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule
 from .source import FILES, short_format
@@ -18,6 +18,16 @@ _TWICE = (
     "rows of batches after the snapshot come from both, and a sink that tells repeats by query id and batch id (a "
     "Delta table's txn) takes them for different ones"
 )
+
+
+def is_function(query: QueryPlan) -> bool:
+    """Whether its sink is a function of the app's."""
+    return short_format(query.sink.format) in FUNCTIONS
+
+
+def skips_ids(query: QueryPlan) -> bool:
+    """Whether its sink is a function that is declared to skip batch ids it has had."""
+    return is_function(query) and query.sink.seen_batch == SKIPS
 
 
 @attrs.frozen(kw_only=True)
@@ -46,8 +56,7 @@ def _place(c: ForkChange) -> Facts | None:
 
 
 def _function(c: ForkChange) -> Facts | None:
-    kind = short_format(c.new.sink.format)
-    return {"format": c.new.sink.format} if kind in FUNCTIONS else None
+    return {"format": c.new.sink.format} if is_function(c.new) else None
 
 
 def _cleaned(c: ForkChange) -> Facts | None:

@@ -7,7 +7,7 @@ import attrs
 
 from ..plan import QueryPlan
 from ..report import EMPTY, LOSS, REFUSED
-from .fork import FUNCTIONS, NOWHERE, same_sink
+from .fork import NOWHERE, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
@@ -39,12 +39,19 @@ def _files(c: FreshChange) -> Facts | None:
     return {"path": c.new.sink.path, "logged": c.logged}
 
 
+def _skips(c: FreshChange) -> bool:
+    """Whether it is a function that says that it skips ids, and may have had them."""
+    return skips_ids(c.new) and any(is_function(query) for query in c.others)
+
+
 def _skipped(c: FreshChange) -> Facts | None:
-    return _sink(c) if c.kind in BY_ID and c.same else None
+    return _sink(c) if _skips(c) or (c.kind in BY_ID and c.same) else None
 
 
 def _function(c: FreshChange) -> Facts | None:
-    return {"format": c.new.sink.format} if c.kind in FUNCTIONS and c.others else None
+    if not is_function(c.new) or not c.others or _skips(c):
+        return None
+    return {"format": c.new.sink.format}
 
 
 def _place(c: FreshChange) -> Facts | None:
@@ -81,7 +88,8 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
     Rule[FreshChange](
         id="fresh.skipped",
         verdict=REFUSED,
-        change="a start without state into the same table, where the sink skips batch ids whoever wrote them",
+        change="a start without state into the same table, where the sink skips batch ids whoever wrote them; or a "
+        "function that is declared to skip them",
         reason="{format} ({options}) has batches of these ids and skips them: their rows would be lost; write to "
         "another place",
         source="HoodieStreamingSink.canSkipBatch compares the batch id alone",

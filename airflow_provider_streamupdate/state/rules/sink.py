@@ -8,6 +8,7 @@ import attrs
 
 from ..plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
+from .fork import is_function
 from .rule import Facts, Rule, differ
 from .source import FILES, short_format
 from .source_options import folder
@@ -25,10 +26,12 @@ _UNREAD_OF = ("parquet.", "orc.")
 
 @attrs.frozen(kw_only=True)
 class SinkChange:
-    """The query before and after: its sink, its output mode, and whether it has state."""
+    """The query before and after: its sink, its output mode, and whether it has state. fork: it runs beside the one
+    before, which no rollback starts again in its place."""
 
     old: QueryPlan
     new: QueryPlan
+    fork: bool = False
 
     @property
     def stateful(self) -> bool:
@@ -55,6 +58,12 @@ def _mode(old: str, new: str, only: bool | None = None) -> Predicate:
 
 def _stateless_mode(c: SinkChange) -> Facts | None:
     return None if c.stateful else differ(c.old.output_mode, c.new.output_mode)
+
+
+def _batch_again(c: SinkChange) -> Facts | None:
+    if c.fork or c.old.sink.seen_batch is not None or not (is_function(c.old) and is_function(c.new)):
+        return None
+    return {"format": c.old.sink.format}
 
 
 def _format(c: SinkChange) -> Facts | None:
@@ -176,6 +185,22 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         source="PartitioningUtils.parsePartitions: conflicting partition column names; measured",
         tests=("spark/test_ends.py::test_a_file_sink_whose_files_lie_otherwise_is_agreed_to",),
         applies=_layout,
+    ),
+    _SinkRule(
+        id="sink.batch-again",
+        verdict=LOSS,
+        change="any, of a query whose function (`foreachBatch`) uses the batch id, when the running version does not "
+        "say what it does with one it has had",
+        reason="if this update is rolled back, the running version gets batch ids again that the new one has used, and "
+        "a {format} function that skips ids it has had keeps the new version's rows; say in the app what it does: "
+        "@app.query(..., seen_batch='skips', 'replaces' or 'adds'), and agree until a version that says so runs",
+        source="foreachBatch is given the batch id to tell repeats (Structured Streaming guide); a rollback goes on "
+        "from the older version's own checkpoint, with its next batch id",
+        tests=(
+            "spark/test_batch_id.py::test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to",
+            "spark/test_batch_id.py::test_after_a_rollback_every_kind_of_function_has_every_row",
+        ),
+        applies=_batch_again,
     ),
     _SinkRule(
         id="sink.mode-stateless",

@@ -24,13 +24,14 @@ from .settings import (
 from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import unsupported, writer_details, writer_frame
+from .writers import batch_function, unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",
     "DryRun",
     "activate",
     "analyzed_plan",
+    "batch_function",
     "check_version",
     "default_settings",
     "dry_run",

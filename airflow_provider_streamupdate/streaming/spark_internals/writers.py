@@ -23,9 +23,7 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
     jwriter = writer._jwrite
 
     def field(name: str) -> Any:
-        declared = jwriter.getClass().getDeclaredField(name)
-        declared.setAccessible(True)
-        return declared.get(jwriter)
+        return _value(jwriter, jwriter.getClass().getDeclaredField(name))
 
     options = scala_map(field("extraOptions").originalMap())
     format_name = str(field("source") or "")
@@ -43,6 +41,33 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
         "trigger": str(field("trigger").getClass().getSimpleName()).removesuffix("$"),
         "output_mode": str(field("outputMode").toString()).lower(),
     }
+
+
+def batch_function(writer: DataStreamWriter) -> Any:
+    """The Python function given to foreachBatch; None where there is none, or it cannot be found.
+
+    Spark has a closure over the Java proxy of a ForeachBatchFunction (PythonForeachBatchHelper.callForeachBatch), which
+    py4j keeps in its pool under the proxy's id (PythonProxyHandler).
+    """
+    spark = writer._df.sparkSession
+    jvm, jwriter = spark._jvm, writer._jwrite
+    proxies = jvm.java.lang.reflect.Proxy
+    closure = _value(jwriter, jwriter.getClass().getDeclaredField("foreachBatchWriter"))
+    if closure is None:
+        return None
+    for field in closure.getClass().getDeclaredFields():
+        held = _value(closure, field)
+        if held is not None and proxies.isProxyClass(held.getClass()):
+            handler = proxies.getInvocationHandler(held)
+            key = _value(handler, handler.getClass().getDeclaredField("id"))
+            pool = spark.sparkContext._gateway.gateway_property.pool
+            return getattr(pool[key], "func", None) if key in pool else None
+    return None
+
+
+def _value(owner: Any, field: Any) -> Any:
+    field.setAccessible(True)
+    return field.get(owner)
 
 
 def qualified(spark: SparkSession, path: str) -> str:

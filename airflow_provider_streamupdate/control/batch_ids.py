@@ -1,0 +1,80 @@
+"""The batch ids that a version which runs again uses a second time, and what its sinks do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..state.checkpoint import Checkpoint
+from ..state.errors import CorruptError, InvalidInputError, NotFoundError
+from ..state.plan import QueryPlan
+from ..state.registry import AppRegistry
+from ..state.rules.fork import is_function
+from ..state.snapshot import QuerySnapshot
+from ..state.snapshots import SnapshotStore
+
+
+def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, ...]) -> None:
+    """InvalidInputError unless each is a query of the deployment whose sink is a function that does not say what it
+    does with an id it has had."""
+    plan = registry.plan(deployment)
+    for name in queries:
+        query = plan.query(name) if plan else None
+        if query is None:
+            known = ", ".join(q.name for q in plan.queries) if plan else "not known"
+            raise InvalidInputError(f"later ids: deployment {deployment} has no query {name!r} (its queries: {known})")
+        if not _untold(query):
+            says = (
+                f"seen_batch={query.sink.seen_batch!r}" if query.sink.seen_batch else f"its sink is {query.sink.format}"
+            )
+            raise InvalidInputError(
+                f"later ids: what query {name} of deployment {deployment} does with batch ids it has had is known "
+                f"({says}), and a rollback does what is right for it; leave it out"
+            )
+
+
+def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[str, ...]) -> Iterator[str]:
+    """In words, by query of `old` whose function gets batch ids again that `new` used, and does not say what it does
+    with those."""
+    if new not in registry.deployment_ids() or (plan := registry.plan(old)) is None:
+        return
+    used = committed_since(registry, new)
+    for query in plan.queries:
+        if query.name not in used or not _untold(query):
+            continue
+        if query.name in later_ids:
+            yield f"query {query.name} goes on with batch ids after those of {new} ({used[query.name]})"
+            continue
+        yield (
+            f"query {query.name} of {old} gets batch ids again that {new} used ({used[query.name]}), and its "
+            f"{query.sink.format} function does not say what it does with those: if it skips them, what {new} wrote "
+            f"stays, and what is computed now is not written. Then interrupt this, and roll back with --later-ids "
+            f"{query.name}, which gives it ids after those of {new}"
+        )
+
+
+def committed_since(registry: AppRegistry, deployment: str) -> dict[str, str]:
+    """The batches a deployment committed itself, by query: ``12-14``; ``up to 14`` when the snapshot it started from is
+    damaged, which must not stand in the way of going back."""
+    spec, plan = registry.spec(deployment), registry.plan(deployment)
+    if plan is None:
+        return {}
+    start: dict[str, QuerySnapshot] | None = {}
+    if spec.from_snapshot:
+        try:
+            start = SnapshotStore(registry).get(spec.from_snapshot).queries
+        except (CorruptError, NotFoundError):
+            start = None
+    found: dict[str, str] = {}
+    for query in plan.queries:
+        last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        if start is None:
+            found |= {} if last is None else {query.name: f"up to {last}"}
+            continue
+        first = start[query.name].batch + 1 if query.name in start else 0
+        if last is not None and last >= first:
+            found[query.name] = f"{first}-{last}"
+    return found
+
+
+def _untold(query: QueryPlan) -> bool:
+    return is_function(query) and query.sink.seen_batch is None

@@ -1,0 +1,207 @@
+"""What a sink's function does with a batch id it has had (declared, found in its code, or asked), and rollbacks."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+from bench import Bench, row, stage
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.state.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED
+from airflow_provider_streamupdate.state.report import CARRIED, LOSS
+from airflow_provider_streamupdate.state.rollback import RollbackRecord
+from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming.batch_id import uses_id
+from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.renumbering import go_on_after_others
+
+
+def nothing(batch, number):
+    batch.write.format("noop").save()
+
+
+def defaulted(batch, number=0):
+    print(f"batch {number}")
+
+
+def captured(batch, number):
+    return [lambda: number]
+
+
+def deleted(batch, number):
+    del number
+
+
+def by_locals(batch, number):
+    print(locals()["number"])
+
+
+def by_property(batch, number):
+    return batch.sparkSession.sparkContext.getLocalProperty("streaming.sql.batchId")
+
+
+def both(batch, number):
+    return batch, number
+
+
+def in_all(*both):
+    return both
+
+
+class Writer:
+    def whatever(self, batch, number):
+        batch.show()
+
+    def by_id(self, batch, number):
+        batch.write.save(f"{number}.parquet")
+
+    def __call__(self, batch, number):
+        batch.show()
+
+
+@pytest.mark.parametrize(
+    ("function", "used"),
+    [
+        (nothing, False),
+        (lambda batch, number: batch.show(), False),
+        (Writer().whatever, False),
+        (deleted, False),
+        (lambda batch, number: print(number), True),
+        (lambda batch, number: (batch, number), True),
+        (lambda batch, number: [number for _ in "ab"], True),
+        (defaulted, True),
+        (captured, True),
+        (by_locals, True),
+        (by_property, True),
+        (both, True),
+        (Writer().by_id, True),
+        (in_all, None),
+        (Writer(), None),
+        (print, None),
+        (functools.partial(lambda folder, batch, number: None, "/out"), None),
+    ],
+)
+def test_whether_a_function_uses_its_batch_id(function, used) -> None:
+    assert uses_id(function) is used
+
+
+def planned(bench: Bench, sink, declared: str | None = None):
+    app = StreamingApp("bench")
+
+    @app.query("q", seen_batch=declared)
+    def query(spark, params):
+        return sink(counts(bench).writeStream.outputMode("update"))
+
+    return plan_app(bench.spark, "bench", app.build(bench.spark, {}), declared=app.seen_batch).query("q").sink
+
+
+def counts(bench: Bench):
+    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n")))
+
+
+def test_it_is_declared_or_found_in_the_function_s_code(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    assert planned(bench, lambda writer: writer.foreachBatch(nothing)).seen_batch == UNUSED
+    assert planned(bench, lambda writer: writer.foreachBatch(both)).seen_batch is None
+    assert planned(bench, lambda writer: writer.foreach(print)).seen_batch is None
+    for declared in SEEN_BATCH:
+        assert planned(bench, lambda writer: writer.foreachBatch(both), declared).seen_batch == declared
+    assert planned(bench, lambda writer: writer.foreach(print), ADDS).seen_batch == ADDS
+    assert planned(bench, lambda writer: writer.format("noop")).seen_batch is None
+    with pytest.raises(ApplicationError, match=r"query q: seen_batch='skips' is for a function .* its sink is noop"):
+        planned(bench, lambda writer: writer.format("noop"), SKIPS)
+    with pytest.raises(
+        ApplicationError, match="query q of app bench: seen_batch='once' is none of skips, replaces, adds"
+    ):
+        planned(bench, lambda writer: writer.foreachBatch(both), "once")
+
+
+def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(spark, tmp_path) -> None:
+    bench = Bench(spark, tmp_path)
+    bench.seen_batch = None
+    bench.write([row("a", 1)])
+    bench.run(counts)
+    bench.seen_batch = REPLACES  # in the new version; the old one, which a rollback starts, did not say
+    found = bench.saved("s1").compare(bench.plan(counts, snapshot="s1")[0], ())
+    [item] = [item for item in found.items if item.thing == "sink"]
+    assert (item.verdict, item.name) == (LOSS, "q/foreachBatch") and "seen_batch='skips'" in item.reason
+    bench.run(counts, snapshot="s1", agree=("q/foreachBatch",))
+    found = bench.saved("s2").compare(bench.plan(counts, snapshot="s2")[0], ())
+    assert [item.verdict for item in found.items if item.thing == "sink"] == [CARRIED]
+    bench.seen_batch, bench.sink = None, lambda writer: writer.format("noop")
+    found = bench.saved("s1").compare(bench.plan(counts, snapshot="s1")[0], ("q/noop",))
+    [item] = [item for item in found.items if item.thing == "sink"]
+    assert "rolled back" not in item.reason, "its ids are not those of the function"
+
+
+class Kind(Bench):
+    """Its function does with ids as `does`, and the app says `seen_batch`. Version d1 has written a and b in batches 0
+    and 1, d2 then c, d and e, wrongly, in batches 2 to 4."""
+
+    def __init__(self, spark, folder, does: str, seen_batch: str | None) -> None:
+        super().__init__(spark, folder)
+        self.does, self.seen_batch = does, seen_batch
+        self.read("ab")
+        snapshot = self.run(once, "append")
+        self.read("cde")
+        self.run(wrongly, "append", snapshot=snapshot, agree=() if seen_batch else ("q/foreachBatch",))
+        assert self.sunk() == {"a": 1, "b": 1, "c wrong": 1, "d wrong": 1, "e wrong": 1}
+
+    def keep(self, batch_id: int, rows: list[dict]) -> None:
+        if self.does == SKIPS and batch_id in self.emitted:
+            return
+        kept = self.emitted.get(batch_id, []) if self.does == ADDS else []
+        self.emitted[batch_id] = kept + rows
+
+    def read(self, keys: str) -> None:
+        for key in keys:
+            self.write([row(key, 1)])
+
+    def sunk(self) -> Counter:
+        return Counter(r["k"] for rows in self.emitted.values() for r in rows)
+
+    def roll_back(self) -> None:
+        plan, writers = self.plan(once, "append")
+        go_on_after_others(self.registry, "d1", plan)
+        self.read("fg")
+        self._read_all(writers, self.registry.checkpoint("d1", "q"), plan)
+
+
+def once(bench: Bench):
+    return stage("once", bench.source().dropDuplicates(["k"])).select("k")
+
+
+def wrongly(bench: Bench):
+    return once(bench).select(F.concat("k", F.lit(" wrong")).alias("k"))
+
+
+RIGHT = Counter("abcdefg")
+WRONG = Counter(["c wrong", "d wrong", "e wrong"])
+
+
+@pytest.mark.parametrize(("kind", "left"), [(SKIPS, WRONG), (REPLACES, Counter()), (ADDS, WRONG)])
+def test_after_a_rollback_every_kind_of_function_has_every_row(spark, tmp_path, kind: str, left: Counter) -> None:
+    bench = Kind(spark, tmp_path, kind, kind)
+    bench.roll_back()
+    assert bench.sunk() == RIGHT + left
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_a_function_that_skips_and_does_not_say_so_has_them_when_the_rollback_is_told(spark, tmp_path, said) -> None:
+    bench = Kind(spark, tmp_path, SKIPS, None)
+    for number, name in enumerate(("q", "other"), 1):
+        bench.registry.set_rollback(
+            RollbackRecord(
+                number=number,
+                app="bench",
+                left="d2",
+                back_to="d1" if name == "q" else "d2",
+                started_at="2026-01-01T00:00:00+00:00",
+                later_ids=(name,) if said else (),
+            )
+        )
+    bench.roll_back()
+    assert bench.sunk() == (RIGHT if said else RIGHT - Counter("cde")) + WRONG
