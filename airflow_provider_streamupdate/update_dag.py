@@ -82,7 +82,8 @@ def stream_update(
     check_only: leave it at the check, and the rehearsal where one is asked for: nothing is written, stopped or started,
         the other tasks are skipped, and the run succeeds when the new version can take over
     drain_timeout, submit_timeout, and these two: seconds, timedelta or ISO 8601 text; None: the connection's
-    verify_for: how long the new version must have run, and be well at the end, before it is promoted (None: not asked)
+    verify_for: how long the new version must have run, and be well at the end, before it is promoted (None: 10 s; 0:
+        not asked, two batches are enough)
     verify_timeout: seconds until the new version must be healthy, `verify_for` aside
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
     default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after

@@ -71,6 +71,7 @@ Environment:
   STREAMUPDATE_SPARK_SUBMIT  the same as --spark-submit
   STREAMUPDATE_STORAGE_OPTIONS
                              a JSON object, as --storage-option, which wins; not seen by ps
+  STREAMUPDATE_VERIFY_FOR    the same as --verify-for of an update
 
 \b
 Example:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import IN_FLIGHT, PARALLEL, STANDBY, STRATEGIES
+from ..state.update import IN_FLIGHT, PARALLEL, RUN_FOR_VARIABLE, STANDBY, STRATEGIES
 from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -215,9 +215,12 @@ def rehearse(
 )
 @click.option(
     "--verify-for",
-    type=Duration(),
-    help="How long the new version must have run, and be well at the end of it, before it is promoted (else until its "
-    "second batch).",
+    type=Duration(zero=True),
+    default="10",
+    show_default=True,
+    envvar=RUN_FOR_VARIABLE,
+    help="How long the new version must have run, and be well at the end of it, before it is promoted. It must have "
+    "committed two batches in any case, unless there is no input.",
 )
 @click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
@@ -234,7 +237,7 @@ def update(
     rehearse: int | None,
     run_beside: float | None,
     catch_up_timeout: float | None,
-    verify_for: float | None,
+    verify_for: float,
     drain_timeout: float,
     timeout: float,
 ) -> None:
@@ -282,7 +285,7 @@ def update(
             strategy,
             rehearse or 0,
             side=side if strategy == PARALLEL else None,
-            run_for=verify_for or 0.0,
+            run_for=verify_for,
         )
     if settings.as_json:
         print_json(record)

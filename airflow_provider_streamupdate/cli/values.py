@@ -11,16 +11,20 @@ _SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", r
 
 
 class Duration(click.ParamType):
-    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; more than none."""
+    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; more than none, or with `zero` none at all, too."""
 
     name = "duration"
+
+    def __init__(self, zero: bool = False) -> None:
+        self._zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds = _seconds(str(value).strip())
         if seconds is None:
             self.fail(f"{value!r} is not a duration; give seconds (90), 1h30m or ISO 8601 (PT1H30M)", param, ctx)
-        if not 0 < seconds < float("inf"):
-            self.fail(f"{value!r} must be longer than nothing, and finite", param, ctx)
+        if not 0 <= seconds < float("inf") or (seconds == 0 and not self._zero):
+            wanted = "not be negative" if self._zero else "be longer than nothing"
+            self.fail(f"{value!r} must {wanted}, and finite", param, ctx)
         return seconds
 
 

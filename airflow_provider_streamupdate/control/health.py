@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import attrs
 
 from ..state import clock
 from ..state.deployment import FINAL_STATES, RUNNING, QueryStatus, Status
 from ..state.snapshot import QuerySnapshot, Snapshot
 
-# A stage that was carried holds at least this part of the rows it had: windows close while others open, but a state
-# that did not arrive shows as (almost) nothing.
+# Where it is not known how many rows have left a stage, it holds at least this part of those it had: windows close
+# while others open, but a state that did not arrive shows as (almost) nothing.
 ROWS_KEPT = 0.1
 LAG_GROWTH = 1.5  # lag may be this many times what it was, plus one batch's worth of rows
 
 
 @attrs.frozen(kw_only=True)
 class Health:
-    """healthy: all is well. failed: it can never become so. reasons: what is not well yet."""
+    """healthy: all is well. failed: it can never become so. reasons: what is not well yet. holds: the conditions that
+    are met, and what could not be compared."""
 
     healthy: bool
     failed: bool
     reasons: tuple[str, ...]
     status: Status | None
+    holds: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Condition:
+    """One of those that health is made of, in words."""
+
+    holds: bool
+    text: str
 
 
 def assess(
@@ -31,48 +43,84 @@ def assess(
     baseline: Snapshot | None = None,
     batches: int = 2,
     run_for: float = 0.0,
+    uncounted: Collection[str] = (),
 ) -> Health:
     """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
     nothing new to read), the lag of the sources it had and its state rows are back to where they were in the baseline,
-    and `run_for` seconds have passed since its first commit (of an idle query: since the driver's start)."""
+    and `run_for` seconds have passed since its first commit (of an idle query: since the driver's start).
+
+    uncounted: stages (``query/stage``) whose rows say nothing, because the update changed them or nobody counts them
+    """
     if state in FINAL_STATES:
         why = (status.error or status.reason) if status else None
         reason = f"deployment {deployment} is {state}" + (f": {why}" if why else "")
         return Health(healthy=False, failed=True, reasons=(reason,), status=status)
     if state != RUNNING or status is None:
         return Health(healthy=False, failed=False, reasons=(f"deployment {deployment} is {state}",), status=status)
-    reasons = [
-        reason
-        for name, query in sorted(status.queries.items())
-        for reason in _query(name, query, baseline.queries.get(name) if baseline else None, batches)
-    ]
-    since = [q.first_commit_at or status.started_at for q in status.queries.values()]
-    if since and not reasons and clock.age(max(since, key=clock.parse)) < run_for:
-        reasons.append(f"it must run for {run_for:g} s")
     if not status.queries:
-        reasons.append("no query has reported yet")
-    return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status)
+        return Health(healthy=False, failed=False, reasons=("no query has reported yet",), status=status)
+    conditions = []
+    for name, query in sorted(status.queries.items()):
+        before = baseline.queries.get(name) if baseline else None
+        conditions += [*_runs(name, query, batches), *_as_before(name, query, before, uncounted)]
+    reasons = [c.text for c in conditions if not c.holds]
+    holds = [c.text for c in conditions if c.holds]
+    if run_for and not reasons:
+        since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
+        if clock.age(since) < run_for:
+            reasons.append(f"it must run for {run_for:g} s")
+        else:
+            holds.append(f"it has run for {run_for:g} s")
+    return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status, holds=tuple(holds))
 
 
-def _query(name: str, query: QueryStatus, before: QuerySnapshot | None, batches: int) -> list[str]:
-    reasons = []
+def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
     if not query.active:
-        reasons.append(f"query {name} has stopped")
-    done = 0 if query.first_batch is None else query.batch - query.first_batch + 1
-    if done < batches and not query.idle:
-        reasons.append(f"query {name} has committed {done} of {batches} batches since its start")
+        yield Condition(False, f"query {name} has stopped")
+    done = _done(query)
+    if done >= batches:
+        yield Condition(True, f"query {name} has committed {done} batches since its start (at least {batches})")
+    elif query.idle:
+        yield Condition(True, f"query {name} is idle: it has committed {done} batches, and there is no more input")
+    else:
+        yield Condition(False, f"query {name} has committed {done} of {batches} batches since its start")
+
+
+def _done(query: QueryStatus) -> int:
+    return 0 if query.first_batch is None else query.batch - query.first_batch + 1
+
+
+def _as_before(
+    name: str, query: QueryStatus, before: QuerySnapshot | None, uncounted: Collection[str]
+) -> Iterator[Condition]:
     if before is None:
-        return reasons
+        return
     lag, was = _lags(query, before)
     if lag is not None and was is not None:
         allowed = was * LAG_GROWTH + (query.input_rows_per_second or 0) * (query.batch_seconds or 0)
-        if lag > allowed:
-            reasons.append(f"query {name} is {lag:.0f} rows behind; it was {was:.0f}")
+        yield Condition(lag <= allowed, f"query {name} is {lag:.0f} rows behind; it was {was:.0f}")
+    if before.state_rows and not query.state_rows:
+        if _done(query):
+            yield Condition(False, f"query {name} has not reported what its stages hold")
+        else:
+            yield Condition(True, f"the state of query {name} was not compared: it has run no batch yet")
+        return
     for stage, rows in sorted(before.state_rows.items()):
-        now = query.state_rows.get(stage)
-        if now is not None and now < rows * ROWS_KEPT:
-            reasons.append(f"stage {name}/{stage} holds {now} rows; it held {rows}")
-    return reasons
+        if stage in query.state_rows:
+            counted = f"{name}/{stage}" not in uncounted
+            yield _rows(f"stage {name}/{stage}", stage, query, rows, before.rows_batch == before.batch, counted)
+
+
+def _rows(what: str, stage: str, query: QueryStatus, rows: int, exact: bool, counted: bool) -> Condition:
+    """exact: `rows` are of the very batch it went on from, so that with those that have left since there is none less.
+    (Measured of every kind of stage but state functions: tests/spark/test_state_rows.py.)"""
+    now = query.state_rows[stage]
+    if not counted:
+        return Condition(True, f"{what} holds {now} rows, which are not compared with the {rows} it held")
+    left = (query.removed_rows or {}).get(stage)
+    if exact and left is not None:
+        return Condition(now + left >= rows, f"{what} holds {now} rows; it held {rows}, of which {left} have left")
+    return Condition(now >= rows * ROWS_KEPT, f"{what} holds {now} rows; it held about {rows}")
 
 
 def _lags(query: QueryStatus, before: QuerySnapshot) -> tuple[float | None, float | None]:

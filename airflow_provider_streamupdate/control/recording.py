@@ -94,13 +94,16 @@ def _close_others(registry: AppRegistry, deployment: str) -> None:
             registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why))
 
 
-def step(registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None) -> None:
-    """Note a completed step, and renew the lease for the next one."""
+def step(
+    registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None, verified: tuple[str, ...] = ()
+) -> None:
+    """Note a completed step, and renew the lease for the next one. verified: the conditions of health that were met."""
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None:
             times = {**record.step_times, name: record.step_times.get(name, clock.now())}
-            registry.set_update(attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot))
+            record = attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot)
+            registry.set_update(attrs.evolve(record, verified=verified or record.verified))
 
 
 def end(

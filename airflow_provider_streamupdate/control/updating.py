@@ -99,9 +99,11 @@ def update(client: StreamUpdateClient, request: UpdateRequest, progress: Progres
             name = _brought_in(client, request, record, progress)
             recording.step(registry, deployment, "submitted")
             boundary("submitted")
-            client.wait_healthy(app, record.runs, name, request.timeout, run_for=request.run_for, progress=progress)
+            health = client.wait_healthy(
+                app, record.runs, name, request.timeout, run_for=request.run_for, progress=progress
+            )
             boundary("healthy")
-            recording.step(registry, deployment, "verified")
+            recording.step(registry, deployment, "verified", verified=health.holds)
             boundary("verified")
             ended = recording.promote(client, app, deployment)
             assert ended is not None  # the record was written above

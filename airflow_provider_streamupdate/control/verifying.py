@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from ..state.deployment import RUNNING
 from ..state.errors import StreamUpdateError
+from ..state.registry import AppRegistry
+from ..state.report import CARRIED
 from ..state.snapshots import SnapshotStore
 from .health import Health, assess
 from .requests import Requests, quiet
 from .waiting import Progress, wait_for
+
+# Stages whose functions put and remove what they like, timers and expired values included.
+_FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
+_TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+
+
+def uncounted(registry: AppRegistry, deployment: str) -> set[str]:
+    """The stages (``query/stage``) whose rows say nothing of whether their state has arrived: those the update did not
+    carry as they were, those of functions, and all of a query that does not count its rows."""
+    report, plan = registry.report(deployment), registry.plan(deployment)
+    found = {i.name for i in report.items if i.thing == "stage" and i.verdict != CARRIED} if report else set()
+    for query in plan.queries if plan else ():
+        untracked = (query.given or {}).get(_TRACKED, "true").lower() == "false"
+        found |= {f"{query.name}/{s.name}" for s in query.stages if untracked or s.kind in _FUNCTIONS}
+    return found
 
 
 class HealthRequests(Requests):
@@ -26,7 +44,9 @@ class HealthRequests(Requests):
         registry.spec(deployment)
         drivers = self._drivers(registry)
         baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
-        return assess(deployment, drivers.state(deployment), drivers.status(deployment), baseline, batches, run_for)
+        state = drivers.state(deployment)
+        apart = uncounted(registry, deployment) if baseline and state == RUNNING else ()
+        return assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
 
     def wait_healthy(
         self,
@@ -45,7 +65,7 @@ class HealthRequests(Requests):
         def poll() -> Health | None:
             health = self.health(app, deployment, baseline_snapshot, batches, run_for)
             if not last or last[-1].reasons != health.reasons:
-                progress("; ".join(health.reasons) or f"{app} is healthy")
+                progress("; ".join(health.reasons) or "; ".join((f"{app} is healthy", *health.holds)))
             last.append(health)
             if health.failed:
                 raise StreamUpdateError(f"{app} is not healthy: {'; '.join(health.reasons)}")

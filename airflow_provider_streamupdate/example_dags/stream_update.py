@@ -133,7 +133,7 @@ PARAMS = {
         examples=["PT2M", "PT10M"],
         title="Verify for",
         description="How long the new version must have run, and be well at the end, before it is promoted: seconds or "
-        "an ISO 8601 duration. Empty: until its second batch.",
+        "an ISO 8601 duration. Empty: 10 seconds. Two batches are asked for in any case, unless there is no input.",
     ),
     "drain_timeout": Param(
         "PT5M",

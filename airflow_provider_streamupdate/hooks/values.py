@@ -7,6 +7,7 @@ optional name is accepted as text too.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pendulum
 
 from ..state.errors import InvalidInputError
+from ..state.update import RUN_FOR_SECONDS, RUN_FOR_VARIABLE
 
 BLANK = ("", "None", "none", "null")  # what an unset value becomes in a rendered template
 
@@ -82,6 +84,13 @@ def seconds(value: Any, what: str) -> float:
 def optional_seconds(value: Any, what: str, default: float) -> float:
     """As `seconds`; `default` for None and blank text."""
     return default if isinstance(value, str | None) and optional_text(value) is None else seconds(value, what)
+
+
+def verify_for(value: Any, what: str) -> float:
+    """As `seconds`; for None and blank text what the environment says (RUN_FOR_VARIABLE), else RUN_FOR_SECONDS."""
+    usual = os.environ.get(RUN_FOR_VARIABLE) or RUN_FOR_SECONDS
+    blank = isinstance(value, str | None) and optional_text(value) is None
+    return seconds(usual, RUN_FOR_VARIABLE) if blank else seconds(value, what)
 
 
 def _seconds(value: Any, what: str) -> float:

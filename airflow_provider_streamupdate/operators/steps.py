@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
 
-def note_step(client: StreamUpdateClient, app: str, deployment: str | None, step: str) -> None:
+def note_step(
+    client: StreamUpdateClient, app: str, deployment: str | None, step: str, verified: Iterable[str] = ()
+) -> None:
     """Note that the update that brings `deployment` in has completed `step`, and renew its lease; nothing when there
-    is no such update under way."""
+    is no such update under way. verified: the conditions of health that were met."""
     registry = client.registry.existing(app)
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
-        recording.step(registry, record.new, step)
+        recording.step(registry, record.new, step, verified=tuple(verified))
 
 
 def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.errors import airflow_errors
-from ..hooks.values import optional_seconds, optional_text
+from ..hooks.values import optional_text, verify_for
 from ..operators.steps import note_step
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor
@@ -20,7 +20,7 @@ class StreamHealthSensor(StreamSensor):
     deployment_id: the deployment; None: the current one
     batches: how many batches every query must have committed since its start
     run_for: how long it must have run, and be well at the end: seconds, a timedelta or ISO 8601 text, which `timeout`
-        does not count; None: not asked
+        does not count; None: 10 s (STREAMUPDATE_VERIFY_FOR of the environment says otherwise); 0: not asked
     baseline_snapshot: the snapshot whose lag and state rows count as "where they were"; None: not compared
     """
 
@@ -44,7 +44,7 @@ class StreamHealthSensor(StreamSensor):
 
     def execute(self, context: Any) -> Any:
         with airflow_errors(context):
-            self.timeout += optional_seconds(self.run_for, "run_for", 0.0)
+            self.timeout += verify_for(self.run_for, "run_for")
         return super().execute(context)
 
     def trigger(self, **common: Any) -> HealthTrigger:
@@ -52,10 +52,10 @@ class StreamHealthSensor(StreamSensor):
             deployment=optional_text(self.deployment_id),
             baseline_snapshot=optional_text(self.baseline_snapshot),
             batches=self.batches,
-            run_for=optional_seconds(self.run_for, "run_for", 0.0),
+            run_for=verify_for(self.run_for, "run_for"),
             **common,
         )
 
     def found(self, value: Any) -> Any:
-        note_step(self.client, self.app, optional_text(self.deployment_id), "verified")
+        note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value["holds"])
         return value

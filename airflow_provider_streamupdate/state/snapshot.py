@@ -40,7 +40,7 @@ class QuerySnapshot:
     state_ahead: all tasks of that batch have written their state (version ``batch + 2``); it is carried, too, for a
         sink that skips it (not in state format 2, where Spark does not find it)
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
-    state_rows, lag, source_lag: as last reported (a baseline for verifying)
+    state_rows, lag, source_lag: as last reported (a baseline for verifying); rows_batch: the batch the rows are of
     state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
     """
 
@@ -53,6 +53,7 @@ class QuerySnapshot:
     conf: dict[str, str] = attrs.field(factory=dict)
     committed_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     state_rows: dict[str, int] = attrs.field(factory=dict)
+    rows_batch: int | None = None
     lag: float | None = None
     source_lag: dict[str, float] = attrs.field(factory=dict)
     state_format: int = 1

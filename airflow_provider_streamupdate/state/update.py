@@ -9,6 +9,8 @@ from .names import named
 
 # Steps in order; a record's `step` is the last one completed. Only strategy standby has a step standby, only parallel a
 # step beside, and a rehearsal is a step only where it was asked for.
+RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
+RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
 STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
 RESTART, STANDBY, PARALLEL, IN_FLIGHT = "restart", "standby", "parallel", "in_flight"  # strategies
 STRATEGIES = (RESTART, STANDBY, PARALLEL, IN_FLIGHT)
@@ -40,6 +42,7 @@ class UpdateRecord:
     outcome: str | None = None
     reason: str | None = None
     pause_seconds: float | None = None
+    verified: tuple[str, ...] = ()
 
     @property
     def runs(self) -> str:

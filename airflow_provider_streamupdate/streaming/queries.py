@@ -16,9 +16,10 @@ from ..state.boundaries import boundary
 from ..state.checkpoint import Checkpoint
 from ..state.deployment import QueryStatus
 from ..state.errors import describe
-from ..state.plan import AppPlan
+from ..state.plan import AppPlan, StagePlan
 from ..state.storage import Folder
 from . import spark_internals
+from .state_rows import Reported, StateRows
 
 DRAIN_POLL_SECONDS = 0.05
 MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended
@@ -40,6 +41,7 @@ class RunningQueries:
         self._plan = plan
         self._queries: dict[str, StreamingQuery] = {}
         self._status = {name: QueryStatus() for name in writers}
+        self._rows: dict[str, StateRows] = {}
         self._before: dict[str, int] = {}  # the last batch committed before this driver's first start
 
     def start(self) -> None:
@@ -51,6 +53,7 @@ class RunningQueries:
             if name not in self._before:
                 committed = checkpoint.committed_batch()
                 self._before[name] = -1 if committed is None else committed
+                self._rows[name] = StateRows(batch=self._before[name])
             location = checkpoint.folder.uri
             self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
 
@@ -139,7 +142,7 @@ class RunningQueries:
             return status
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
-        rows = [int(o.get("numRowsTotal", 0)) for o in progress.get("stateOperators", [])]
+        rows = self._rows[name] = self._rows[name].after(_executed(query, self._rows[name].batch))
         behind = rows_behind(progress, operators.source_order if operators else ())
         return attrs.evolve(
             status,
@@ -149,8 +152,22 @@ class RunningQueries:
             watermark=progress.get("eventTime", {}).get("watermark"),
             lag=float(sum(behind.values())) if behind else None,
             source_lag=behind,
-            state_rows={s.name: n for s, n in zip(stages, rows, strict=False)} if len(rows) == len(stages) else {},
+            state_rows=_by_stage(stages, rows.rows) or {},
+            rows_batch=None if rows.rows is None else rows.batch,
+            removed_rows=_by_stage(stages, rows.removed),
         )
+
+
+def _by_stage(stages: Sequence[StagePlan], rows: Sequence[int] | None) -> dict[str, int] | None:
+    if rows is None or len(rows) != len(stages):
+        return None
+    return {stage.name: n for stage, n in zip(stages, rows, strict=True)}
+
+
+def _executed(query: StreamingQuery, after: int) -> Reported:
+    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
+        return spark_internals.executed_batches(query, after)
+    return ()
 
 
 def _commit_time(checkpoint: Checkpoint, batch: int) -> str:

@@ -37,6 +37,7 @@ os.environ.update(
     ),
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_HOME}/airflow.db",
     AIRFLOW__USAGE_DATA_COLLECTION__ENABLED="False",
+    STREAMUPDATE_VERIFY_FOR="0",  # 10 s each would be most of the tests' time
 )
 
 

@@ -31,6 +31,7 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty one."""
     monkeypatch.setenv("STREAMUPDATE_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("STREAMUPDATE_VERIFY_FOR", "0")  # 10 s each would be most of their time
     monkeypatch.delenv("STREAMUPDATE_SPARK_SUBMIT", raising=False)
     (tmp_path / "root").mkdir()
     return tmp_path / "root"

@@ -62,6 +62,7 @@ class Ground:
             "PYTHONPATH": str(ROOT),
             "STREAMUPDATE_ROOT": str(self.root),
             "STREAMUPDATE_SPARK_SUBMIT": SPARK_SUBMIT,
+            "STREAMUPDATE_VERIFY_FOR": "1",
         }
 
     def cli(self, *arguments: str, code: int = 0) -> str:

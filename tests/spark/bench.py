@@ -49,7 +49,8 @@ class Bench:
         self.at_rest = False
         self.migrations: dict[tuple[str, str], Callable] = {}
         self.sink: Callable | None = None
-        self.seen_batch: str | None = "replaces"  # as `keep` does
+        self.seen_batch: str | None = "replaces"  # what the app says of `keep`
+        self.sink_seen_batch: str | None = None  # what it says of `sink`, where that is a function
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
         spark.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(format))
@@ -89,7 +90,7 @@ class Bench:
         def keep(batch, batch_id: int) -> None:
             self.keep(batch_id, [row.asDict(recursive=True) for row in batch.collect()])
 
-        @app.query("q", seen_batch=None if self.sink else self.seen_batch)
+        @app.query("q", seen_batch=self.sink_seen_batch if self.sink else self.seen_batch)
         def query(spark, params):
             writer = build(self).writeStream.outputMode(mode)
             return self.sink(writer) if self.sink else writer.foreachBatch(keep)

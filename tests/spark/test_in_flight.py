@@ -38,7 +38,7 @@ class Changing:
             )
         )
         self.app = StreamingApp("bench", reloadable={"mark", "files", "key", "trigger"})
-        self.app.query("q")(self.query)
+        self.app.query("q", seen_batch="adds")(self.query)
         self.epoch = 0
         self.written = 0
 

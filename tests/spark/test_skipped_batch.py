@@ -125,7 +125,7 @@ def skipping(bench: Bench) -> None:
         if number not in bench.emitted:
             bench.emitted[number] = [r.asDict(recursive=True) for r in batch.collect()]
 
-    bench.sink = lambda writer: writer.foreachBatch(keep)
+    bench.sink, bench.sink_seen_batch = lambda writer: writer.foreachBatch(keep), "skips"
 
 
 def refused(bench: Bench, left: str, new: Callable) -> str:

@@ -97,8 +97,55 @@ def test_what_a_new_source_has_to_read_does_not_count() -> None:
     assert reasons(slow, before) == ("query windows is 16 rows behind; it was 10",)
 
 
-def test_state_that_did_not_arrive_is_told() -> None:
-    lost = attrs.evolve(GOOD, state_rows={"daily": 9})
-    assert reasons(lost, baseline()) == ("stage windows/daily holds 9 rows; it held 100",)
-    assert reasons(attrs.evolve(GOOD, state_rows={"daily": 10}), baseline()) == ()
-    assert reasons(attrs.evolve(GOOD, state_rows={"hourly": 0}), baseline()) == (), "a removed stage is no loss here"
+@pytest.mark.parametrize(
+    ("now", "left", "well"),
+    [(100, 0, True), (60, 40, True), (0, 100, True), (140, 10, True), (99, 0, False), (60, 39, False), (9, 0, False)],
+)
+def test_with_those_that_have_left_a_stage_holds_all_rows_that_were_saved(now: int, left: int, well: bool) -> None:
+    query = attrs.evolve(GOOD, state_rows={"daily": now}, removed_rows={"daily": left})
+    told = f"stage windows/daily holds {now} rows; it held 100, of which {left} have left"
+    assert reasons(query, baseline(rows_batch=9)) == (() if well else (told,))
+    assert (told in assess("v2", "running", status(queries={"windows": query}), baseline(rows_batch=9)).holds) is well
+
+
+@pytest.mark.parametrize(
+    ("removed", "batch"), [(None, 9), ({"daily": 0}, 8), ({"daily": 0}, None)], ids=["unreported", "earlier", "unknown"]
+)
+def test_where_it_is_not_known_what_has_left_a_tenth_must_be_there(removed: dict[str, int] | None, batch: int) -> None:
+    """Some of its reports are lost, or the snapshot's rows are those of an earlier batch, or nobody knows of which."""
+    lost = attrs.evolve(GOOD, state_rows={"daily": 9}, removed_rows=removed)
+    assert reasons(lost, baseline(rows_batch=batch)) == ("stage windows/daily holds 9 rows; it held about 100",)
+    assert reasons(attrs.evolve(lost, state_rows={"daily": 10}), baseline(rows_batch=batch)) == ()
+
+
+def test_a_stage_that_is_gone_is_no_loss_here() -> None:
+    assert reasons(attrs.evolve(GOOD, state_rows={"hourly": 0}), baseline(rows_batch=9)) == ()
+
+
+def test_rows_that_say_nothing_are_told_and_not_compared() -> None:
+    at = status(queries={"windows": attrs.evolve(GOOD, state_rows={"daily": 3}, removed_rows={"daily": 0})})
+    health = assess("v2", "running", at, baseline(rows_batch=9), uncounted={"windows/daily"})
+    assert health.healthy
+    assert "stage windows/daily holds 3 rows, which are not compared with the 100 it held" in health.holds
+
+
+def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
+    silent = attrs.evolve(GOOD, state_rows={})
+    assert reasons(silent, baseline()) == ("query windows has not reported what its stages hold",)
+    idle = QueryStatus(batch=9, idle=True)
+    health = assess("v2", "running", status(queries={"windows": idle}), baseline(lag=None))
+    assert health.healthy
+    assert health.holds == (
+        "query windows is idle: it has committed 0 batches, and there is no more input",
+        "the state of query windows was not compared: it has run no batch yet",
+    )
+
+
+def test_what_holds_is_told() -> None:
+    at = status(queries={"windows": attrs.evolve(GOOD, first_commit_at=_ago(30))})
+    assert assess("v2", "running", at, baseline(), run_for=20).holds == (
+        "query windows has committed 2 batches since its start (at least 2)",
+        "query windows is 10 rows behind; it was 10",
+        "stage windows/daily holds 100 rows; it held about 100",
+        "it has run for 20 s",
+    )

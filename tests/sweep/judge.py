@@ -54,6 +54,8 @@ SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
+    # an expression whose result has no room raises, and does not end the JVM (Executor.isFatalError)
+    "spark.executor.killOnFatalError.depth": "0",
     # most of what runs here runs a few times: the second compiler costs more than it saves
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",

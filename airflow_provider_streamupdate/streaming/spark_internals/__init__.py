@@ -10,7 +10,14 @@ from .file_sink import file_sink_batch
 from .jvm import activate
 from .markers import with_marker
 from .plans import analyzed_plan, optimized_inputs, plan_shape
-from .queries import join_thread, sleeping_between_batches, stop_after_batch, tasks_running, thread_alive
+from .queries import (
+    executed_batches,
+    join_thread,
+    sleeping_between_batches,
+    stop_after_batch,
+    tasks_running,
+    thread_alive,
+)
 from .settings import (
     FILE_MANAGER,
     default_settings,
@@ -36,6 +43,7 @@ __all__ = [
     "default_settings",
     "dry_run",
     "effective_settings",
+    "executed_batches",
     "file_sink_batch",
     "first_settings",
     "given_settings",

@@ -69,6 +69,22 @@ def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool
     return _sleeps(_frames(spark, execution_of(query).queryExecutionThread()))
 
 
+def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[tuple[int, int]]]]:
+    """The batches after `after` that Spark reports as executed, oldest first: the id and, of each stateful operator,
+    the rows it holds and those it removed. Spark keeps a hundred reports (numRecentProgressUpdates), so that the first
+    one may be later than ``after + 1``. A trigger that found nothing to do is reported too, without ``addBatch``."""
+    found: list[tuple[int, list[tuple[int, int]]]] = []
+    reports = query._jsq.recentProgress()
+    for index in range(len(reports) - 1, -1, -1):
+        report = reports[index]
+        if not report.durationMs().containsKey("addBatch"):
+            continue
+        if (batch := int(report.batchId())) <= after:
+            break
+        found.append((batch, [(int(o.numRowsTotal()), int(o.numRowsRemoved())) for o in report.stateOperators()]))
+    return found[::-1]
+
+
 def tasks_running(spark: SparkSession) -> int:
     """Tasks that executors still work on. A query that was stopped has ended when its thread has; its tasks were told
     to end, and write files of state until they do (measured: RocksDB's commit, into a checkpoint being removed)."""
