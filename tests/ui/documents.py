@@ -103,6 +103,7 @@ def item(name: str, **changes: Any) -> dict[str, Any]:
         "agreed": False,
         "offer": None,
         "because": None,
+        "rules": [],
         **changes,
     }
 
@@ -153,6 +154,7 @@ def update(**changes: Any) -> dict[str, Any]:
         "outcome": None,
         "reason": None,
         "pause_seconds": None,
+        "verified": [],
         **changes,
     }
 
@@ -181,7 +183,14 @@ def app(**changes: Any) -> dict[str, Any]:
         ],
         "report": None,
         "snapshots": [snapshot(n) for n in range(3)],
-        "updates": [update(outcome="promoted", pause_seconds=1.234, snapshot="before-page-views-9d21b0c4")],
+        "updates": [
+            update(
+                outcome="promoted",
+                pause_seconds=1.234,
+                snapshot="before-page-views-9d21b0c4",
+                verified=["query views has committed 2 batches since its start (at least 2)", "it has run for 10 s"],
+            )
+        ],
         "rollbacks": [],
         "events": [{"at": at(-10), "epoch": 4, "event": "state", "state": "running", "reason": None}],
         "runs": [],

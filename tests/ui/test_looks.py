@@ -298,6 +298,29 @@ def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Sh
     assert answers.runs == [("stream_rollback", asked)]
 
 
+def test_a_rollback_asks_what_a_function_does_that_does_not_say_so(show: Show, answers: Answers) -> None:
+    """With batch ids it has had; a function that is known is not asked about."""
+    silent = {"thing": "sink", "verdict": "carried with loss", "rules": ["sink.same", "sink.batch-again"]}
+    known = made.item("clicks/foreachBatch", thing="sink", rules=["sink.same"])
+    answers.app["report"] = made.report(made.item("views/foreachBatch", **silent), known)
+    page = show()
+    page.get_by_role("button", name="Roll back…").click()
+    form = page.locator("dialog")
+    expect(form.get_by_role("checkbox")).to_have_count(1)
+    form.get_by_label("The function of query views skips batch ids it has had").check()
+    form.get_by_role("button", name="Roll back").click()
+    expect(form).to_have_count(0)
+    [(dag, conf)] = answers.runs
+    assert (dag, conf["later_ids"]) == ("stream_rollback", ["views"])
+
+
+def test_an_update_tells_what_was_found_of_the_new_version(show: Show, answers: Answers) -> None:
+    page = show()
+    row = page.locator("#updates tbody tr", has_text="promoted")
+    expect(row).to_contain_text("query views has committed 2 batches since its start (at least 2)")
+    expect(row).to_contain_text("it has run for 10 s")
+
+
 LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 

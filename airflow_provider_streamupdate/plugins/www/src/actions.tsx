@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 
 import { type AppDocument, appPath, ask, type Me, trigger } from "./api";
 import { Dialog } from "./dialog";
+import { silentFunctions } from "./report";
 import { UpdateDialog } from "./update";
 
 export type Asked =
@@ -28,6 +29,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
   const left = app.interrupted?.deployment ?? current?.deployment;
   const runsAgain = app.interrupted ? app.updates.find((update) => update.new === left)?.old : current?.parent;
   const [name, setName] = useState(fresh);
+  const [later, setLater] = useState<string[]>([]);
   switch (asked.what) {
     case "snapshot":
       return (
@@ -87,6 +89,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               app: app.app,
               deployment_id: left,
               conn_id: app.conn_id,
+              ...(later.length ? { later_ids: later } : {}),
             });
             done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} was asked for`);
           }}
@@ -97,6 +100,21 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               : `Deployment ${left} ends, and ${runsAgain ?? "the one before it"} runs again where it was stopped.`}{" "}
             Batches that {left} has written since then are computed a second time.
           </p>
+          {silentFunctions(app.report).map((query) => (
+            <label class="box" key={query}>
+              <input
+                type="checkbox"
+                checked={later.includes(query)}
+                onChange={({ currentTarget: { checked } }) =>
+                  setLater(checked ? [...later, query] : later.filter((other) => other !== query))
+                }
+              />
+              <span>
+                The function of query {query} skips batch ids it has had: use later ones.{" "}
+                <span class="quiet">Its app does not say what it does with them. Were it to skip them, what is computed again would be lost.</span>
+              </span>
+            </label>
+          ))}
         </Dialog>
       );
     case "restart":

@@ -108,6 +108,7 @@ export interface Update {
   outcome: Maybe<string>;
   reason: Maybe<string>;
   pause_seconds: Maybe<number>;
+  verified: string[];
 }
 
 export interface Stage {
@@ -123,6 +124,7 @@ export interface ReportItem {
   thing: string;
   name: string;
   verdict: string;
+  rules: string[];
   reason: string;
   needs_agreement: boolean;
   agreed: boolean;

@@ -19,6 +19,7 @@ interface Change {
   took: string;
   pause: Maybe<number>;
   steps: Update["steps"];
+  verified: string[];
   snapshot: Maybe<string>;
   run: Maybe<{ dag_id: string; run_id: string; task_id: Maybe<string> }>;
   reason: Maybe<string>;
@@ -43,6 +44,7 @@ function ofUpdate(app: AppDocument, update: Update): Change {
     took: elapsed(update.started_at, update.steps.at(-1)?.at),
     pause: update.pause_seconds,
     steps: update.steps,
+    verified: update.verified,
     snapshot: update.snapshot,
     run: run ?? null,
     reason: update.reason,
@@ -60,6 +62,7 @@ function ofRollback(rollback: Rollback): Change {
     took: elapsed(rollback.started_at, rollback.ended_at),
     pause: null,
     steps: [],
+    verified: [],
     snapshot: null,
     run: asked(rollback),
     reason: rollback.reason ?? (asked(rollback) ? null : `asked for by ${rollback.asked_by}`),
@@ -108,6 +111,13 @@ const COLUMNS: Column<Change>[] = [
         ))}
       </span>
     ),
+  },
+  {
+    name: "Verified",
+    title: "what held when the new version was found healthy",
+    value: (c) => c.verified.length,
+    show: (c) => c.verified.map((condition) => <div key={condition}>{condition}</div>),
+    long: true,
   },
   { name: "Snapshot", value: (c) => c.snapshot, long: true },
   { name: "Run", value: (c) => c.run?.run_id, show: (c) => <RunLink run={c.run} /> },

@@ -36,6 +36,10 @@ export function offers(app: AppDocument): Offer[] {
   return [...found.values()];
 }
 
+/** The queries whose function, in the version before, does not say what it does with batch ids it has had. */
+export const silentFunctions = (report: Maybe<Report>): string[] =>
+  (report?.items ?? []).filter((item) => item.rules.includes("sink.batch-again")).map((item) => item.name.split("/")[0]!);
+
 function agreement(item: ReportItem): string | null {
   if (item.needs_agreement) return item.agreed ? `agreed${item.because ? `: ${item.because}` : ""}` : "needed";
   return item.offer ? `possible: ${item.offer}` : null;
