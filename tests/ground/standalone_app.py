@@ -44,7 +44,7 @@ def totals(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
 
 
 for name in QUERIES:
-    app.query(name)(globals()[name])
+    app.query(name, seen_batch="replaces" if name == "totals" else None)(globals()[name])
 
 if __name__ == "__main__":
     app.main()
