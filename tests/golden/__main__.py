@@ -67,8 +67,9 @@ def _write(spark: SparkSession, store: str, registry: AppRegistry) -> None:
     choose_store(spark, store)
     names = KEPT[store]
     emitted: Emitted = {}
-    writers = app(names, emitted).build(spark, {})
-    plan = plan_app(spark, NAME, writers)
+    made = app(names, emitted)
+    writers = made.build(spark, {})
+    plan = plan_app(spark, NAME, writers, declared=made.seen_batch)
     registry.create_deployment(
         DeploymentSpec(
             app=NAME,

@@ -49,8 +49,9 @@ def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, n
     emitted: Emitted = {}
     chosen = names or tuple(q.name for q in old.queries)
     assert set(KEPT[store]) == {q.name for q in old.queries}
-    writers = app(chosen, emitted).build(spark, {})
-    plan = plan_app(spark, NAME, writers, recorded=saved.recorded())
+    made = app(chosen, emitted)
+    writers = made.build(spark, {})
+    plan = plan_app(spark, NAME, writers, recorded=saved.recorded(), declared=made.seen_batch)
     gone = [f"{q.name}" for q in old.queries if q.name not in chosen]
     report = saved.compare(plan, gone)
     # The digests of functions hold the versions of Python and of packages, which were others when it was written; what
