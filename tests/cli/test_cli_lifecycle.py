@@ -334,6 +334,8 @@ def test_update_as_json_is_its_record(running: Site) -> None:
 def test_the_new_version_must_run_for_a_while_before_it_is_promoted(running: Site) -> None:
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2", "--json")
     assert "it must run for 2 s" in result.stderr
+    assert "it has run for 2 s" in document(result)["verified"]
+    assert any(told.startswith("query events has committed ") for told in document(result)["verified"])
     verified = clock.parse(document(result)["step_times"]["verified"])
     status = running.client.registry.app("alarm").status("v2")
     assert status is not None

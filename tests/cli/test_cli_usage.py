@@ -14,6 +14,8 @@ from airflow_provider_streamupdate import __version__
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.cli.values import Duration, KeyValue
+from airflow_provider_streamupdate.hooks.values import verify_for
+from airflow_provider_streamupdate.state.errors import InvalidInputError
 from airflow_provider_streamupdate.state.redaction import redacted
 
 from .conftest import Run, document
@@ -325,6 +327,25 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         Duration().convert(text, None, None)
+
+
+def test_a_duration_may_be_none_where_that_means_something() -> None:
+    assert Duration(zero=True).convert("0", None, None) == 0
+    with pytest.raises(click.BadParameter, match="must not be negative"):
+        Duration(zero=True).convert("-1", None, None)
+
+
+def test_a_new_version_runs_for_10_seconds_before_it_is_called_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the option, the argument or the environment says otherwise."""
+    monkeypatch.delenv("STREAMUPDATE_VERIFY_FOR", raising=False)
+    [option] = [p for p in main.commands["update"].params if p.name == "verify_for"]
+    assert option.type.convert(option.default, option, None) == 10
+    assert [verify_for(value, "verify_for") for value in (None, "", "None", "PT1M", 0)] == [10, 10, 10, 60, 0]
+    monkeypatch.setenv("STREAMUPDATE_VERIFY_FOR", "PT2S")
+    assert verify_for(None, "verify_for") == 2
+    monkeypatch.setenv("STREAMUPDATE_VERIFY_FOR", "soon")
+    with pytest.raises(InvalidInputError, match="STREAMUPDATE_VERIFY_FOR must be seconds"):
+        verify_for(None, "verify_for")
 
 
 def test_pairs_keep_further_equal_signs() -> None:
