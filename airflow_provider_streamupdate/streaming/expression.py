@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..state.plan import PYTHON, UNKNOWN
-from . import marks, noise
+from . import marks, noise, raising
 from .tree import Node, is_tree, parse
 from .windows import window_text
 
@@ -15,7 +15,7 @@ Columns = dict[int, str]  # the texts of columns, by expression id
 
 # Two operands may change places: IEEE 754 addition and multiplication, too, are commutative (not associative).
 _SWAP = ("Add", "Multiply", "EqualTo", "EqualNullSafe", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-_CHAIN = ("And", "Or")  # three-valued logic is associative as well
+_CHAIN = ("And", "Or")  # three-valued logic is associative, and commutative where no operand raises
 _FLAT = (*_CHAIN, "Coalesce")  # the first value that is there is the first one of an inner list, too
 _MIRROR = {
     "GreaterThan": "LessThan",
@@ -58,12 +58,18 @@ def text(expression: Node, columns: Columns) -> str:
         distinct = "distinct " if fields.get("isDistinct") is True else ""
         filtered = f" filter ({children[1]})" if len(children) > 1 else ""
         return f"{distinct}{children[0]}{filtered}"
-    if name in _CHAIN:
-        children = sorted(children)
+    if name in _CHAIN and not any(raising.may_raise(child) for child in below):
+        children = sorted(children)  # else the first operand may spare the second one's error
     elif name in _SWAP or name == "In":
         children = _ordered(expression, children, first=1 if name == "In" else 0)
     elif name in _MIRROR and _turned(expression):
         name, children = _MIRROR[name], children[::-1]
+    if name == "Coalesce" and not any(_drawn(node) for node in expression.walk()):
+        # What comes again has no part in it. Spark takes it out only where it sees that the first is never null, which
+        # depends on what else is selected (RewriteWithExpression; found by the sweep).
+        children = list(dict.fromkeys(children))
+        if len(children) == 1:
+            return children[0]
     if "UDF" in name or "UDAF" in name or "UDTF" in name or "UserDefined" in name or "Udf" in name:
         return _function(name, fields, children)
     if name == "CaseWhen" and len(children) == 3:
@@ -220,6 +226,15 @@ def _parts(expression: Node, name: str) -> list[Node]:
     if expression.name != name:
         return [expression]
     return [part for child in expression.children for part in _parts(child, name)]
+
+
+def _drawn(node: Node) -> bool:
+    """Whether its value is another one each time it is asked for."""
+    return node.name in noise.SEEDS or node.name in noise.ONLY_IN["randomSeed"] or _unsteady(node.fields)
+
+
+def _unsteady(fields: dict[str, Any]) -> bool:
+    return fields.get("udfDeterministic") is False or fields.get("isDeterministic") is False
 
 
 def _turned(comparison: Node) -> bool:

@@ -13,6 +13,7 @@ from airflow_provider_streamupdate.streaming import noise, spark_internals
 from airflow_provider_streamupdate.streaming.expression import text
 from airflow_provider_streamupdate.streaming.lineage import Lineage
 from airflow_provider_streamupdate.streaming.tree import parse
+from tests.sweep.judge import meanings
 
 
 def planned(frame):
@@ -138,3 +139,47 @@ def test_every_entry_has_a_reason_and_a_test():
     tested |= {"randomSeed", "hideSeed"}
     assert set(noise.FIELDS) - {"resultIds"} == tested
     assert all(noise.FIELDS.values())
+
+
+def test_what_coalesce_has_twice_counts_once(rows):
+    """In whatever company: beside an expression that has to be taken apart, Spark does not see that a count is never
+    null. What is drawn anew each time may be null the first time, and not the second."""
+
+    def texts(*columns: str) -> str:
+        return meanings(rows().groupBy("s").agg(*map(F.expr, columns)))[-1]
+
+    count, apart = "coalesce(count(1), count(1))", "collect_list(nullif(a, a))"
+    assert texts(count) == texts(apart, count) == texts("count(1)")
+    assert texts("coalesce(sum(a), 0, sum(a))") == texts("coalesce(sum(a), 0)") != texts("sum(a)")
+    draw = F.udf(lambda x: x, "int").asNondeterministic()
+    assert column(rows().select(F.coalesce(draw("a"), draw("a")))).startswith("coalesce(")
+
+
+def test_operands_that_raise_nothing_may_change_places(rows):
+    """Of AND and OR: one that may raise is spared by the one before it, so that its place counts."""
+
+    def same(one: str, other: str) -> bool:
+        return column(rows().select(F.expr(one))) == column(rows().select(F.expr(other)))
+
+    assert same("a > 1 or s = 'x' or b is null", "b is null or (s = 'x' or a > 1)")
+    assert same("a % 2 = 0 and cast(b as bigint) > 3", "cast(b as bigint) > 3 and a % 2 = 0")
+    for raising in (
+        "cast(s as int) > 1",
+        "a + b > 1",
+        "a % b = 1",
+        "a / 0 > 1",
+        "cast(a as tinyint) = 1",
+        "raise_error(s) is null",
+    ):
+        assert not same(f"a is null or {raising}", f"{raising} or a is null"), raising
+
+
+def test_bytes_that_are_no_text_are_told_apart(rows):
+    """Java's texts have one character for all of them."""
+
+    def of(*columns: str) -> str:
+        return meanings(rows().select(*map(F.expr, columns)))[-1]
+
+    texts = {of(text) for text in ("cast(x'80' as string)", "cast(x'81' as string)", "'\ufffd'", "'x'")}
+    assert len(texts) == 4
+    assert "not UTF-8" in of("array(cast(x'80' as string))")

@@ -30,6 +30,7 @@ JsonNode = dict[str, Any]
 Special = Callable[[Any, JsonNode], None]
 
 _CUT = re.compile(r"\.\.\. \d+ more fields\]?$")  # SparkStringUtils.truncatedString, in lists of strings
+_NO_UTF_8 = "\ufffd"  # what bytes that are no UTF-8 become in Java's texts
 _LITERAL = "org.apache.spark.sql.catalyst.expressions.Literal"
 _FIELD = "org.apache.spark.sql.catalyst.expressions.GetStructField"
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
@@ -85,10 +86,17 @@ class _Completed:
             del node["timeZoneId"]  # ResolveTimeZone gives every cast one; Cast.needsTimeZone says which use it
         for field in _left_out(node):
             if name == _LITERAL and node["dataType"] != "object":
-                value = self.expression.value()
-                node[field] = {RENDERED: str(value if node["dataType"] == "timestamp" else self.expression.sql())}
+                node[field] = self._value()
             else:
                 node[field] = self._field(field)
+
+    def _value(self) -> dict[str, str]:
+        """A literal's, whose JSON is not exact."""
+        value, kind = self.expression.value(), self.node["dataType"]
+        if str(kind).startswith("string"):
+            return {RENDERED: f"bytes {bytes(value.getBytes()).hex()}"}
+        text = str(value if kind == "timestamp" else self.expression.sql())
+        return {UNREADABLE: "it has text that is not UTF-8"} if _NO_UTF_8 in text else {RENDERED: text}
 
     def _told(self, asked: str) -> str:
         """What a method gives, as text."""
@@ -129,7 +137,9 @@ def _rendered(spark: SparkSession, owner: Any, node: JsonNode, field: str) -> An
 def _left_out(node: JsonNode) -> list[str]:
     """The fields of a node that its JSON does not tell, or cuts short."""
     if node["class"] == _LITERAL:
-        return ["value"] if node.get("value") is not None and _has_no_text(node.get("dataType")) else []
+        value = node.get("value")
+        garbled = isinstance(value, str) and _NO_UTF_8 in value
+        return ["value"] if value is not None and (garbled or _has_no_text(node.get("dataType"))) else []
     return [k for k, v in node.items() if v is None or (isinstance(v, str) and v.startswith("[") and _CUT.search(v))]
 
 
