@@ -37,7 +37,7 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
     with those."""
     if new not in registry.deployment_ids() or (plan := registry.plan(old)) is None:
         return
-    used = committed_since(registry, new)
+    used = committed_since(registry, new, logged=True)
     for query in plan.queries:
         if query.name not in used or not _untold(query):
             continue
@@ -52,9 +52,10 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
         )
 
 
-def committed_since(registry: AppRegistry, deployment: str) -> dict[str, str]:
+def committed_since(registry: AppRegistry, deployment: str, logged: bool = False) -> dict[str, str]:
     """The batches a deployment committed itself, by query: ``12-14``; ``up to 14`` when the snapshot it started from is
-    damaged, which must not stand in the way of going back."""
+    damaged, which must not stand in the way of going back. logged: with one that its sink may have, and that did not
+    commit"""
     spec, plan = registry.spec(deployment), registry.plan(deployment)
     if plan is None:
         return {}
@@ -66,7 +67,8 @@ def committed_since(registry: AppRegistry, deployment: str) -> dict[str, str]:
             start = None
     found: dict[str, str] = {}
     for query in plan.queries:
-        last = Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch()
+        checkpoint = Checkpoint(registry.checkpoint(deployment, query.name))
+        last = checkpoint.logged_batch() if logged else checkpoint.committed_batch()
         if start is None:
             found |= {} if last is None else {query.name: f"up to {last}"}
             continue

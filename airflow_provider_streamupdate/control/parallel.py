@@ -31,6 +31,7 @@ from .holding import holding, keep
 from .requests import quiet
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
+from .verifying import uncounted
 from .version import NewVersion, store_spec, stored_spec
 from .waiting import Progress, wait_for
 
@@ -173,7 +174,8 @@ class Pursuit:
         keep(self._registry, self.new)
         if clock.age(self._since) < self._side.seconds:
             return f"{self.old} and {self.new} run side by side for {self._side.seconds:g} s"
-        health = assess(self.new, state, self._drivers.status(self.new), self._baseline)
+        apart = uncounted(self._registry, self.new)
+        health = assess(self.new, state, self._drivers.status(self.new), self._baseline, uncounted=apart)
         return "; ".join((*health.reasons, *self._chase.reasons(self._drivers)))
 
     def left(self) -> float:

@@ -11,7 +11,7 @@ from ..state import clock
 from ..state.boundaries import boundary
 from ..state.commands import CommandBox
 from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
-from ..state.errors import NotFoundError, NotRunningError
+from ..state.errors import NotFoundError, NotRunningError, RefusedError
 from ..state.names import check_name
 from ..state.registry import AppRegistry
 from ..state.rollback import RollbackRecord
@@ -55,6 +55,11 @@ def rollback(
     check_kept(registry, old)
     check_later_ids(registry, old, later_ids)
     with holding(registry, new):
+        if later_ids and _has_begun(client, registry, old):
+            raise RefusedError(
+                f"{old} of {app} runs again already, and has used the batch ids it had: later ids can be given only "
+                f"before it starts. Where its sinks lack rows, look at the batches since {new}"
+            )
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
         return _go_back(client, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
@@ -131,6 +136,12 @@ def _go_back(
         registry.remove_rollback(note)
     boundary("rollback-ended")
     return deployed
+
+
+def _has_begun(client: StreamUpdateClient, registry: AppRegistry, old: str) -> bool:
+    """Whether the version that a rollback goes back to was started, or was never stopped."""
+    current = registry.current()
+    return current is not None and current.deployment == old and client.drivers(registry.name).state(old) == RUNNING
 
 
 def _to_leave(registry: AppRegistry) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..state.deployment import RUNNING
 from ..state.errors import StreamUpdateError
 from ..state.registry import AppRegistry
@@ -13,18 +15,32 @@ from .waiting import Progress, wait_for
 
 # Stages whose functions put and remove what they like, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
+_REPORTS = "spark.sql.streaming.numRecentProgressUpdates"
+FEW_REPORTS = 20  # with fewer kept, batches run between two looks at them (with 1, Spark tells none: measured)
 _TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
 def uncounted(registry: AppRegistry, deployment: str) -> set[str]:
     """The stages (``query/stage``) whose rows say nothing of whether their state has arrived: those the update did not
-    carry as they were, those of functions, and all of a query that does not count its rows."""
+    carry as they were, those of functions, those with another name, and all of a query whose rows are not counted or
+    not reported."""
     report, plan = registry.report(deployment), registry.plan(deployment)
     found = {i.name for i in report.items if i.thing == "stage" and i.verdict != CARRIED} if report else set()
+    renames = registry.spec(deployment).renames if deployment in registry.deployment_ids() else {}
+    renamed = {name.rpartition("/")[2] for name in (*renames, *renames.values())}
     for query in plan.queries if plan else ():
-        untracked = (query.given or {}).get(_TRACKED, "true").lower() == "false"
-        found |= {f"{query.name}/{s.name}" for s in query.stages if untracked or s.kind in _FUNCTIONS}
+        silent = _not_counted(query.given or {})
+        found |= {
+            f"{query.name}/{s.name}"
+            for s in query.stages
+            if silent or s.kind in _FUNCTIONS or s.name in renamed or not s.named
+        }
     return found
+
+
+def _not_counted(given: Mapping[str, str]) -> bool:
+    reports = given.get(_REPORTS, "100")
+    return given.get(_TRACKED, "true").lower() == "false" or (reports.isdecimal() and int(reports) < FEW_REPORTS)
 
 
 class HealthRequests(Requests):

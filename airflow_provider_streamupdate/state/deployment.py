@@ -86,9 +86,9 @@ class Launch:
 @attrs.frozen(kw_only=True)
 class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
-    state_rows: by stage, after batch `rows_batch`; removed_rows: those that have left each stage since the driver's
-    start (None: not known). first_batch: the first one this driver committed. idle: between triggers, with no new data.
-    error: what it failed with (None: it did not)."""
+    state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); removed_rows: those
+    that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
+    committed. idle: between triggers, with no new data. error: what it failed with (None: it did not)."""
 
     batch: int = -1
     last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
@@ -103,6 +103,7 @@ class QueryStatus:
     state_rows: dict[str, int] = attrs.field(factory=dict)
     rows_batch: int | None = None
     removed_rows: dict[str, int] | None = None
+    removed_since: int | None = None
     active: bool = True
     idle: bool = False
     error: str | None = None

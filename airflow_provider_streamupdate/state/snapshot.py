@@ -41,6 +41,7 @@ class QuerySnapshot:
         sink that skips it (not in state format 2, where Spark does not find it)
     conf: the configuration recorded in the offset log; it wins over the session's on a restart
     state_rows, lag, source_lag: as last reported (a baseline for verifying); rows_batch: the batch the rows are of
+        (None: not known, or they may be counted twice)
     state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
     """
 

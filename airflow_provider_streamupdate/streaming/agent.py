@@ -63,7 +63,7 @@ from .in_flight import Built, Rebuilding
 from .origin import Origin
 from .planner import plan_app
 from .queries import RunningQueries
-from .renumbering import go_on_after_others
+from .renumbering import go_on_after_others, used_beyond
 from .reporting import Reporter
 from .restorer import (
     MetadataAhead,
@@ -150,10 +150,12 @@ class Agent:
         plan = self._plan(app, spark, writers, saved)
         ahead: dict[str, MetadataAhead] = {}
         copied: dict[str, dict[str, int]] = {}
+        beyond = True
         if self.epoch.standby:
             assert saved is not None  # a standby goes on from a deployment
             ahead = self._practise(app, spark, saved, plan, writers)
             copied = copy_ahead(self.origin.running, plan, self.app, self.spec.deployment)
+            beyond = used_beyond(self.app, str(self.spec.parent), plan)
             boundary("practised")
             if not self._stand_by():
                 return
@@ -170,7 +172,7 @@ class Agent:
         checkpoints = {q: self.app.checkpoint(self.spec.deployment, q) for q in writers}
         for folder in checkpoints.values():
             take_down(Checkpoint(folder))
-        if not self.epoch.standby:  # its checkpoints are a moment old, and every look counts
+        if beyond:  # of a standby that was known before the hand-over, since every look there is part of the pause
             self._go_on_after_others(plan)
         if saved is None:
             check_start(self.app, plan, self.spec.agree, self.spec.deployment)

@@ -4,7 +4,6 @@ function's code does not use the id."""
 from __future__ import annotations
 
 import dis
-import inspect
 import types
 from typing import Any
 
@@ -19,7 +18,18 @@ from . import spark_internals
 # What may read a parameter that no instruction names, or the id from elsewhere (Spark sets the local property
 # streaming.sql.batchId: MicroBatchExecution.runBatch).
 _MAY_READ = frozenset(
-    {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "getLocalProperty"}
+    {
+        "locals",
+        "vars",
+        "dir",
+        "eval",
+        "exec",
+        "_getframe",
+        "currentframe",
+        "stack",
+        "getLocalProperty",
+        "getLocalProperties",
+    }
 )
 
 
@@ -40,16 +50,26 @@ def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str 
 
 def uses_id(function: Any) -> bool | None:
     """Whether a foreachBatch function reads its second parameter; None where its code does not tell."""
-    if not isinstance(function, (types.FunctionType, types.MethodType)):
+    skipped = 0
+    while isinstance(function, types.MethodType):
+        function, skipped = function.__func__, skipped + 1
+    if not isinstance(function, types.FunctionType):
         return None
-    code, skipped = function.__code__, 1 if inspect.ismethod(function) else 0
+    code = function.__code__
     if code.co_argcount <= skipped + 1:  # the id comes in *args
         return None
     name = code.co_varnames[skipped + 1]
-    return name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code))
+    return name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)) or _asks(code)
 
 
 def _reads(step: dis.Instruction, name: str) -> bool:
-    """Python 3.13 loads two variables in one instruction, whose `argval` has both."""
+    """Python 3.13 loads two variables in one instruction, or stores one and loads the next (STORE_FAST_LOAD_FAST); its
+    `argval` has both."""
     named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    return step.opname.startswith("LOAD_") and (name in named or not _MAY_READ.isdisjoint(named))
+    return "LOAD_" in step.opname and name in named
+
+
+def _asks(code: types.CodeType) -> bool:
+    """Whether it, or a function in it, uses a name by which a variable can be read unnamed."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))

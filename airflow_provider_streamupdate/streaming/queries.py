@@ -53,7 +53,7 @@ class RunningQueries:
             if name not in self._before:
                 committed = checkpoint.committed_batch()
                 self._before[name] = -1 if committed is None else committed
-                self._rows[name] = StateRows(batch=self._before[name])
+                self._rows[name] = StateRows.since(self._before[name])
             location = checkpoint.folder.uri
             self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
 
@@ -142,7 +142,8 @@ class RunningQueries:
             return status
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
-        rows = self._rows[name] = self._rows[name].after(_executed(query, self._rows[name].batch))
+        executed = _executed(query, self._rows[name].batch)
+        rows = self._rows[name] = self._rows[name].after(executed, [len(stage.stores) for stage in stages])
         behind = rows_behind(progress, operators.source_order if operators else ())
         return attrs.evolve(
             status,
@@ -153,8 +154,9 @@ class RunningQueries:
             lag=float(sum(behind.values())) if behind else None,
             source_lag=behind,
             state_rows=_by_stage(stages, rows.rows) or {},
-            rows_batch=None if rows.rows is None else rows.batch,
+            rows_batch=rows.batch if rows.exact else None,
             removed_rows=_by_stage(stages, rows.removed),
+            removed_since=rows.start,
         )
 
 

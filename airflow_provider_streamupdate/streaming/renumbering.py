@@ -38,9 +38,23 @@ def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict
     return changed
 
 
+def used_beyond(app: AppRegistry, parent: str, plan: AppPlan) -> bool:
+    """Whether a sink that looks at ids may have later ones than `parent` has logged, of a deployment that was left for
+    it: a version that goes on from `parent` must not use these. The parent may run."""
+    skipping = said_to_skip(app, parent)
+    for query in plan.queries:
+        checkpoint = Checkpoint(app.checkpoint(parent, query.name))
+        if not checkpoint.folder.exists("metadata") or not _looks_at_ids(query, query.name in skipping):
+            continue
+        last, own = _last_logged(app, query, checkpoint), checkpoint.logged_batch()
+        if last is not None and (own is None or last > own):
+            return True
+    return False
+
+
 def said_to_skip(app: AppRegistry, deployment: str) -> tuple[str, ...]:
-    """The queries whose functions skip ids, as the last rollback to a deployment was told."""
-    return next((r.later_ids for r in reversed(app.rollbacks()) if r.back_to == deployment), ())
+    """The queries whose functions skip ids, as rollbacks to a deployment were told."""
+    return tuple({query for record in app.rollbacks() if record.back_to == deployment for query in record.later_ids})
 
 
 def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint, said: bool) -> int | None:
@@ -52,9 +66,15 @@ def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint, sa
     if kind in FILES:
         path = query.sink.path
         return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
+    return _last_logged(app, query, checkpoint) if _looks_at_ids(query, said) else None
+
+
+def _looks_at_ids(query: QueryPlan, said: bool) -> bool:
     said = said and is_function(query) and query.sink.seen_batch is None
-    if kind not in TABLES and not skips_ids(query) and not said:
-        return None
+    return short_format(query.sink.format) in (*FILES, *TABLES) or skips_ids(query) or said
+
+
+def _last_logged(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint) -> int | None:
     batches = (each.logged_batch() for each in checkpoints_of(app, query.name, checkpoint.query_id()))
     return max((batch for batch in batches if batch is not None), default=None)
 

@@ -6,25 +6,42 @@ from collections.abc import Sequence
 
 import attrs
 
-Reported = Sequence[tuple[int, Sequence[tuple[int, int]]]]  # batch, and rows held and removed of each stage
+from .spark_internals import OperatorReport
+
+Reported = Sequence[tuple[int, Sequence[OperatorReport]]]  # batch, and its stages in the order of operator ids
 
 
 @attrs.frozen(kw_only=True)
 class StateRows:
-    """batch: the last one that was counted; rows, removed: of each stage, in the order of operator ids (removed is None
-    where reports are missing: then what has left is not known)"""
+    """batch: the last one that was counted, since `start`; rows: of each stage, None before the first report
+    exact: whether each stage ran once in that batch, as a whole, so that each row was counted once
+    removed: of each stage; None where it is not known, since a report is missing or was not exact
+    """
 
+    start: int
     batch: int
     rows: tuple[int, ...] | None = None
+    exact: bool = False
     removed: tuple[int, ...] | None = ()
 
-    def after(self, reported: Reported) -> StateRows:
-        """With what was reported of later batches, oldest first."""
+    @classmethod
+    def since(cls, batch: int) -> StateRows:
+        return cls(start=batch, batch=batch)
+
+    def after(self, reported: Reported, stores: Sequence[int]) -> StateRows:
+        """With what was reported of later batches, oldest first. stores: each stage's stores under a partition."""
         now = self
         for batch, stages in reported:
-            left = tuple(removed for _, removed in stages)
-            total: tuple[int, ...] | None = None
-            if now.removed is not None and batch == now.batch + 1:
-                total = tuple(map(sum, zip(now.removed, left, strict=False))) if now.removed else left
-            now = StateRows(batch=batch, rows=tuple(rows for rows, _ in stages), removed=total)
+            exact = len(stages) == len(stores) and all(map(_once, stages, stores))
+            removed: tuple[int, ...] | None = None
+            if exact and now.removed is not None and batch == now.batch + 1:
+                before = now.removed or (0,) * len(stages)
+                removed = tuple(n + stage.removed for n, stage in zip(before, stages, strict=True))
+            ran = any(stage.stores for stage in stages) or not stages  # else the sink did not ask for the batch
+            rows = tuple(stage.rows for stage in stages) if ran else now.rows
+            now = StateRows(start=self.start, batch=batch, rows=rows, exact=exact, removed=removed)
         return now
+
+
+def _once(stage: OperatorReport, stores: int) -> bool:
+    return stage.stores == stage.partitions * stores

@@ -456,6 +456,33 @@ def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_wi
     result = site.run("rollback", "alarm", "--later-ids", "events")
     assert result.exit_code == 0 and "query events goes on with batch ids after those of v3" in result.stderr
     assert [record.later_ids for record in site.client.registry.app("alarm").rollbacks()] == [(), ("events",)]
+    late = site.run("rollback", "alarm", "--deployment", "v3", "--later-ids", "events")
+    assert late.exit_code == 1 and "runs again already" in late.stderr, late.stderr
+
+
+@pytest.mark.parametrize(("at", "code"), [("rollback-noted", 0), ("old-settled", 0), ("old-runs", 1), ("gone-back", 1)])
+def test_later_ids_are_given_before_the_old_version_runs(
+    site: Site, monkeypatch: pytest.MonkeyPatch, at: str, code: int
+) -> None:
+    """To a rollback that died, too: it does what it says, or says that it is too late."""
+    function, agree = {"SINK": {"format": "foreachBatch"}}, ("--agree", "events/foreachBatch")
+    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
+    assert site.run("update", site.application("v2", **function), "--deployment", "v2", *agree).exit_code == 0
+
+    def die(name: str) -> None:
+        if name == at:
+            raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(reverting, "boundary", die)
+        assert site.run("rollback", "alarm").exit_code == 143
+    again = site.run("rollback", "alarm", "--later-ids", "events")
+    assert again.exit_code == code, again.stderr
+    assert ("goes on with batch ids after those of v2" in again.stderr) is (code == 0)
+    [record] = site.client.registry.app("alarm").rollbacks()
+    assert record.later_ids == (("events",) if code == 0 else ())
+    assert site.run("rollback", "alarm").exit_code == 0 or code == 0
+    assert site.alive() == ["v1"]
 
 
 def test_a_rollback_to_a_function_that_says_what_it_does_has_nothing_to_ask(site: Site) -> None:

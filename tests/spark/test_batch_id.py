@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections import Counter
 
 import pytest
@@ -16,11 +17,12 @@ from airflow_provider_streamupdate.state.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.renumbering import go_on_after_others
+from airflow_provider_streamupdate.streaming.renumbering import go_on_after_others, used_beyond
+from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
 
 
 def nothing(batch, number):
-    batch.write.format("noop").save()
+    batch.write.format("noop").mode("append").save()
 
 
 def defaulted(batch, number=0):
@@ -45,6 +47,25 @@ def by_property(batch, number):
 
 def both(batch, number):
     return batch, number
+
+
+def stored_and_loaded(batch, number):
+    if (last := batch.count()) >= number:  # Python 3.13 stores one and loads the other in one instruction
+        return last
+
+
+def in_a_loop(batch, number):
+    for table in ("a", "b"):
+        batch.write.saveAsTable((table, number))
+
+
+def by_a_frame(batch, number):
+    def inner():
+        import sys
+
+        return sys._getframe(1)
+
+    return inner()
 
 
 def in_all(*both):
@@ -77,6 +98,11 @@ class Writer:
         (by_locals, True),
         (by_property, True),
         (both, True),
+        (stored_and_loaded, True),
+        (in_a_loop, True),
+        (by_a_frame, True),
+        (types.MethodType(functools.partial(nothing), 1), None),
+        (types.MethodType(types.MethodType(lambda a, b, batch, number: number, 1), 2), True),
         (Writer().by_id, True),
         (in_all, None),
         (Writer(), None),
@@ -205,3 +231,46 @@ def test_a_function_that_skips_and_does_not_say_so_has_them_when_the_rollback_is
         )
     bench.roll_back()
     assert bench.sunk() == (RIGHT if said else RIGHT - Counter("cde")) + WRONG
+
+
+def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(spark, tmp_path) -> None:
+    """The old version does not look at ids, so that it uses those of the newer one again, in fewer batches; the next
+    version's function skips ids it has had."""
+    table: dict[int, list[str]] = {}
+
+    def skips(batch, number):
+        table.setdefault(number, [r["k"] for r in batch.collect()])
+
+    bench = Bench(spark, tmp_path)
+
+    def version(function, says, files):
+        def build(b: Bench):
+            return stage("once", b.source(maxFilesPerTrigger=files).dropDuplicates(["k"])).select("k")
+
+        bench.sink, bench.sink_seen_batch = lambda writer: writer.foreachBatch(function), says
+        return build
+
+    def read(keys: str) -> None:
+        for key in keys:
+            bench.write([row(key, 1)])
+
+    read("ab")
+    first = bench.run(version(nothing, None, "1"), "append")
+    plan, _ = bench.plan(version(skips, SKIPS, "1"), "append", snapshot=first)
+    assert not used_beyond(bench.registry, "d1", plan)
+    read("cde")
+    bench.run(version(skips, SKIPS, "1"), "append", snapshot=first)
+    plan, writers = bench.plan(version(nothing, None, "10"), "append")
+    assert go_on_after_others(bench.registry, "d1", plan) == {}
+    bench.unread = 3
+    bench._read_all(writers, bench.registry.checkpoint("d1", "q"), plan)  # c, d and e in batch 2
+
+    build = version(skips, SKIPS, "1")
+    saved = SavedState.find(bench.registry, "drained:d1")
+    plan, writers = bench.plan(build, "append", snapshot=first)
+    assert used_beyond(bench.registry, "d1", plan)
+    restore_app(saved, plan, writers, bench.registry, "d3")
+    assert go_on_after_others(bench.registry, "d3", plan) == {"q": (2, 4)}
+    read("fg")
+    bench._read_all(writers, bench.registry.checkpoint("d3", "q"), plan)
+    assert sorted(key for keys in table.values() for key in keys) == list("cdefg")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+import attrs
 import pytest
 from bench import Bench, row, stage
 from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ from airflow_provider_streamupdate.state.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.planner import plan_app
 from airflow_provider_streamupdate.streaming.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restorer import restore_app
+from airflow_provider_streamupdate.streaming.spark_internals import OperatorReport
 from airflow_provider_streamupdate.streaming.state_rows import StateRows
 from tests.golden import STORES
 from tests.golden.__main__ import choose_store
@@ -91,7 +93,7 @@ def running(queries: Mapping[str, QueryStatus]) -> Status:
     )
 
 
-def test_a_state_that_did_not_arrive_is_not_healthy(spark, tmp_path) -> None:
+def test_a_state_that_lacks_a_row_is_not_healthy(spark, tmp_path) -> None:
     """A tenth of the rows would have passed for it."""
     bench = Bench(spark, tmp_path)
     for n in range(3):
@@ -101,9 +103,9 @@ def test_a_state_that_did_not_arrive_is_not_healthy(spark, tmp_path) -> None:
     assert saved.queries["q"].state_rows == {"counts": 30}
     bench.write([row("new", 1)])
     assert bench_health(bench, saved, counts, "restored", "s1").reasons == ()
-    bench.write([row(f"n{n}", 1) for n in range(20)], "other")
-    health = bench_health(bench, saved, lambda b: stage("counts", counted(b.source(name="other"))), "empty", None)
-    assert health.reasons == ("stage q/counts holds 20 rows; it held 30, of which 0 have left",)
+    saved.queries["q"] = attrs.evolve(saved.queries["q"], state_rows={"counts": 32})
+    health = bench_health(bench, saved, counts, "less", "s1")
+    assert health.reasons == ("stage q/counts holds 31 rows; it held 32, of which 0 have left",)
 
 
 def counted(rows: DataFrame) -> DataFrame:
@@ -114,10 +116,9 @@ def counts(bench: Bench) -> DataFrame:
     return stage("counts", counted(bench.source()))
 
 
-def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str, snapshot: str | None) -> Health:
+def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str, snapshot: str) -> Health:
     plan, writers = bench.plan(build, snapshot=snapshot)
-    if snapshot:
-        restore_app(bench.saved(snapshot), plan, writers, bench.registry, deployment)
+    restore_app(bench.saved(snapshot), plan, writers, bench.registry, deployment)
     queries = RunningQueries(bench.spark, writers, {"q": bench.registry.checkpoint(deployment, "q")}, plan)
     queries.start()
     try:
@@ -126,12 +127,54 @@ def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str
         queries.stop()
 
 
+def report(rows: int, removed: int, runs: float = 1) -> OperatorReport:
+    """Of a stage with two partitions of one store."""
+    return OperatorReport(rows=rows, removed=removed, stores=int(2 * runs), partitions=2)
+
+
 def test_what_left_is_added_up_and_unknown_after_a_gap() -> None:
-    rows = StateRows(batch=4)
-    assert (rows.rows, rows.after([]).rows) == (None, None)
-    rows = rows.after([(5, [(10, 1), (3, 0)]), (6, [(9, 2), (3, 1)])])
-    assert (rows.batch, rows.rows, rows.removed) == (6, (9, 3), (3, 1))
-    rows = rows.after([(7, [(9, 0), (2, 1)])])
+    rows = StateRows.since(4)
+    assert (rows.rows, rows.after([], [1, 1]).rows, rows.exact) == (None, None, False)
+    rows = rows.after([(5, [report(10, 1), report(3, 0)]), (6, [report(9, 2), report(3, 1)])], [1, 1])
+    assert (rows.start, rows.batch, rows.rows, rows.exact, rows.removed) == (4, 6, (9, 3), True, (3, 1))
+    rows = rows.after([(7, [report(9, 0), report(2, 1)])], [1, 1])
     assert (rows.batch, rows.rows, rows.removed) == (7, (9, 2), (3, 2))
-    gap = rows.after([(9, [(8, 1), (2, 0)]), (10, [(8, 1), (2, 0)])])
-    assert (gap.batch, gap.rows, gap.removed) == (10, (8, 2), None)
+    gap = rows.after([(9, [report(8, 1), report(2, 0)]), (10, [report(8, 1), report(2, 0)])], [1, 1])
+    assert (gap.batch, gap.rows, gap.exact, gap.removed) == (10, (8, 2), True, None)
+
+
+@pytest.mark.parametrize("runs", [2, 1.5, 0.5])
+def test_what_ran_twice_or_in_part_is_not_exact(runs: float) -> None:
+    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(20, 2, runs)])], [1])
+    assert (rows.rows, rows.exact, rows.removed) == ((20,), False, None)
+    assert rows.after([(7, [report(9, 1)])], [1]).removed is None
+
+
+def test_a_batch_that_its_sink_did_not_ask_for_says_nothing() -> None:
+    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(0, 0, 0)])], [1])
+    assert (rows.rows, rows.exact, rows.removed) == ((10,), False, None)
+
+
+@pytest.mark.parametrize("asks", ["twice", "isEmpty"])
+def test_a_function_that_asks_for_its_rows_twice_is_not_compared_exactly(spark, tmp_path, asks: str) -> None:
+    """All of a batch is counted as often as it is computed, and the part that isEmpty computes once more."""
+
+    def version(times: int) -> Callable:
+        def keep(batch, batch_id: int) -> None:
+            for _ in range(times - 1):
+                batch.count() if asks == "twice" else batch.isEmpty()
+            batch.collect()
+
+        bench.sink, bench.sink_seen_batch = lambda writer: writer.foreachBatch(keep), "adds"
+        return counts
+
+    bench = Bench(spark, tmp_path)
+    for n in range(3):
+        bench.write([row(f"k{n}{m}", 1) for m in range(10)])
+    bench.run(version(2))
+    saved = SnapshotStore(bench.registry).get("s1").queries["q"]
+    assert saved.rows_batch is None and saved.state_rows["counts"] >= 30
+    bench.write([row("new", 1)])
+    health = bench_health(bench, SnapshotStore(bench.registry).get("s1"), version(1), "fewer", "s1")
+    assert health.healthy, health.reasons
+    assert f"stage q/counts holds 31 rows; it held about {saved.state_rows['counts']}" in health.holds

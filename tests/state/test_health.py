@@ -14,6 +14,8 @@ from airflow_provider_streamupdate.state.snapshot import Snapshot
 from .builders import live_snapshot, status
 
 GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
+# counted from the batch it went on from
+COUNTED = attrs.evolve(GOOD, rows_batch=11, removed_rows={"daily": 0}, removed_since=9)
 
 
 def baseline(**changes: Any) -> Snapshot:
@@ -102,28 +104,41 @@ def test_what_a_new_source_has_to_read_does_not_count() -> None:
     [(100, 0, True), (60, 40, True), (0, 100, True), (140, 10, True), (99, 0, False), (60, 39, False), (9, 0, False)],
 )
 def test_with_those_that_have_left_a_stage_holds_all_rows_that_were_saved(now: int, left: int, well: bool) -> None:
-    query = attrs.evolve(GOOD, state_rows={"daily": now}, removed_rows={"daily": left})
+    query = attrs.evolve(COUNTED, state_rows={"daily": now}, removed_rows={"daily": left})
     told = f"stage windows/daily holds {now} rows; it held 100, of which {left} have left"
     assert reasons(query, baseline(rows_batch=9)) == (() if well else (told,))
     assert (told in assess("v2", "running", status(queries={"windows": query}), baseline(rows_batch=9)).holds) is well
 
 
 @pytest.mark.parametrize(
-    ("removed", "batch"), [(None, 9), ({"daily": 0}, 8), ({"daily": 0}, None)], ids=["unreported", "earlier", "unknown"]
+    ("changes", "batch"),
+    [
+        pytest.param({"removed_rows": None}, 9, id="reports are lost"),
+        pytest.param({}, 8, id="the snapshot's rows are of an earlier batch"),
+        pytest.param({}, None, id="the snapshot's rows may be counted twice"),
+        pytest.param({"rows_batch": None}, 9, id="its own may be counted twice"),
+        pytest.param({"removed_since": 10}, 9, id="its driver was restarted since"),
+        pytest.param({"removed_since": None}, 9, id="of a version before this"),
+    ],
 )
-def test_where_it_is_not_known_what_has_left_a_tenth_must_be_there(removed: dict[str, int] | None, batch: int) -> None:
-    """Some of its reports are lost, or the snapshot's rows are those of an earlier batch, or nobody knows of which."""
-    lost = attrs.evolve(GOOD, state_rows={"daily": 9}, removed_rows=removed)
+def test_where_it_is_not_known_what_has_left_a_tenth_must_be_there(changes: dict[str, Any], batch: int) -> None:
+    lost = attrs.evolve(COUNTED, **{"state_rows": {"daily": 9}, "removed_rows": {"daily": 0}, **changes})
     assert reasons(lost, baseline(rows_batch=batch)) == ("stage windows/daily holds 9 rows; it held about 100",)
     assert reasons(attrs.evolve(lost, state_rows={"daily": 10}), baseline(rows_batch=batch)) == ()
 
 
-def test_a_stage_that_is_gone_is_no_loss_here() -> None:
-    assert reasons(attrs.evolve(GOOD, state_rows={"hourly": 0}), baseline(rows_batch=9)) == ()
+def test_what_is_not_compared_is_told() -> None:
+    gone = status(queries={"windows": attrs.evolve(GOOD, state_rows={"hourly": 0})})
+    health = assess("v2", "running", gone, baseline(rows_batch=9))
+    assert health.healthy
+    assert "stage windows/daily was not compared: the new version has none of this name" in health.holds
+    health = assess("v2", "running", status(queries={"windows": GOOD}), baseline(state_rows={}))
+    assert health.healthy
+    assert "the state of query windows was not compared: the snapshot has no counts of its rows" in health.holds
 
 
 def test_rows_that_say_nothing_are_told_and_not_compared() -> None:
-    at = status(queries={"windows": attrs.evolve(GOOD, state_rows={"daily": 3}, removed_rows={"daily": 0})})
+    at = status(queries={"windows": attrs.evolve(COUNTED, state_rows={"daily": 3}, removed_rows={"daily": 0})})
     health = assess("v2", "running", at, baseline(rows_batch=9), uncounted={"windows/daily"})
     assert health.healthy
     assert "stage windows/daily holds 3 rows, which are not compared with the 100 it held" in health.holds
@@ -132,12 +147,15 @@ def test_rows_that_say_nothing_are_told_and_not_compared() -> None:
 def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
     silent = attrs.evolve(GOOD, state_rows={})
     assert reasons(silent, baseline()) == ("query windows has not reported what its stages hold",)
+    at = status(queries={"windows": silent})
+    assert assess("v2", "running", at, baseline(), uncounted={"windows/daily"}).healthy, "Spark keeps no reports"
+    assert reasons(attrs.evolve(silent, idle=True), baseline()) == (), "its sink did not ask for the batch's rows"
     idle = QueryStatus(batch=9, idle=True)
     health = assess("v2", "running", status(queries={"windows": idle}), baseline(lag=None))
     assert health.healthy
     assert health.holds == (
         "query windows is idle: it has committed 0 batches, and there is no more input",
-        "the state of query windows was not compared: it has run no batch yet",
+        "the state of query windows was not compared: query windows has not reported what its stages hold",
     )
 
 

@@ -11,6 +11,7 @@ from .jvm import activate
 from .markers import with_marker
 from .plans import analyzed_plan, optimized_inputs, plan_shape
 from .queries import (
+    OperatorReport,
     executed_batches,
     join_thread,
     sleeping_between_batches,
@@ -36,6 +37,7 @@ from .writers import batch_function, unsupported, writer_details, writer_frame
 __all__ = [
     "FILE_MANAGER",
     "DryRun",
+    "OperatorReport",
     "activate",
     "analyzed_plan",
     "batch_function",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -11,6 +12,18 @@ from .jvm import STREAMING, module, scala_map
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
+
+
+@attrs.frozen(kw_only=True)
+class OperatorReport:
+    """A stateful operator in a batch. rows: that it holds; removed: that left; stores: how many were opened for it.
+    All are added up over tasks: a foreachBatch function that asks for a batch twice has all of it counted twice, and
+    one that asks for a part (``isEmpty``) that part once more (*measured*)."""
+
+    rows: int
+    removed: int
+    stores: int
+    partitions: int
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
@@ -69,11 +82,11 @@ def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool
     return _sleeps(_frames(spark, execution_of(query).queryExecutionThread()))
 
 
-def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[tuple[int, int]]]]:
-    """The batches after `after` that Spark reports as executed, oldest first: the id and, of each stateful operator,
-    the rows it holds and those it removed. Spark keeps a hundred reports (numRecentProgressUpdates), so that the first
-    one may be later than ``after + 1``. A trigger that found nothing to do is reported too, without ``addBatch``."""
-    found: list[tuple[int, list[tuple[int, int]]]] = []
+def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[OperatorReport]]]:
+    """The batches after `after` that Spark reports as executed, oldest first: the id, and each stateful operator.
+    Spark keeps a hundred reports (numRecentProgressUpdates), so that the first one may be later than ``after + 1``. A
+    trigger that found nothing to do is reported too, without ``addBatch``."""
+    found: list[tuple[int, list[OperatorReport]]] = []
     reports = query._jsq.recentProgress()
     for index in range(len(reports) - 1, -1, -1):
         report = reports[index]
@@ -81,8 +94,17 @@ def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[
             continue
         if (batch := int(report.batchId())) <= after:
             break
-        found.append((batch, [(int(o.numRowsTotal()), int(o.numRowsRemoved())) for o in report.stateOperators()]))
+        found.append((batch, [_report(operator) for operator in report.stateOperators()]))
     return found[::-1]
+
+
+def _report(operator: Any) -> OperatorReport:
+    return OperatorReport(
+        rows=int(operator.numRowsTotal()),
+        removed=int(operator.numRowsRemoved()),
+        stores=int(operator.numStateStoreInstances()),
+        partitions=int(operator.numShufflePartitions()),
+    )
 
 
 def tasks_running(spark: SparkSession) -> int:
