@@ -57,5 +57,5 @@ class StreamHealthSensor(StreamSensor):
         )
 
     def found(self, value: Any) -> Any:
-        note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value["holds"])
+        note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value.get("holds", ()))
         return value
