@@ -78,5 +78,18 @@ def committed_since(registry: AppRegistry, deployment: str, logged: bool = False
     return found
 
 
+def has_later_ids(registry: AppRegistry, deployment: str, current: str) -> str | None:
+    """A query of which a deployment has used batch ids that the current one has not come to, as after a rollback: a
+    version that goes on from there has to know them, if its sink skips ids it has had (streaming/renumbering.py)."""
+    plan = registry.plan(deployment)
+    for query in plan.queries if plan else ():
+        used, now = (Checkpoint(registry.checkpoint(each, query.name)) for each in (deployment, current))
+        if not (used.folder.exists("metadata") and now.folder.exists("metadata")):
+            continue
+        if used.query_id() == now.query_id() and (used.logged_batch() or 0) > (now.logged_batch() or 0):
+            return query.name
+    return None
+
+
 def _untold(query: QueryPlan) -> bool:
     return is_function(query) and query.sink.seen_batch is None

@@ -13,6 +13,7 @@ from ..state.errors import InvalidInputError, LeaseHeldError, StorageError
 from ..state.registry import AppRegistry
 from ..state.snapshots import SnapshotStore
 from ..state.superseded import Retention, Superseded
+from .batch_ids import has_later_ids
 from .deleting import deleting
 from .drivers import NEW, Drivers
 from .requests import Requests, quiet
@@ -158,6 +159,8 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
             continue
         if not _over(drivers, spec.deployment):
             reasons[spec.deployment] = f"its driver may live (it is {drivers.state(spec.deployment)})"
+        elif current is not None and (query := has_later_ids(registry, spec.deployment, current)):
+            reasons[spec.deployment] = f"it has used batch ids of query {query} that {current} has not come to yet"
         else:
             candidates.append(Superseded(deployment=spec.deployment, since=_since(registry, spec)))
     outdated = superseded.outdated([c for c in candidates if paths[c.deployment]], retention)

@@ -12,9 +12,10 @@ import pytest
 from airflow_provider_streamupdate.state import clock, exports, lease, scratch
 from airflow_provider_streamupdate.state.identity import ProcessIdentity
 from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.state.serde import to_json
 from airflow_provider_streamupdate.state.superseded import is_freed
 from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import app_with_snapshots, set_status, spec, status
+from tests.state.builders import app_plan, app_with_snapshots, set_status, spec, status
 
 from .conftest import Run, Site, document, table
 
@@ -112,6 +113,23 @@ def test_a_driver_that_may_live_keeps_its_checkpoint(
     assert (("checkpoint", "v1") in rows(done, "freed")) == (state is None)
     kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
     assert kept.get("v1") == (f"its driver may live (it is {state})" if state else None)
+
+
+@pytest.mark.parametrize(("query_id", "batch", "kept"), [("one", 12, True), ("one", 9, False), ("another", 12, False)])
+def test_ids_that_the_current_one_has_not_come_to_are_kept(
+    run: Run, app: AppRegistry, query_id: str, batch: int, kept: bool
+) -> None:
+    """v2 was left by a rollback; whoever goes on from v5 with a sink that skips ids has to know v2's."""
+    for deployment, last, named in (("v2", batch, query_id), ("v5", 9, "one")):
+        checkpoint = app.checkpoint(deployment, "windows")
+        checkpoint.write("metadata", b'{"id": "%s"}' % named.encode())
+        checkpoint.write(f"offsets/{last}", b"v1\n{}\n0")
+    app.deployment_folder("v2").write("plan.json", to_json(app_plan()))
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert (("checkpoint", "v2") not in rows(done, "freed")) is kept
+    reasons = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    told = "it has used batch ids of query windows that v5 has not come to yet"
+    assert reasons.get("v2") == (told if kept else None)
 
 
 def test_without_a_current_one_all_stay(run: Run, app: AppRegistry) -> None:
