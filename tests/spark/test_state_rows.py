@@ -76,11 +76,13 @@ def test_rows_that_are_there_and_rows_that_left_are_never_fewer_than_there_were(
 
 
 def wait(queries: RunningQueries, name: str, batch: int) -> QueryStatus:
-    """Its status once it has reported the batch."""
-    while (status := queries.progress()[name]).active and (status.rows_batch is None or status.rows_batch < batch):
+    """Its status once the batch is committed and reported."""
+    while True:
+        status = queries.progress()[name]
         assert status.error is None
+        if not status.active or (status.rows_batch is not None and min(status.rows_batch, status.batch) >= batch):
+            return status
         time.sleep(0.05)
-    return status
 
 
 def running(queries: Mapping[str, QueryStatus]) -> Status:
