@@ -14,4 +14,5 @@ def suggested_apps() -> dict[str, Any]:
     they would cost a request each time, and a root that hangs would take the DAG away.
     """
     names = [name.strip() for name in conf.get("streamupdate", "apps", fallback="").split(",")]
-    return {"examples": known} if (known := [name for name in names if name]) else {}
+    known = [name for name in dict.fromkeys(names) if name]
+    return {"examples": known} if known else {}

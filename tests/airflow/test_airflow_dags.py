@@ -184,7 +184,7 @@ def test_the_form_suggests_the_apps_that_are_set(monkeypatch: pytest.MonkeyPatch
         return found.dags[dag_id].params.get_param("app")
 
     assert "examples" not in app().schema
-    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__APPS", "orders-fraud, flight-windows,")
+    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__APPS", "orders-fraud, flight-windows, ,orders-fraud")
     suggesting = app()
     assert suggesting.schema["examples"] == ["orders-fraud", "flight-windows"]
     assert suggesting.resolve("another") == "another"
