@@ -143,7 +143,7 @@ class RunningQueries:
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
         executed = _executed(query, self._rows[name].batch)
-        rows = self._rows[name] = self._rows[name].after(executed, [len(stage.stores) for stage in stages])
+        rows = self._rows[name] = self._rows[name].after(executed, stages)
         behind = rows_behind(progress, operators.source_order if operators else ())
         return attrs.evolve(
             status,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from ..state.plan import StagePlan
+from ..state.stores import single_partition
 from .spark_internals import OperatorReport
 
 Reported = Sequence[tuple[int, Sequence[OperatorReport]]]  # batch, and its stages in the order of operator ids
@@ -28,11 +30,11 @@ class StateRows:
     def since(cls, batch: int) -> StateRows:
         return cls(start=batch, batch=batch)
 
-    def after(self, reported: Reported, stores: Sequence[int]) -> StateRows:
-        """With what was reported of later batches, oldest first. stores: each stage's stores under a partition."""
+    def after(self, reported: Reported, plans: Sequence[StagePlan]) -> StateRows:
+        """With what was reported of later batches, oldest first, of the stages of these plans."""
         now = self
         for batch, stages in reported:
-            exact = len(stages) == len(stores) and all(map(_once, stages, stores))
+            exact = len(stages) == len(plans) and all(map(_once, stages, plans))
             removed: tuple[int, ...] | None = None
             if exact and now.removed is not None and batch == now.batch + 1:
                 before = now.removed or (0,) * len(stages)
@@ -43,5 +45,7 @@ class StateRows:
         return now
 
 
-def _once(stage: OperatorReport, stores: int) -> bool:
-    return stage.stores == stage.partitions * stores
+def _once(stage: OperatorReport, plan: StagePlan) -> bool:
+    # Spark reports the query's partitions, also of a stage that it gathers in one.
+    partitions = 1 if single_partition(plan) else stage.partitions
+    return stage.stores == partitions * len(plan.stores)

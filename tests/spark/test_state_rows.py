@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.control.health import Health, assess
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import DeploymentSpec, QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export
+from airflow_provider_streamupdate.state.plan import StagePlan
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.snapshot import Snapshot
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
@@ -77,10 +78,11 @@ def test_rows_that_are_there_and_rows_that_left_are_never_fewer_than_there_were(
 
 
 def wait(queries: RunningQueries, name: str, batch: int) -> QueryStatus:
-    """Its status once the batch is committed and reported."""
+    """Its status once the batch is committed and reported; fails where batches are reported and none is exact."""
     while True:
         status = queries.progress()[name]
         assert status.error is None
+        assert status.batch <= batch + 100, status
         if not status.active or (status.rows_batch is not None and min(status.rows_batch, status.batch) >= batch):
             return status
         time.sleep(0.05)
@@ -130,6 +132,10 @@ def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str
         queries.stop()
 
 
+KEYED = StagePlan(name="counts", named=True, kind="aggregate", operator="", operator_id=0, definition={"keys": ["k"]})
+LIMIT = StagePlan(name="first", named=True, kind="limit", operator="", operator_id=0)
+
+
 def report(rows: int, removed: int, runs: float = 1) -> OperatorReport:
     """Of a stage with two partitions of one store."""
     return OperatorReport(rows=rows, removed=removed, stores=int(2 * runs), partitions=2)
@@ -137,24 +143,29 @@ def report(rows: int, removed: int, runs: float = 1) -> OperatorReport:
 
 def test_what_left_is_added_up_and_unknown_after_a_gap() -> None:
     rows = StateRows.since(4)
-    assert (rows.rows, rows.after([], [1, 1]).rows, rows.exact) == (None, None, False)
-    rows = rows.after([(5, [report(10, 1), report(3, 0)]), (6, [report(9, 2), report(3, 1)])], [1, 1])
+    assert (rows.rows, rows.after([], [KEYED, KEYED]).rows, rows.exact) == (None, None, False)
+    rows = rows.after([(5, [report(10, 1), report(3, 0)]), (6, [report(9, 2), report(3, 1)])], [KEYED, KEYED])
     assert (rows.start, rows.batch, rows.rows, rows.exact, rows.removed) == (4, 6, (9, 3), True, (3, 1))
-    rows = rows.after([(7, [report(9, 0), report(2, 1)])], [1, 1])
+    rows = rows.after([(7, [report(9, 0), report(2, 1)])], [KEYED, KEYED])
     assert (rows.batch, rows.rows, rows.removed) == (7, (9, 2), (3, 2))
-    gap = rows.after([(9, [report(8, 1), report(2, 0)]), (10, [report(8, 1), report(2, 0)])], [1, 1])
+    gap = rows.after([(9, [report(8, 1), report(2, 0)]), (10, [report(8, 1), report(2, 0)])], [KEYED, KEYED])
     assert (gap.batch, gap.rows, gap.exact, gap.removed) == (10, (8, 2), True, None)
 
 
 @pytest.mark.parametrize("runs", [2, 1.5, 0.5])
 def test_what_ran_twice_or_in_part_is_not_exact(runs: float) -> None:
-    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(20, 2, runs)])], [1])
+    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(20, 2, runs)])], [KEYED])
     assert (rows.rows, rows.exact, rows.removed) == ((20,), False, None)
-    assert rows.after([(7, [report(9, 1)])], [1]).removed is None
+    assert rows.after([(7, [report(9, 1)])], [KEYED]).removed is None
+
+
+def test_a_stage_that_spark_gathers_in_one_partition_opens_one_store() -> None:
+    assert StateRows.since(4).after([(5, [report(1, 0, runs=0.5)])], [LIMIT]).exact
+    assert not StateRows.since(4).after([(5, [report(1, 0, runs=1)])], [LIMIT]).exact  # it ran twice
 
 
 def test_a_batch_that_its_sink_did_not_ask_for_says_nothing() -> None:
-    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(0, 0, 0)])], [1])
+    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(0, 0, 0)])], [KEYED])
     assert (rows.rows, rows.exact, rows.removed) == ((10,), False, None)
 
 
