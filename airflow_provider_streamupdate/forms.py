@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from airflow.configuration import conf
+
+from .state.errors import InvalidInputError
+from .state.names import check_name
 
 
 def suggested_apps() -> dict[str, Any]:
@@ -14,5 +18,15 @@ def suggested_apps() -> dict[str, Any]:
     they would cost a request each time, and a root that hangs would take the DAG away.
     """
     names = [name.strip() for name in conf.get("streamupdate", "apps", fallback="").split(",")]
-    known = [name for name in dict.fromkeys(names) if name]
+    known = [name for name in dict.fromkeys(names) if name and _usable(name)]
     return {"examples": known} if known else {}
+
+
+def _usable(name: str) -> bool:
+    """A name that no app can have is left out, and Airflow shows why beside the DAGs: one must not take them away."""
+    try:
+        check_name("app", name)
+    except InvalidInputError as error:
+        warnings.warn(f"[streamupdate] apps: {error}", stacklevel=3)
+        return False
+    return True

@@ -126,7 +126,7 @@ def restart(settings: Settings, app: str, deployment: str | None, timeout: float
     Example:
       streamupdate restart flight-windows
     """
-    client = settings.client()
+    client = settings.client_of(app)
     interrupted = f"a driver that was started goes on (streamupdate status {app}); else run the same command again"
     with progress(f"restarting {app}", interrupted) as report:
         deployed = client.restart(app, deployment, timeout, report)
@@ -154,9 +154,10 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     """
     if drain_timeout is not None and not drain:
         raise click.UsageError("--drain-timeout needs --drain")
+    client = settings.client_of(app)
     interrupted = f"{app} was told to end and goes on doing so (streamupdate status {app})"
     with progress(f"ending {app}", interrupted) as report:
-        state = settings.client().cancel(app, drain, drain_timeout or 300.0, report)
+        state = client.cancel(app, drain, drain_timeout or 300.0, report)
     if settings.as_json:
         print_json({"app": app, "state": state})
     note(settings, f"{app} is {state}")
@@ -172,7 +173,7 @@ def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command
     @shared
     @pass_settings
     def command(settings: Settings, app: str, timeout: float) -> None:
-        client = settings.client()
+        client = settings.client_of(app)
         interrupted = f"{app} was asked to {verb} and does so (streamupdate status {app})"
         with progress(f"asking {app} to {verb}", interrupted):
             getattr(client, verb)(app, timeout)

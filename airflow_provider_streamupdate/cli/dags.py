@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 
 import click
 
-from ..state.errors import AlreadyExistsError, InvalidInputError
+from ..state.errors import AlreadyExistsError, InvalidInputError, StorageError
 from .output import print_json
 from .progress import note
 from .settings import Settings, pass_settings, shared
@@ -15,8 +16,45 @@ from .settings import Settings, pass_settings, shared
 PACKAGE = "airflow_provider_streamupdate.example_dags"
 
 
+def _folder(given: str) -> Path:
+    if not given or not Path(given).is_dir():  # Path("") is the current folder
+        raise InvalidInputError(
+            f"there is no folder {given!r}; give the one that Airflow reads DAGs from (dags_folder)"
+        )
+    return Path(given)
+
+
+def _content(file: Path) -> bytes | None:
+    """None for what cannot be replaced: it is no file."""
+    if not file.exists():
+        return b""  # a link to nothing, which is replaced
+    if not file.is_file():
+        raise AlreadyExistsError(
+            f"{file} is no file, but this package has a DAG of that name; move it, or give another folder"
+        )
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be read ({error.strerror}); nothing was written. Correct its mode"
+        ) from error
+
+
+def _write(file: Path, content: bytes) -> None:
+    """As a whole: Airflow may read the folder at any time."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(
+            f"{file} cannot be written ({error.strerror}); make the folder writable and run it again"
+        ) from error
+
+
 @click.command("init-dags", short_help="Put the example DAGs into a DAGs folder.")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", callback=lambda ctx, param, value: _folder(value))
 @click.option("--force", is_flag=True, help="Also replace files that differ from those of this package.")
 @shared
 @pass_settings
@@ -30,23 +68,22 @@ def init_dags(settings: Settings, folder: Path, force: bool) -> None:
     Example:
       streamupdate init-dags ~/airflow/dags
     """
-    if not folder.is_dir():
-        raise InvalidInputError(f"there is no folder {folder}; give the one that Airflow reads DAGs from (dags_folder)")
     ours = {
         file.name: file.read_bytes()
         for file in resources.files(PACKAGE).iterdir()
         if file.name.endswith(".py") and file.name != "__init__.py"
     }
-    there = {name: (folder / name).read_bytes() for name in ours if (folder / name).exists()}
+    there = {name: _content(folder / name) for name in ours if os.path.lexists(folder / name)}
     changed = sorted(name for name, content in there.items() if content != ours[name])
     if changed and not force:
+        files, them = ", ".join(str(folder / name) for name in changed), "it" if len(changed) == 1 else "them"
         raise AlreadyExistsError(
-            f"{', '.join(str(folder / name) for name in changed)} differ from this package's; nothing was written. "
-            "Rename them, or give --force to replace them"
+            f"not what this package would write: {files}; nothing was written. Move {them} out of the folder (a "
+            f"copy in it would define the same DAGs), or give --force to replace {them}"
         )
     written = sorted(name for name, content in ours.items() if there.get(name) != content)
     for name in written:
-        (folder / name).write_bytes(ours[name])
+        _write(folder / name, ours[name])
     if settings.as_json:
         print_json({"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))})
     else:

@@ -48,7 +48,7 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
     """
     from ..state.superseded import Retention
 
-    client = settings.client()
+    client = settings.client_of(app) if app else settings.client()
     retention = Retention(deployments=keep_deployments, days=keep_days)
     with progress(f"{'looking for' if dry_run else 'freeing'} what nothing needs", "run it again") as report:
         done = (

@@ -39,6 +39,12 @@ class Settings:
             client.registry.folder.check_exists()
         return client
 
+    def client_of(self, app: str) -> StreamUpdateClient:
+        """A client for requests on one app; NotFoundError when there is no such app."""
+        client = self.client()
+        client.registry.existing(app)
+        return client
+
     def reader(self, needs_root: bool = True) -> OverviewRequests:
         """What only looks, and is imported in a fraction of the client's time. UsageError without a root, StorageError
         when it is not there, unless the command tells that itself (`needs_root`)."""

@@ -39,7 +39,7 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
     """
     from ..control.overview import snapshot_document
 
-    client = settings.client()
+    client = settings.client_of(app)
     interrupted = f"the snapshot goes on without this command; run it again to wait for {name}"
     with progress(f"snapshot {name} of {app}", interrupted) as report:
         snapshot = client.save_snapshot(app, name, cancel, timeout, report)
@@ -100,8 +100,9 @@ def verify(settings: Settings, app: str, name: str) -> None:
     Example:
       streamupdate verify-snapshot flight-windows nightly
     """
+    client = settings.client_of(app)
     with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
-        files = settings.client().verify_snapshot(app, name, report)
+        files = client.verify_snapshot(app, name, report)
     if settings.as_json:
         print_json({"app": app, "name": name, "files": files, "valid": True})
     note(settings, f"snapshot {name} of {app} is whole: {files} files verified")
@@ -122,8 +123,9 @@ def delete(settings: Settings, app: str, name: str) -> None:
     Example:
       streamupdate delete-snapshot flight-windows nightly
     """
+    client = settings.client_of(app)
     with progress(f"deleting snapshot {name} of {app}", "run the same command again") as report:
-        freed = settings.client().delete_snapshot(app, name, report)
+        freed = client.delete_snapshot(app, name, report)
     if settings.as_json:
         print_json({"app": app, "name": name, "bytes_freed": freed})
     note(settings, f"deleted snapshot {name} of {app}: {size(freed)} freed")

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 @pass_settings
 def plan(settings: Settings, application: Application) -> None:
     """Start a driver that plans APP_FILE and starts nothing (15-30 s); show its queries, stages, sources and sinks.
+    No root is needed.
 
     \b
     Example:
       streamupdate plan flight_windows/v2.py --set input=/data/in --set output=/data/out
     """
-    client = settings.client(needs_root=False)
+    from ..control.launcher import SparkSubmit
+    from ..control.planning import plan_application
+
+    launcher = SparkSubmit(settings.spark_submit)
     with progress(f"planning {application.file}", "nothing was started"):
-        made = client.plan(application)
+        made = plan_application(launcher, application).plan
     if settings.as_json:
         print_json(made)
     else:
@@ -97,13 +101,13 @@ def check(
         raise click.UsageError("--from-app goes with --fork")
     against = f"snapshot {snapshot}" if snapshot else plan_file or "the current deployment"
     try:
+        client = settings.client() if plan_file is None else None
+        if client is not None and snapshot is not None:
+            need_snapshot(client, snapshot)
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
-            if plan_file is not None:
-                report = _against_plan(settings, application, plan_file, agree, renames)
+            if client is None:
+                report = _against_plan(settings, application, str(plan_file), agree, renames)
             else:
-                client = settings.client()
-                if snapshot is not None:
-                    need_snapshot(client, snapshot)
                 report = client.check(
                     application, snapshot=snapshot, agree=agree, renames=renames, fork=fork, from_app=from_app
                 )
@@ -325,7 +329,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
       streamupdate rollback flight-windows
       streamupdate rollback orders --later-ids totals
     """
-    client = settings.client()
+    client = settings.client_of(app)
     with progress(f"rolling {app} back", "run the same command again to complete the rollback") as report:
         deployed = client.rollback(app, deployment, timeout, report, later_ids=later_ids)
     if settings.as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ from .requests import Requests
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # Times are shown, and retention goes, by clocks of several machines (docs/design.md); from here on they mislead.
 SKEW_SECONDS = 5.0
+_TOLD = re.compile(r"\bversion (\d+\.\d+)\.")
+_NAME_ANOTHER = "name the spark-submit of a Spark installation (--spark-submit, STREAMUPDATE_SPARK_SUBMIT)"
 _JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
 
 
@@ -38,7 +41,7 @@ class Finding:
 def examine(spark_submit: str, env_vars: Mapping[str, str], requests: Requests | None) -> Iterator[Finding]:
     """Look at everything; nothing is left behind. `requests`: the root's, None without one."""
     yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
-    yield _found("spark-submit", lambda: _spark(spark_submit))
+    yield _found("spark-submit", lambda: _spark(spark_submit, env_vars))
     yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
     if requests is None:
         yield Finding(thing="root", outcome=WARNING, found="not looked at; name it with --root or STREAMUPDATE_ROOT")
@@ -80,11 +83,27 @@ def supported_versions() -> list[str]:
     return sorted(path.stem.removeprefix("spark_").replace("_", ".") for path in adapters.glob("spark_*.py"))
 
 
-def _spark(spark_submit: str) -> str:
+def _told_version(spark_submit: str, env_vars: Mapping[str, str]) -> str:
+    """What it says itself, in seconds: where its jars are not beside it (a wrapper, a distribution's package)."""
+    command, environment = [spark_submit, "--version"], spark_environment(spark_submit, env_vars)
+    try:
+        shown = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StreamUpdateError(f"{spark_submit} --version failed: {error}; {_NAME_ANOTHER}") from error
+    if shown.returncode == 0 and (match := _TOLD.search(shown.stderr + shown.stdout)):
+        return match.group(1)
+    last = (shown.stderr + shown.stdout).strip().splitlines()[-1:] or ["nothing"]
+    raise StreamUpdateError(
+        f"{spark_submit} --version names no version of Spark (exit code {shown.returncode}, its last line: {last[0]}); "
+        f"{_NAME_ANOTHER}"
+    )
+
+
+def _spark(spark_submit: str, env_vars: Mapping[str, str]) -> str:
     check_spark_submit(spark_submit)
-    version, known = spark_version(spark_submit), supported_versions()
-    if version is None:
-        return f"{spark_submit}; its version is told when a driver starts ({' and '.join(known)} are supported)"
+    version, known = spark_version(spark_submit) or _told_version(spark_submit, env_vars), supported_versions()
     if version not in known:
         raise StreamUpdateError(
             f"{spark_submit} is of Spark {version}; {' and '.join(known)} are supported: install one of them into an "

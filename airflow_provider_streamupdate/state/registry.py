@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import uuid
 from typing import Any, TypeVar
 
@@ -43,9 +44,16 @@ class Registry:
         """The app's part of the registry; NotFoundError when it has no deployment."""
         app = self.app(name)
         if not app.deployment_ids():
-            known = ", ".join(self.apps()) or "none"
-            raise NotFoundError(f"no app {name!r} under {self.root} (known: {known}); submit it first")
+            raise NotFoundError(f"no app {name!r} under {self.root}{_known(name, self.apps())}")
         return app
+
+
+def _known(name: str, apps: list[str]) -> str:
+    """What to do about a name that is no app's."""
+    if not apps:
+        return ", and no other; correct the root, or submit the app first"
+    close = difflib.get_close_matches(name, apps, n=1)
+    return f" (known: {', '.join(apps)}); " + (f"did you mean {close[0]!r}?" if close else "correct the name")
 
 
 class AppRegistry:

@@ -45,6 +45,13 @@ _REFUSED = ("PreconditionFailed", "412", "ConditionalRequestConflict")
 _AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 
 
+_REACH = "check its address, that its server runs, and the storage options (credentials)"
+_LIBHDFS = (
+    "Python reaches hdfs:// by Hadoop's native client only (libhdfs, JAVA_HOME, CLASSPATH). Give the same folder by "
+    "the namenode's web address, which needs none: webhdfs://<namenode>:9870/<folder>"
+)
+
+
 @attrs.frozen
 class Folder:
     """`base` is a path on `fs` without protocol. All paths given to the methods are relative to it."""
@@ -65,10 +72,9 @@ class Folder:
                 f"webhdfs: requests) into the environment of {sys.executable}, or correct it"
             ) from error
         except Exception as error:  # some connect at once, and every back end has its own exceptions
-            raise StorageError(
-                f"root {uri!r} cannot be reached: {type(error).__name__}: {error}; check its address, that its server "
-                "runs, and the storage options (credentials)"
-            ) from error
+            first = str(error).partition("\n")[0]
+            remedy = _LIBHDFS if "libjvm" in first or "libhdfs" in first else _REACH
+            raise StorageError(f"root {uri!r} cannot be reached: {type(error).__name__}: {first}; {remedy}") from error
         if isinstance(cache := getattr(fs, "dircache", None), DirCache):
             cache.use_listings_cache = False
             cache.clear()
@@ -389,10 +395,12 @@ class Folder:
             )
 
     def check_writable(self) -> None:
-        """StorageError when nothing can be written here, or when a file can be created that is there already."""
+        """StorageError when nothing can be written here, or when a file can be created that is there already. Leaves
+        nothing, not the folder either when it was not there: what asks may still be refused."""
         probe = f"_probe-{uuid.uuid4().hex}"
-        self.write(probe, b"")
+        there = _nearest(self.base) if self.local else self.base
         try:
+            self.write(probe, b"")
             if self.create(probe, b"again"):
                 raise StorageError(
                     f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
@@ -400,6 +408,7 @@ class Folder:
                 )
         finally:
             self.remove(probe)
+            _remove_made(self.base, there)
 
     def _temporary(self, relative: str, data: bytes) -> str:
         folder = os.path.dirname(self.path(relative))
@@ -457,6 +466,14 @@ def _remove_tree(path: str) -> None:
         except OSError as error:
             if error.errno != errno.ENOTEMPTY or not again:
                 raise
+
+
+def _remove_made(path: str, there: str) -> None:
+    """Remove a local folder and those above it, up to `there`, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        while path != there:
+            os.rmdir(path)
+            path = os.path.dirname(path)
 
 
 def _connect(uri: str, options: dict[str, Any]) -> tuple[Any, str]:

@@ -360,6 +360,9 @@ class Driver:
 
 
 def main(argv: list[str]) -> int:
+    if argv == ["--version"]:
+        print("version 4.3.0", file=sys.stderr)
+        return 0
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
     parser = argparse.ArgumentParser()
     parser.add_argument("mode")

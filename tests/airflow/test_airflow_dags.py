@@ -188,6 +188,9 @@ def test_the_form_suggests_the_apps_that_are_set(monkeypatch: pytest.MonkeyPatch
     suggesting = app()
     assert suggesting.schema["examples"] == ["orders-fraud", "flight-windows"]
     assert suggesting.resolve("another") == "another"
+    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__APPS", "../up, orders-fraud")
+    with pytest.warns(UserWarning, match=r"\[streamupdate\] apps: app name '../up' is not allowed"):
+        assert app().schema["examples"] == ["orders-fraud"]
 
 
 def _param(bag: Any, name: str) -> Any:

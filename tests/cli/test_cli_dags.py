@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from .conftest import Run, document
 
@@ -22,12 +25,45 @@ def test_what_was_changed_is_left_alone(run: Run, tmp_path: Path) -> None:
     mine = tmp_path / DAGS[0]
     mine.write_text("# mine\n")
     refused = run("init-dags", str(tmp_path))
-    assert refused.exit_code == 1 and f"{mine} differ" in refused.stderr and "--force" in refused.stderr
+    assert (
+        refused.exit_code == 1
+        and f"would write: {mine}; nothing was written. Move it out of the folder" in " ".join(refused.stderr.split())
+    )
     assert [path.name for path in tmp_path.glob("*.py")] == [mine.name] and mine.read_text() == "# mine\n"
     assert run("init-dags", str(tmp_path), "--force").exit_code == 0
     assert mine.read_bytes() == (ROOT / "dags" / mine.name).read_bytes()
 
 
-def test_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    refused = run("init-dags", str(tmp_path / "nowhere"))
-    assert refused.exit_code == 2 and "there is no folder" in refused.stderr
+@pytest.mark.parametrize("given", ["nowhere", "file", ""])
+def test_a_folder_that_is_not_there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    refused = run("init-dags", given)
+    assert refused.exit_code == 2 and f"there is no folder {given!r}" in refused.stderr
+    assert not list(tmp_path.glob("*.py"))
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_where_a_dag_would_be(run: Run, tmp_path: Path, force: list[str]) -> None:
+    (tmp_path / DAGS[-1]).mkdir()
+    refused = run("init-dags", str(tmp_path), *force)
+    assert refused.exit_code == 1 and f"{tmp_path / DAGS[-1]} is no file" in " ".join(refused.stderr.split())
+    assert [path.name for path in tmp_path.glob("*.py")] == [DAGS[-1]]
+
+
+def test_a_link_to_nothing_is_replaced_when_asked(run: Run, tmp_path: Path) -> None:
+    (tmp_path / DAGS[0]).symlink_to(tmp_path / "gone")
+    assert run("init-dags", str(tmp_path)).exit_code == 1
+    assert run("init-dags", str(tmp_path), "--force").exit_code == 0
+    assert not (tmp_path / DAGS[0]).is_symlink() and not (tmp_path / "gone").exists()
+
+
+def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    folder = Path("/proc/self/task") if os.geteuid() == 0 else tmp_path  # root may write to any other
+    if folder == tmp_path:
+        tmp_path.chmod(0o555)
+    elif not folder.is_dir():
+        pytest.skip("root may write to every folder here")
+    refused = run("init-dags", str(folder))
+    tmp_path.chmod(0o755)
+    assert refused.exit_code == 1 and "cannot be written" in refused.stderr and "writable" in refused.stderr

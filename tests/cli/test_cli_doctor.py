@@ -86,6 +86,20 @@ def test_a_failed_deployment_is_not_ok(site: Site) -> None:
     assert "streamupdate restart alarm" in found(result)["app alarm"][1]
 
 
+def test_a_spark_submit_that_is_none(run: Run, spark: Path, tmp_path: Path) -> None:
+    """What it is, it says itself where its jars are not beside it."""
+    assert found(run("doctor", "--json"))["spark-submit"] == ("ok", f"Spark 4.3 ({spark})")
+    for text, told in (("exit 1", "exit code 1, its last line: nothing"), ("echo hello", "its last line: hello")):
+        other = tmp_path / "other"
+        other.write_text(f"#!/bin/sh\n{text}\n")
+        other.chmod(0o755)
+        result = run("doctor", "--spark-submit", str(other), "--json")
+        outcome, said = found(result)["spark-submit"]
+        assert result.exit_code == 1 and outcome == "failed" and told in said and "--spark-submit" in said
+    other.write_text("#!/bin/sh\necho '  /___/ .__/   version 4.2.0' >&2\n")
+    assert found(run("doctor", "--spark-submit", str(other), "--json"))["spark-submit"][1].startswith("Spark 4.2")
+
+
 def test_without_a_root(run: Run, spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STREAMUPDATE_ROOT")
     assert found(run("doctor", "--json"))["root"][0] == "warning"

@@ -57,6 +57,36 @@ def test_submit_makes_the_root(site: Site, missing: Path) -> None:
     assert os.listdir(missing) == ["alarm"]
 
 
+@pytest.mark.parametrize("command", ["submit", "adopt"])
+def test_a_root_is_not_left_by_what_was_refused(site: Site, missing: Path, command: str) -> None:
+    """A mistyped one would be listed, and called ok."""
+    deep = missing / "and" / "deeper"
+    checkpoint = site.folder / "checkpoint"
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "offsets").mkdir()
+    bad = site.application("bad", FAIL="plan")
+    more = ["--app", "alarm", "--plan-from", bad, checkpoint] if command == "adopt" else [bad]
+    result = site.run(command, *more, "--root", deep)
+    assert result.exit_code != 0 and not missing.exists()
+
+
+def test_a_root_is_not_needed_for_a_plan(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without:
+        without.delenv("STREAMUPDATE_ROOT")
+        result = site.run("plan", site.application())
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["restart", "cancel", "suspend", "resume", "rollback", "save-snapshot", "verify-snapshot", "delete-snapshot", "gc"],
+)
+def test_an_app_that_is_not_there_is_told_before_anything_is_said_to_be_done(run: Run, command: str) -> None:
+    name = ["s1"] if command.endswith("snapshot") else []
+    refused = run(command, "alarm", *name)
+    assert refused.exit_code == 1 and refused.stderr.startswith("Error: no app 'alarm' under"), refused.stderr
+
+
 def test_a_root_that_is_a_file_is_told(run: Run, missing: Path) -> None:
     missing.write_text("")
     result = run("list")
