@@ -51,7 +51,7 @@ class Registry:
 def _known(name: str, apps: list[str]) -> str:
     """What to do about a name that is no app's."""
     if not apps:
-        return ", and no other; correct the root, or submit the app first"
+        return " (known: none); correct the root, or submit the app first"
     close = difflib.get_close_matches(name, apps, n=1)
     return f" (known: {', '.join(apps)}); " + (f"did you mean {close[0]!r}?" if close else "correct the name")
 

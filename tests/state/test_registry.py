@@ -39,7 +39,7 @@ def test_an_app_is_known_from_its_first_deployment_on(registry: Registry) -> Non
 def test_a_name_that_is_nearly_an_apps_is_asked_back(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"\(known: flights\); did you mean 'flights'\?"):
         registry.existing("fligths")
-    with pytest.raises(NotFoundError, match=r"and no other; correct the root, or submit the app first"):
+    with pytest.raises(NotFoundError, match=r"\(known: none\); correct the root, or submit the app first"):
         Registry(str(tmp_path / "other")).existing("flights")
 
 
