@@ -207,6 +207,28 @@ def test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more(bench: Be
     assert {r["k"]: r["count"] for r in bench.emitted[max(bench.emitted)]} == {"a": 1, None: 1, "b": 1}
 
 
+def first(value: str):
+    def build(bench: Bench):
+        firsts = stage("firsts", bench.source().groupBy("k").agg(F.first(F.expr(value)).alias("i")))
+        return firsts.select("k", F.col("i").isNull().alias("none"))  # PySpark has no calendar intervals
+
+    return build
+
+
+def test_a_null_interval_in_the_state_keeps_spark_from_loading_it(bench: Bench) -> None:
+    months = first("if(a > 1, make_interval(1), null)")
+    bench.write([row("a", 1)])
+    snapshot = bench.run(months)
+    refused = next(i for i in bench.check(snapshot, months).items if i.verdict == "refused")
+    assert refused.reason.startswith("value columns first of the state are calendar intervals")
+    bench.write([row("a", 1)])
+    with pytest.raises(Exception, match="ROW_FORMAT_VALIDATION_FAILURE"):
+        bench.run(months, snapshot=snapshot, agree=("q/firsts:same=to see what Spark does",))
+    days = first("if(a > 1, make_dt_interval(1), null)")
+    bench.unread = bench.files
+    assert bench.check(bench.run(days), days).compatible
+
+
 def test_agreeing_to_something_that_is_no_loss_is_an_error(bench: Bench) -> None:
     bench.write([row("a", 1)])
     snapshot = bench.run(grouped("k"))

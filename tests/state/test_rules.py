@@ -161,6 +161,7 @@ JOIN_OF_UNKNOWN_FORMAT = of(
     "join", schemas=(StateSchema(name="left-keyToSomething", key={"encoder": {}, "row": KEY}, value=VALUE),)
 )
 NOT_NULL = {"type": "struct", "fields": [{**KEY["fields"][0], "nullable": False}]}
+INTERVAL = {"type": "struct", "fields": [{"name": "i", "type": "interval", "nullable": True, "metadata": {}}]}
 OTHER_TYPE = {"type": "struct", "fields": [{**KEY["fields"][0], "type": "long"}]}
 SESSION = "session_window(a.t, gap '{} minutes', #1)"
 TWINS = [stage_plan(f"aggregate-{n}", n, named=False, below=f"{n}") for n in (0, 1)]
@@ -231,6 +232,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.families": changed("join", stores=("left-keyToNumValues", "right-keyToNumValues")),
     "stage.type": (q(with_schema(KEY)), q(with_schema(OTHER_TYPE))),
     "stage.nullability": (q(with_schema(KEY)), q(with_schema(NOT_NULL))),
+    "stage.interval": (q(with_schema(INTERVAL)), q(with_schema({"encoder": {}, "row": INTERVAL}))),
     "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
     "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
     "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),

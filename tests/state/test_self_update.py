@@ -7,14 +7,19 @@ import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.plan import AppPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.state.plan import AppPlan, SourcePlan, StagePlan, StateSchema
 from airflow_provider_streamupdate.state.self_update import check_updatable
 
 from .builders import app_plan, query_plan, stage_plan
 
 FUNCTION = {"keys": ["a.k"], "code": "python:f", "input": [], "timeout": "NoTimeout"}
 UNDERSTOOD = stage_plan("totals")
+INTERVAL = {"type": "struct", "fields": [{"name": "i", "type": "interval", "nullable": True, "metadata": {}}]}
 STRANGE = {
+    "a key that Spark cannot load again when it is null": (
+        attrs.evolve(UNDERSTOOD, schemas=(StateSchema(name="default", key=INTERVAL, value={}),)),
+        "key columns i of the state are calendar intervals",
+    ),
     "a key that cannot be traced": (attrs.evolve(UNDERSTOOD, definition={"keys": ["?x"]}), "could not be traced"),
     "code that cannot be compared": (
         attrs.evolve(UNDERSTOOD, definition={"keys": ["python:f(a.k)"]}),

@@ -60,6 +60,18 @@ def _variable_nullability(c: StageChange) -> Facts | None:
     return {"names": ", ".join(names)} if names else None
 
 
+def _intervals(c: StageChange) -> Facts | None:
+    if c.old.kind != c.new.kind:
+        return None
+    for schema in c.new.schemas:
+        for part, row in (("key", schema.key), ("value", schema.value)):
+            row = row.get("row", row) if isinstance(row, dict) else {}  # of a column family, beside its encoder
+            fields = row.get("fields", ())
+            if names := [f["name"] for f in fields if f["type"] == "interval" and f.get("nullable", True)]:
+                return {"part": part, "columns": ", ".join(names)}
+    return None
+
+
 def _plain(schema: Any) -> Any:
     """A type without the metadata of its fields."""
     if isinstance(schema, dict):
@@ -142,5 +154,20 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
         "it was written under, and a restored checkpoint knows the new one only",
         tests=("state/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
         applies=_variable_nullability,
+    ),
+    _StageRule(
+        id="stage.interval",
+        verdict=REFUSED,
+        change="a calendar interval that may be null in the state",
+        reason="{part} columns {columns} of the state are calendar intervals: after a null in one of them Spark "
+        "refuses to load the state, on any restart; keep a day-time interval (make_dt_interval) or a number there",
+        source="UnsafeRowUtils.validateStructuralIntegrity wants zeros in a null field, and UnsafeRowWriter keeps a "
+        "null interval's offset there: STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE (measured; found by the fuzz)",
+        tests=(
+            "state/test_self_update.py::test_what_no_update_could_carry_is_refused_at_the_start",
+            "spark/test_refused.py::test_a_null_interval_in_the_state_keeps_spark_from_loading_it",
+        ),
+        applies=_intervals,
+        agreeable=True,
     ),
 )
