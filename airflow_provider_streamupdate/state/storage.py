@@ -397,10 +397,15 @@ class Folder:
     def check_writable(self) -> None:
         """StorageError when nothing can be written here, or when a file can be created that is there already. Leaves
         nothing, not the folder either when it was not there: what asks may still be refused."""
-        probe = f"_probe-{uuid.uuid4().hex}"
         there = _nearest(self.base) if self.local else self.base
         try:
-            self.write(probe, b"")
+            self._check_writable(f"_probe-{uuid.uuid4().hex}")
+        finally:
+            _remove_made(self.base, there)
+
+    def _check_writable(self, probe: str) -> None:
+        self.write(probe, b"")
+        try:
             if self.create(probe, b"again"):
                 raise StorageError(
                     f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
@@ -408,7 +413,6 @@ class Folder:
                 )
         finally:
             self.remove(probe)
-            _remove_made(self.base, there)
 
     def _temporary(self, relative: str, data: bytes) -> str:
         folder = os.path.dirname(self.path(relative))
