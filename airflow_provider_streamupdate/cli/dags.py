@@ -24,8 +24,8 @@ def _folder(given: str) -> Path:
     return Path(given)
 
 
-def _content(file: Path) -> bytes | None:
-    """None for what cannot be replaced: it is no file."""
+def _content(file: Path) -> bytes:
+    """AlreadyExistsError for what is no file, so that not even --force replaces it."""
     if not file.exists():
         return b""  # a link to nothing, which is replaced
     if not file.is_file():

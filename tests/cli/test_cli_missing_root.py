@@ -77,13 +77,18 @@ def test_a_root_is_not_needed_for_a_plan(site: Site, monkeypatch: pytest.MonkeyP
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["restart", "cancel", "suspend", "resume", "rollback", "save-snapshot", "verify-snapshot", "delete-snapshot", "gc"],
-)
-def test_an_app_that_is_not_there_is_told_before_anything_is_said_to_be_done(run: Run, command: str) -> None:
-    name = ["s1"] if command.endswith("snapshot") else []
-    refused = run(command, "alarm", *name)
+def of_an_app() -> list[str]:
+    """The commands whose first argument is an app."""
+    return sorted(n for n, c in main.commands.items() if [p.name for p in c.params if is_argument(p)][:1] == ["app"])
+
+
+def is_argument(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument)
+
+
+@pytest.mark.parametrize("command", of_an_app())
+def test_an_app_that_is_not_there_is_told_before_anything_is_said_to_be_done(site: Site, command: str) -> None:
+    refused = site.run(command, *arguments(site, command))
     assert refused.exit_code == 1 and refused.stderr.startswith("Error: no app 'alarm' under"), refused.stderr
 
 
