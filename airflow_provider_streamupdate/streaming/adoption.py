@@ -139,7 +139,7 @@ def _sink_problem(query: QueryPlan, batch: int) -> str | None:
 
 def _clone(source: Folder, exported: QuerySnapshot, clone: Path) -> None:
     """What the checkpoint says about itself; no state, which nobody reads here."""
-    target = Folder.open(str(clone))
+    target = Folder.scratch(clone)
     paths = {file.path for file in exported.files if not file.path.startswith("state/")}
     for operator in source.names("state"):
         top = f"state/{operator}"

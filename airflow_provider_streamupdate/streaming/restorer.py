@@ -137,7 +137,7 @@ def metadata_ahead(
             continue
         conf = plan_restore(saved.queries[query.name], old, query).conf
         with tempfile.TemporaryDirectory(prefix="streamupdate-ahead-") as scratch:
-            made = Folder.open(scratch)
+            made = Folder.scratch(scratch)
             _write_metadata(writers[query.name], query, made, conf)
             files = {path: made.read(path) or b"" for path in made.files()}
             if not any(scratch.encode() in data for data in files.values()):
@@ -289,7 +289,7 @@ def check_restorable(
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
             continue
         _check_migration_fits(saved, query)
-        checkpoint = Folder.open(str(scratch / query.name))
+        checkpoint = Folder.scratch(scratch / query.name)
         plan = _restore(saved, query, writers[query.name], checkpoint, scratch=True)
         batch = saved.queries[query.name].batch + 1
         (scratch / query.name / "offsets" / str(batch)).touch()
@@ -410,7 +410,7 @@ def empty_stores(
     scratch = Path(tempfile.mkdtemp(prefix="streamupdate-empty-"))
     try:
         spark_internals.write_empty_store(spark, f"file://{scratch}", conf, column_families(stage))
-        made = Folder.open(str(scratch / "state" / "0" / "0"))
+        made = Folder.scratch(scratch / "state" / "0" / "0")
         names = [n for n in made.names() if n.startswith("1.")]
         endings = {n.removeprefix("1.") for n in names}
         if endings not in ({"zip"}, {"delta"}):

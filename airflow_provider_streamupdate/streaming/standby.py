@@ -57,7 +57,7 @@ def warm_up(
         scratched.mkdir(parents=True)
         with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
             if saved.holds(query.name) and saved.folders[query.name].local:
-                _clone(saved, query, writer, Folder.open(f"{scratched}/checkpoint"), migrations)
+                _clone(saved, query, writer, Folder.scratch(scratched / "checkpoint"), migrations)
             try:
                 _run(writer, scratched)
             except Exception as error:

@@ -13,15 +13,31 @@ from airflow_provider_streamupdate.state.storage import Folder
 from tests import folders
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "scratch"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Folder]:
-    made = Folder.open(str(tmp_path / "folder") if request.param == "local" else f"memory://{uuid.uuid4().hex}")
+    local = str(tmp_path / "folder")
+    addresses = {"local": local, "memory": f"memory://{uuid.uuid4().hex}"}
+    made = Folder.scratch(local) if request.param == "scratch" else Folder.open(addresses[request.param])
     yield made
     made.remove("")
 
 
 def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
     folders.what_was_written_is_listed_read_and_removed(folder)
+
+
+def test_nothing_is_synced_in_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for folder, syncs in ((Folder.scratch(tmp_path / "a"), False), (Folder.open(str(tmp_path / "b")), True)):
+        inner = folder.sub("q")
+        inner.write("state/0", b"rows")
+        assert inner.create("offsets/0", b"v1") and not inner.create("offsets/0", b"v1")
+        inner.copy_from(inner, "state/0", "state/1")
+        inner.sync([""])
+        assert inner.remove_exactly("offsets/0", b"v1")
+        assert bool(synced) is syncs
+    assert Folder.scratch(tmp_path / "a") == Folder.open(str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("change", ["writes", "removes"])
