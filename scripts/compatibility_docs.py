@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from airflow_provider_streamupdate.state.rules import NEEDS_AGREEMENT, TABLE, Rule
-from airflow_provider_streamupdate.state.rules.setting import ELSEWHERE
-from airflow_provider_streamupdate.state.rules.settings_table import HARMLESS, MEASURED
+from airflow_provider_streamupdate.state.rules.setting import HARMLESS
+from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
@@ -131,16 +131,17 @@ time zone where nothing in the plan has to do with time, settings of Parquet and
 other value than Spark's default is asked about. Queries without state may change all of them.
 
 **Any other setting** of SQL or of a file format that a session was given counts, too, when its value changes: whether it
-changes results is not known. Not asked about are the {harmless} that were tried and changed nothing (`HARMLESS` in
-`state/rules/settings_table.py`), what the offset log holds (Spark goes on with that), and these:
+changes results is not known. Not asked about are what the offset log holds (Spark goes on with that), and these:
 
-{elsewhere}
+{harmless}
 
-The list comes from a sweep (`make sweep`, `tests/sweep/settings.py`), not from memory: every setting in Spark's registry
-that is a boolean, an enumeration or a number, public or internal, was given other values, and a corpus evaluated: the
-examples of all built-in functions, casts, date patterns, arithmetic, queries, files of each format read and written,
-Python functions, streaming queries from the start and restarted. What is static (not to be set in a session), free text,
-or read by nothing in the corpus was left out; the sweep prints which. *values*: the example gives another value; *types*: another type, name or
+Of these each one in Spark's registry that is a boolean, an enumeration or a number, public or internal, was given other
+values, with ANSI mode and without, and a corpus evaluated: the examples of all built-in functions, casts, date patterns,
+arithmetic, queries, files of each format read and written, Python functions, streaming queries from the start and restarted.
+None changed a result (`make sweep`, `tests/sweep/settings.py`). It prints those that were left out, with the reason: they are
+static (not to be set in a session), free text, or read by nothing in the corpus.
+
+The table below tells what is known of the others. *values*: the example gives another value; *types*: another type, name or
 number of columns; *errors*: an error under one of the two. *In the offset log*: Spark goes on with the old value.
 
 | setting | Spark's default | tried | changes | example |
@@ -161,8 +162,8 @@ def _settings() -> str:
         f"{_code(m.example)} |"
         for m in MEASURED.values()
     ]
-    elsewhere = "\n".join(f"- `{key}{'*' if key.endswith('.') else ''}`: {why}" for key, why in ELSEWHERE.items())
-    return SETTINGS.format(count=len(MEASURED), harmless=len(HARMLESS), elsewhere=elsewhere, rows="\n".join(rows))
+    harmless = "\n".join(f"- `{key}{'*' if key.endswith('.') else ''}`: {why}" for key, why in HARMLESS.items())
+    return SETTINGS.format(count=len(MEASURED), harmless=harmless, rows="\n".join(rows))
 
 
 def _code(text: str) -> str:

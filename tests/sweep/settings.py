@@ -1,6 +1,6 @@
 """The sweep over Spark's settings: which of them change a result?
 
-    python -m tests.sweep.settings RESULTS.json [--minutes 60] [--anew]
+    python -m tests.sweep.settings RESULTS.json [--minutes 60] [--which uncompared]
 
 All settings of SQLConf's registry (public and internal) that are a boolean, an enumeration or a number are set to other
 values, one value a try, and a corpus of statements (settings_corpus.py, settings_frames.py) is evaluated under each. A
@@ -9,7 +9,12 @@ statement's result is the bytes of its rows, its types, or the class of its erro
 Many settings are tried at once: a group that changes nothing is done, all its members are harmless; one that changes
 something is taken apart on the statements that changed. Its members that were not found go into the next round, whose
 groups are drawn anew, so that what one setting hid another shows; this goes on until all are settled. A setting that no
-statement reads (settings_trace.py) is not tried. Those of the committed table are not tried again, unless `--anew`.
+statement reads (settings_trace.py) is not tried.
+
+A setting is asked about when it changes, unless it is known to be harmless (state/rules/setting.py). So what has to be
+tried whole are those that nobody is asked about (`--which uncompared`; `make sweep`): none of them may change anything,
+and as they do not, a few large groups are enough. What the others change, and an example, is for the table that people
+read: `--which unmeasured` (the default) looks for more, in hours; `--which all` measures those of the table again.
 
 A run that was cut goes on with its RESULTS.json.
 """
@@ -25,13 +30,14 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
 
+from airflow_provider_streamupdate.state.rules.setting import harmless as uncompared
 from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
 
 from .settings_corpus import Statement, corpus
@@ -270,12 +276,6 @@ class Results:
         self.found[one.key] = one
         return True
 
-    def tried(self, setting: Setting) -> bool | None:
-        """Whether all its values were tried wherever it is read; None when nothing reads it."""
-        bases = [base for base, keys in self.read.items() if setting.key in keys]
-        wanted = {f"{setting.key}={value}" for value in setting.values}
-        return all(wanted <= self.harmless.get(base, set()) for base in bases) if bases else None
-
     def save(self, known: list[Setting], statements: int) -> None:
         data = {
             "settings": [attrs.asdict(s) for s in known],
@@ -287,8 +287,15 @@ class Results:
         self.path.write_text(json.dumps(data, indent=1))
 
 
-def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = ()) -> bool:
-    """Whether all settings were tried in the time. settled: those not to try"""
+WHICH: dict[str, Callable[[str], bool]] = {
+    "uncompared": uncompared,
+    "unmeasured": lambda key: key not in MEASURED,
+    "all": lambda key: True,
+}
+
+
+def sweep(path: Path, minutes: float, wanted: Callable[[str], bool]) -> bool:
+    """Whether all settings (by key) that are `wanted` were tried in the time."""
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-sweep-"))
     spark = start(folder)
     began = time.time()
@@ -302,7 +309,7 @@ def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = (
     write_files(spark, folder)
     known = settings(spark)
     say(f"{len(known)} settings, {sum(bool(s.values) for s in known)} to try")
-    results, settled = Results.of(path), set(settled)
+    results = Results.of(path)
     for base in BASES:
         run = Sweep(spark, corpus(spark, folder), base)
         unstable = run.baseline()
@@ -312,7 +319,7 @@ def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = (
         read = set().union(*run.reads.values())
         results.read[_named(base)] = read - base.keys()
         harmless = results.harmless.setdefault(_named(base), set())
-        tries = [(s.key, v) for s in known for v in s.values if s.key in read - base.keys() - settled and only in s.key]
+        tries = [(s.key, v) for s in known for v in s.values if s.key in read - base.keys() and wanted(s.key)]
         rounds, unclear = 0, set[tuple[str, str]]()
         while left := [
             (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
@@ -364,11 +371,17 @@ def _fill(items: list[tuple[str, str]], size: int) -> list[dict[str, str]]:
     return groups
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--minutes", type=float, default=90)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--anew", action="store_true", help="the settings of the committed table, too")
+    parser.add_argument("--which", choices=WHICH, default="unmeasured", help="which settings to try")
+    parser.add_argument("--only", default="", help="those of them with this in their names")
     given = parser.parse_args()
-    sys.exit(0 if sweep(given.results, given.minutes, given.only, () if given.anew else MEASURED) else 1)
+    given.wanted = lambda key: given.only in key and WHICH[given.which](key)
+    return given
+
+
+if __name__ == "__main__":
+    given = arguments(__doc__)
+    sys.exit(0 if sweep(given.results, given.minutes, given.wanted) else 1)

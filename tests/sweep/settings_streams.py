@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (queries)
 """Streaming queries under other settings: from the start, and from a restart in the middle.
 
-    python -m tests.sweep.settings_streams STREAMS.json [--minutes 30] [--anew]
+    python -m tests.sweep.settings_streams STREAMS.json [--minutes 30] [--which uncompared]
 
 Each query reads three files, one a batch. It is run with the defaults (A), with a setting changed (B), and with the
 setting changed after the second file (A then B), as an update that changes it would. A setting of which B or A then B
@@ -10,7 +10,6 @@ emit other rows than A changes a result. Settings are tried in groups, as settin
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -26,9 +25,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
-
-from .settings import WORSE, Found, Results, forget, groups, session_with, start
+from .settings import WORSE, Found, Results, arguments, forget, groups, session_with, start
 from .settings_outcome import condition
 from .settings_registry import settings
 from .settings_trace import read_since
@@ -151,7 +148,7 @@ class Streams:
         return [*self._halves(dict(items[:half]), names), *self._halves(dict(items[half:]), names)]
 
 
-def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = ()) -> bool:
+def sweep(path: Path, minutes: float, wanted: Callable[[str], bool]) -> bool:
     """As settings.sweep: whether all were tried in the time."""
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-streams-"))
     spark = start(folder)
@@ -166,10 +163,10 @@ def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = (
         if run.run(name, ({},)) != run.expected[name]:
             print(f"not repeatable: {name}", flush=True)
             del QUERIES[name]
-    known, settled = settings(spark), set(settled)
+    known = settings(spark)
     results.read[""] = read
     harmless = results.harmless.setdefault("", set())
-    tries = [(s.key, v) for s in known for v in s.values if s.key in read - settled and only in s.key]
+    tries = [(s.key, v) for s in known for v in s.values if s.key in read and wanted(s.key)]
     rounds, unclear = 0, set[tuple[str, str]]()
     while left := [
         (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
@@ -194,10 +191,5 @@ def sweep(path: Path, minutes: float, only: str = "", settled: Iterable[str] = (
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("streams", type=Path)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--anew", action="store_true", help="the settings of the committed table, too")
-    given = parser.parse_args()
-    sys.exit(0 if sweep(given.streams, given.minutes, given.only, () if given.anew else MEASURED) else 1)
+    given = arguments(__doc__)
+    sys.exit(0 if sweep(given.results, given.minutes, given.wanted) else 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterable, Set
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,18 +22,16 @@ from airflow_provider_streamupdate.streaming.spark_internals.settings import eff
 from .settings import Results, _alone, forget, session_with, start
 from .settings_corpus import Statement, corpus
 from .settings_frames import frames, write_files
-from .settings_registry import Setting, settings
+from .settings_registry import settings
 from .settings_streams import QUERIES, Streams
 
 TABLE = Path(__file__).parents[2] / "airflow_provider_streamupdate/state/rules/settings_table.py"
-ELSEWHERE = (PARTITIONS, PROVIDER)  # state/rules/store.py
+OTHER_RULES = (PARTITIONS, PROVIDER)  # state/rules/store.py
 HEAD = '''"""Spark's settings that change results. Written by tests/sweep/settings_table.py: do not change it by hand.
 
-{count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones) change results;
-each has an example that changes. {harmless} changed nothing. The others ({left}) are static, free text, read by nothing
-in the corpus, or were not reached in the time: a change of one of those is asked about. What is a boolean, an
-enumeration, a number or one of a few texts was set to other values, over {statements} statements and {streams}
-streaming queries (`make sweep`; tests/sweep/settings.py tells how).
+Of {count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones) it was seen;
+each has an example that changes. Others may: a change of any but those in setting.HARMLESS is asked about. Tried were
+{statements} statements and {streams} streaming queries (tests/sweep/settings.py tells how).
 """
 # ruff: noqa: E501
 
@@ -45,10 +42,6 @@ from .measured import Measured
 # fmt: off
 MEASURED: dict[str, Measured] = {{m.key: m for m in (
 '''
-QUIET = """
-# Those that were tried and changed nothing.
-HARMLESS: frozenset[str] = frozenset((
-"""
 
 
 def statement(measured: Measured, folder: Path) -> Statement:
@@ -95,16 +88,6 @@ def _line(m: Measured) -> str:
     return f"    Measured({first},\n             {m.example!r}{last}),\n"
 
 
-def harmless(results: Results, streams: Results, known: Iterable[Setting], changing: Set[str]) -> list[str]:
-    """The settings that were tried wherever something reads them, and changed nothing."""
-    found = []
-    for setting in known:
-        said = (results.tried(setting), streams.tried(setting))
-        if setting.values and any(said) and False not in said and setting.key not in changing:
-            found.append(setting.key)
-    return found
-
-
 def make(results: Results, streams: Results) -> None:
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-table-"))
     spark = start(folder)
@@ -114,7 +97,7 @@ def make(results: Results, streams: Results) -> None:
     entries = []
     for source, found in (("corpus", results.found), ("stream", streams.found)):
         for key, one in found.items():
-            if key in ELSEWHERE or any(e.key == key for e in entries):
+            if key in OTHER_RULES or any(e.key == key for e in entries):
                 continue
             kind = "stream" if source == "stream" else _kind(one.text, known)
             scratch = spark.newSession()
@@ -130,20 +113,16 @@ def make(results: Results, streams: Results) -> None:
     registry = settings(spark)
     # Those of the table were not tried again, unless asked for.
     entries += [m for m in MEASURED.values() if not any(e.key == m.key for e in entries)]
-    quiet = harmless(results, streams, registry, {e.key for e in entries} | results.found.keys() | streams.found.keys())
     head = HEAD.format(
         count=len(entries),
         all=len(registry),
         version=spark.version,
-        harmless=len(quiet),
-        left=len(registry) - len(entries) - len(quiet),
         statements=len(known),
         streams=len(QUERIES),
     )
     lines = map(_line, sorted(entries, key=lambda e: e.key))
-    names = "".join(f"    {key!r},\n" for key in quiet)
-    TABLE.write_text(f"{head}{''.join(lines)})}}\n{QUIET}{names}))\n# fmt: on\n")
-    print(f"{len(entries)} entries and {len(quiet)} that change nothing in {TABLE}")
+    TABLE.write_text(f"{head}{''.join(lines)})}}\n# fmt: on\n")
+    print(f"{len(entries)} entries in {TABLE}")
     spark.stop()
 
 
