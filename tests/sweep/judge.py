@@ -62,8 +62,9 @@ SESSION = {
 }
 
 
-def meanings(frame: DataFrame) -> list[str]:
-    """What the product says of each output column of a streaming frame. The sweep's only contact with it."""
+def meanings(frame: DataFrame, keys: bool = False) -> list[str]:
+    """What the product says of each output column of a streaming frame, and before that of its stages' keys, which need
+    not be among its columns. The sweep's only contact with it."""
     spark = frame.sparkSession
     analyzed = frame._jdf.queryExecution().analyzed()
     optimized = spark._jsparkSession.sessionState().optimizer().execute(analyzed)
@@ -73,7 +74,8 @@ def meanings(frame: DataFrame) -> list[str]:
     lineage = Lineage(
         plan, [f"source-{i}" for i, _ in enumerate(leaves)], [f"stage-{i}" for i, _ in enumerate(stateful)]
     )
-    return [text for _, text in lineage.columns(plan)]
+    by = [text for n in stateful if keys for text in lineage.texts(n, "groupingExpressions")]
+    return by + [text for _, text in lineage.columns(plan)]
 
 
 def session(spark: SparkSession, **settings: str) -> SparkSession:
@@ -96,7 +98,7 @@ def kind_of(text: str, aggregates: frozenset[str], alone: frozenset[str]) -> str
 @attrs.define
 class Judged:
     """expression and kind; type and result of the batch; steady: whether it is the same each time; meaning and
-    meaning as planned again; why it is left out."""
+    meaning as planned again, and whether that was alone; why it is left out."""
 
     expression: Expression
     kind: str
@@ -105,6 +107,7 @@ class Judged:
     steady: bool = True
     meaning: str = ""
     planned_again: str = ""
+    alone: bool = False
     left_out: str = ""
 
 
@@ -168,10 +171,21 @@ class Judge:
                 self._judge(batch)
                 done += batch
                 progress(done)
+            suspect = [j for j in found if j.meaning != j.planned_again and not j.left_out]
+            for judged in [*suspect, *(j for group in by_meaning(found) if _differ(group) for j in group)]:
+                self._by_itself(judged)
             for group in by_meaning(found):
-                if len({j.result for j in group}) > 1:
+                if _differ(group):
                     self._again(group)
         return found
+
+    def _by_itself(self, judged: Judged) -> None:
+        """Plan it without others: of two that are equal for Spark (it takes the operands of AND for commutative, also
+        where one raises) a query computes one."""
+        if not judged.alone:
+            judged.alone = True
+            for which, to in enumerate(("meaning", "planned_again")):
+                self._plan([judged], judged.kind, which, to)
 
     def _judge(self, found: list[Judged]) -> None:
         for judged in found:
@@ -239,7 +253,7 @@ class Judge:
         try:
             frame = DataFrame(self._sql(which, _text(chunk, kind, _STREAM)), self.sessions[which])
             supported(frame)
-            texts = meanings(frame)
+            texts = meanings(frame, keys=kind == "alone")
         except _GONE:
             raise
         except Exception as error:
@@ -360,6 +374,10 @@ def verdict(judged: list[Judged]) -> Verdict:
         if len(each) > 1:
             found.wrong.append(list(each.values()))
     return found
+
+
+def _differ(group: list[Judged]) -> bool:
+    return len({j.result for j in group}) > 1
 
 
 def why_once(text: str) -> str:
