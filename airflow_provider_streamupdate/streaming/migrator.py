@@ -325,7 +325,8 @@ def _keys(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[Colu
 
 @attrs.frozen
 class _Buffer:
-    """A column of the new value row. `function` is its aggregate's class, `offset` its place in that aggregate."""
+    """A column of the new value row. `function` is its aggregate's class, `offset` its place in that aggregate.
+    `added`: the aggregate is new."""
 
     name: str
     column: Column
@@ -334,11 +335,14 @@ class _Buffer:
     offset: int
     width: int
     first: str
+    added: bool
 
     def merged(self) -> Column:
         """The buffer of a group made of several groups, as the aggregate's own mergeExpressions have it (Count, Sum,
         Average, Min, Max of Spark 4.3). A decimal sum that is null although it saw rows has overflowed, and stays so;
-        `isEmpty` tells, in an Average the null itself."""
+        `isEmpty` tells, in an Average the null itself. What is added begins with what it begins with, once."""
+        if self.added:
+            return F.any_value(self.name)
         if self.function in ("Min", "Max"):
             return (F.min if self.function == "Min" else F.max)(self.name)
         if self.function == "Sum" and self.offset == 1:
@@ -361,7 +365,8 @@ def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_
             else:
                 before = first_column(old, place) + offset
                 column = _widened(F.col(f"value.c{before}"), fields(old.schemas[0].value)[before]["type"], kind)
-            yield _Buffer(f"b{number}_{offset}", column, kind, buffer.function, offset, buffer.columns, f"b{number}")
+            name, added = f"b{number}", place is None
+            yield _Buffer(f"{name}_{offset}", column, kind, buffer.function, offset, buffer.columns, name, added)
             position += 1
 
 
