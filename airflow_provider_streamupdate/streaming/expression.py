@@ -25,6 +25,7 @@ _MIRROR = {
 }
 _FIELDS = ("GetStructField", "GetArrayStructFields")
 _LAMBDAS = -1  # where `Columns` counts the variables of the lambda functions around
+_COMMON = -(10**9)  # from here downwards `Columns` has the common expressions of WITH
 
 
 def text(expression: Node, columns: Columns) -> str:
@@ -38,6 +39,10 @@ def text(expression: Node, columns: Columns) -> str:
         return _literal(fields)
     if name == "LambdaFunction":
         return _lambda(expression, columns)
+    if name == "With":
+        return _with(expression, columns)
+    if name == "CommonExpressionRef":
+        return columns.get(_common(expression), f"{UNKNOWN}{name}")
     if name in _FIELDS:
         return _field(expression, columns)
     if name.endswith("Subquery") or name in ("Exists", "InSubquery", "ListQuery"):
@@ -64,7 +69,7 @@ def text(expression: Node, columns: Columns) -> str:
         children = _ordered(expression, children, first=1 if name == "In" else 0)
     elif name in _MIRROR and _turned(expression):
         name, children = _MIRROR[name], children[::-1]
-    if name == "Coalesce" and not any(_drawn(node) for node in expression.walk()):
+    if name == "Coalesce" and not drawn(expression):
         # What comes again has no part in it. Spark takes it out only where it sees that the first is never null, which
         # depends on what else is selected (RewriteWithExpression; found by the sweep).
         children = list(dict.fromkeys(children))
@@ -155,6 +160,23 @@ def _literal(fields: dict[str, Any]) -> str:
     return shown if kind in ("integer", "boolean") else f"{shown}:{shown_value(kind)}"
 
 
+def _with(expression: Node, columns: Columns) -> str:
+    """An expression that is used several times in another one, in its places: what tells them apart is a number that
+    counts in the JVM. (BETWEEN is one; in a stream's own plan the optimizer puts them there, RewriteWithExpression.)"""
+    body, *definitions = expression.children
+    inner = dict(columns)
+    for each in definitions:
+        made = text(each.children[0], columns)
+        inner[_common(each)] = f"once({made})" if drawn(each) else made
+    return text(body, inner)
+
+
+def _common(expression: Node) -> int:
+    """The number of a common expression, as one of no column."""
+    found = re.search(r"\d+", str(expression.fields["id"]))
+    return _COMMON - int(found[0]) if found else _COMMON
+
+
 def _lambda(expression: Node, columns: Columns) -> str:
     """Variables are known by their place: their names hold a number that counts in the session."""
     count = int(columns.get(_LAMBDAS, "0"))
@@ -199,7 +221,8 @@ def _reference(expression: Node, columns: Columns) -> tuple[str, Any, bool] | No
     field = struct["fields"][expression.fields["ordinal"]]
     alike = sum(f["name"] == field["name"] for f in struct["fields"]) > 1
     path += f".{marks.name(field['name'])}" + (f"#{expression.fields['ordinal']}" if alike else "")
-    return path, {"type": "array", "elementType": field["type"]} if array else field["type"], marked
+    kind = marks.field_type(field)
+    return path, {"type": "array", "elementType": kind} if array else kind, marked
 
 
 def _read(expression: Node, columns: Columns) -> list[tuple[int, str, Any]]:
@@ -228,8 +251,12 @@ def _parts(expression: Node, name: str) -> list[Node]:
     return [part for child in expression.children for part in _parts(child, name)]
 
 
+def drawn(expression: Node) -> bool:
+    """Whether an expression, or one in it, has another value each time it is asked for."""
+    return any(map(_drawn, expression.walk()))
+
+
 def _drawn(node: Node) -> bool:
-    """Whether its value is another one each time it is asked for."""
     return node.name in noise.SEEDS or node.name in noise.ONLY_IN["randomSeed"] or _unsteady(node.fields)
 
 

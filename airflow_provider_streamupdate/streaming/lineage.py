@@ -8,7 +8,8 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import attrs
 
@@ -16,7 +17,7 @@ from ..state.branches import AFTER, union
 from ..state.plan import LATE, UNKNOWN, WindowKey, unknown
 from . import marks, noise
 from .digest import digest
-from .expression import Columns, details, expression_id, not_null, shown_value, text
+from .expression import Columns, details, drawn, expression_id, not_null, shown_value, text
 from .tree import OUTPUT, Node, is_tree, parse
 from .windows import window_key
 
@@ -56,6 +57,8 @@ _SAME_ROWS = _NO_ROWS | {
 _EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
 # Nodes whose Python function is given all rows of a batch.
 _WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
+# After the text of what makes the same as another below it, and yet not the same rows or values.
+AGAIN = "′"
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
 _STAGES_OWN = -1000
 # Of a node between a stream's sources and a stage: which rows a sample takes is chance, with any seed; and what Spark
@@ -226,11 +229,35 @@ class Lineage:
             return left + [(key, f"{self._stages[id(node)]}.{t}") for key, t in right]
         if not node.streaming:
             return left + right
+        again = self._again(node, self._looked_up)
         found = [
-            columns if child.streaming else [(key, f"lookup({t}, {self._way(child, node)})") for key, t in columns]
+            columns
+            if child.streaming
+            else [(key, f"lookup{again}({t}, {self._way(child, node)})") for key, t in columns]
             for child, columns in zip(node.children, below, strict=True)
         ]
         return found[0] + found[1]
+
+    def _again(self, node: Node, told: Callable[[Node], str]) -> str:
+        """What tells a node from those below it that make the same of the same (`told`), and yet other rows or values:
+        two lookups in one table, two ``explode`` of one list. A sign for each of them."""
+        mine = told(node)
+        return AGAIN * sum(told(inner) == mine for child in node.children for inner in child.walk())
+
+    def _looked_up(self, node: Node) -> str:
+        if node.name != "Join" or node.stateful or not node.streaming:
+            return ""
+        sides = [side for side in node.children if not side.streaming]
+        return " ".join(self._way(side, node) for side in sides)
+
+    def _generated(self, node: Node) -> str:
+        """What a node makes rows of, that makes several of one."""
+        if node.name == "Generate":
+            outer = "outer " if node.fields.get("outer") is True else ""
+            return outer + text(node.expressions("generator")[0], self.inputs(node))
+        if node.name.endswith("EvalPythonUDTF"):
+            return text(node.expressions("udtf")[0], self.inputs(node))
+        return ""
 
     def _way(self, side: Node, join: Node) -> str:
         """How rows of a table's side are found: as it was written, where that is known."""
@@ -248,11 +275,13 @@ class Lineage:
     def _union(self, node: Node, below: list[list[Column]]) -> list[Column]:
         """The order of branches does not count, but what belongs to one branch does: all columns have their branches in
         one order, that of the branches' texts. A text that tells nothing of its branch is marked with its sources; of
-        branches that read the same, the filters and what else decides the rows say which are meant."""
+        branches that read the same, the filters and what else decides the rows say which are meant; where these are the
+        same, too, a number does: what belongs together has the same one."""
         texts = [[t for _, t in columns] for columns in below]
         alike = [len({branch[i] for branch in texts}) == 1 for i in range(len(texts[0]))]
         names = [self.names(child) for child in node.children]
-        branches = []
+        branches: list[list[str]] = []
+        known: list[tuple[tuple[str, ...], str, tuple[str, ...]]] = []
         for number, (child, columns) in enumerate(zip(node.children, texts, strict=True)):
             others = set().union(*(n for i, n in enumerate(names) if i != number))
             if not child.streaming:
@@ -268,8 +297,16 @@ class Lineage:
                     for i, t in enumerate(columns)
                 ]
             )
-        ordered = sorted(branches)
-        return [(below[0][i][0], union([b[i] for b in ordered])) for i in range(len(below[0]))]
+            known.append((tuple(sorted(names[number])), only, tuple(passed)))
+        ordered = sorted(zip(branches, known, strict=True))
+        numbers = _numbers([which for _, which in ordered])
+        return [
+            (
+                below[0][i][0],
+                union([b[i] + ("" if same else n) for n, (b, _) in zip(numbers, ordered, strict=True)]),
+            )
+            for i, same in enumerate(alike)
+        ]
 
     def _nearest_stages(self, node: Node) -> Iterator[str]:
         if id(node) in self._stages:
@@ -324,8 +361,7 @@ class Lineage:
         if node.name == "Join":
             yield from (f"lookup by {self._way(side, node)}" for side in node.children if not side.streaming)
         elif node.name == "Generate":
-            outer = "outer " if node.fields.get("outer") is True else ""
-            yield outer + text(node.expressions("generator")[0], self.inputs(node))
+            yield self._generated(node)
         elif node.name in _WHOLE:
             made = self._whole(node)
             yield f"{node.name}({digest(made)})" if not unknown(made) else f"{UNKNOWN}{node.name}"
@@ -427,7 +463,7 @@ class Lineage:
         env = self.inputs(node)
         prefix = f"{self._stages[id(node)]}." if id(node) in self._stages else ""
         if node.name == "Project":
-            return [_output(e, env) for e in node.expressions("projectList")]
+            return self._projected(node, env)
         if node.name == "Aggregate":
             return self._aggregated(node, env, prefix)
         if node.name == "Union":
@@ -439,13 +475,13 @@ class Lineage:
             texts = [_either(list(column)) for column in zip(*rows, strict=True)]
             return [(expression_id(a), t) for a, t in zip(node.expressions("output"), texts, strict=True)]
         if node.name == "Generate":
-            made = ("outer " if node.fields.get("outer") is True else "") + text(node.expressions("generator")[0], env)
+            made = self._generated(node) + self._again(node, self._generated)
             given = enumerate(node.expressions("generatorOutput"))
             return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name == "Window" and not node.streaming:
             return below[0] + [_output(e, env) for e in node.expressions("windowExpressions")]
         if node.name.endswith("EvalPythonUDTF"):
-            made = text(node.expressions("udtf")[0], env)
+            made = self._generated(node) + self._again(node, self._generated)
             given = enumerate(node.expressions("resultAttrs"))
             kept = {expression_id(a) for a in node.expressions("requiredChildOutput")}
             own = [column for column in below[0] if column[0] in kept]
@@ -471,6 +507,26 @@ class Lineage:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
                 return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
         return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
+
+    def _projected(self, node: Node, env: Columns) -> list[Column]:
+        """The columns of a projection. What has another value each time it is asked for is told from what reads the
+        same, here and below."""
+        made = [_output(e, env) for e in node.expressions("projectList")]
+        if not any(map(drawn, node.expressions("projectList"))):
+            return made
+        found = list(self._drawn_below(node))
+        for number, expression in enumerate(node.expressions("projectList")):
+            if drawn(expression):
+                key, told = made[number]
+                made[number] = key, told + AGAIN * found.count(told)
+                found.append(told)
+        return made
+
+    def _drawn_below(self, node: Node) -> Iterator[str]:
+        for child in node.children:
+            for inner in child.walk():
+                if inner.name == "Project":
+                    yield from (text(e, self.inputs(inner)) for e in inner.expressions("projectList") if drawn(e))
 
     def _whole(self, node: Node) -> str:
         """A function of whole batches, which knows its columns by their names."""
@@ -513,9 +569,9 @@ class Lineage:
             return [(expression_id(a), self._written[expression_id(a)]) for a in columns]
         identity = node.fields.get("identity")
         read = f"static:{marks.escape(identity)}" if identity else f"{UNKNOWN}static:{node.name}"
-        read += "′" * self._twins.get(id(node), 0)
+        read += AGAIN * self._twins.get(id(node), 0)
         prefix = self._sources.get(id(node), read.replace(marks.TYPED, ":"))
-        notes = {name: f" default#{digest(told)}" for name, told in (node.fields.get("notes") or {}).items()}
+        notes = {name: _noted(told) for name, told in (node.fields.get("notes") or {}).items()}
         called = [a.fields["name"] for a in columns]
         names = [f"{prefix}.{marks.name(name)}{notes.get(name, '')}" for name in called]
         return [
@@ -528,6 +584,23 @@ class Lineage:
         if prefix:
             return marks.mark(prefix + called, column.fields["dataType"])
         return f"{UNKNOWN}{node.name}({digest(node.fields)}).{called}"
+
+
+def _numbers(branches: list[Any]) -> list[str]:
+    """For each branch of a union what tells it from those that are described alike: nothing where there are none."""
+    seen: Counter[Any] = Counter()
+    found = []
+    for which in branches:
+        seen[which] += 1
+        found.append(f" #{seen[which]}" if branches.count(which) > 1 else "")
+    return found
+
+
+def _noted(told: str) -> str:
+    """What a source's schema notes of a column (spark_internals/plans.py), after the column's name."""
+    if "__metadata_col" in told:
+        return " of its file"
+    return f" {'default' if 'DEFAULT' in told else 'char'}#{digest(told)}"
 
 
 def _after(stages: list[str], text: str) -> str:

@@ -78,7 +78,24 @@ def type_text(kind: Any) -> str:
 
 
 def _field(field: dict[str, Any]) -> str:
-    """A field's collations lie in its metadata, by the path to each string in it (StructField.collationMetadata)."""
+    return f"{name(field['name'])} {type_text(field_type(field))}"
+
+
+def field_type(field: dict[str, Any]) -> Any:
+    """The type of a struct's field as JSON, with its collations: Spark's JSON keeps these in the field's metadata, by
+    the path to each string in it (StructField.collationMetadata)."""
     collations = (field.get("metadata") or {}).get("__COLLATIONS")
-    collated = f" collate {sorted(collations.items())}" if collations else ""
-    return f"{name(field['name'])} {type_text(field['type'])}{collated}"
+    return _collated(field["type"], collations, field["name"]) if collations else field["type"]
+
+
+def _collated(kind: Any, collations: Mapping[str, str], path: str) -> Any:
+    if kind == "string" and path in collations:
+        return f"string collate {collations[path].rpartition('.')[2]}"
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return {**kind, "elementType": _collated(kind["elementType"], collations, f"{path}.element")}
+    if isinstance(kind, dict) and kind["type"] == "map":
+        inner = {
+            f"{part}Type": _collated(kind[f"{part}Type"], collations, f"{path}.{part}") for part in ("key", "value")
+        }
+        return {**kind, **inner}
+    return kind

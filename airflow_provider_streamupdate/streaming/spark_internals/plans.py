@@ -148,11 +148,17 @@ def _complete_expressions(spark: SparkSession, plan: Any, nodes: list[dict[str, 
         complete(spark, tree, functools.partial(_alone, spark, jnode, field, path), special)
 
 
+# Notes on a source's column that decide what is read: the values that a reader puts where a row has none
+# (ResolveDefaultColumns), the length of CHAR and VARCHAR (a reader pads to it), and that it tells of the file and not
+# of what is in it (a column of the data may have that name).
+_NOTED = ("DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__metadata_col")
+
+
 def _notes(leaf: Any) -> dict[str, str]:
-    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out: the values
-    that a reader puts where a row has none (ResolveDefaultColumns). By the columns' names."""
+    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
+    columns' names."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
-    found = {f["name"]: {k: v for k, v in f["metadata"].items() if "DEFAULT" in k} for f in fields}
+    found = {f["name"]: {k: v for k, v in f["metadata"].items() if any(n in k for n in _NOTED)} for f in fields}
     return {name: json.dumps(notes, sort_keys=True) for name, notes in found.items() if notes}
 
 
