@@ -66,7 +66,7 @@ def widens(old: Any, new: Any) -> bool:
         if old["type"] == "array":
             return widens(old["elementType"], new["elementType"])
         return False
-    return widens_number(old, new) or (old, new) == ("float", "double")
+    return widens_number(old, new)
 
 
 def widens_number(old: Any, new: Any) -> bool:

@@ -212,7 +212,7 @@ TYPED = {
 def test_wider_numbers_and_longer_structs(bench: Bench) -> None:
     old = typed("g int, i int, f float, d decimal(10,2), s struct<x int, y string>, arr array<int>", **TYPED)
     new = typed(
-        "g bigint, i bigint, f double, d decimal(12,3), s struct<x bigint, y string, z struct<w int>>, "
+        "g bigint, i bigint, f float, d decimal(12,3), s struct<x bigint, y string, z struct<w int>>, "
         "arr array<bigint>",
         **TYPED,
     )
@@ -234,7 +234,7 @@ def test_wider_numbers_and_longer_structs(bench: Bench) -> None:
     for before, after in zip(rows, later, strict=True):
         found = last[(before["g"],)]
         assert found["most"] == max(before["i"], after["i"])
-        assert found["high"] == max(before["f"], 0.1)
+        assert found["high"] == pytest.approx(max(before["f"], 0.1))
         assert float(found["sum"]) == pytest.approx(float(before["d"]) + 0.001)
         assert found["one"] == {"x": before["s"]["x"], "y": before["s"]["y"], "z": None}
         assert found["all"] == before["arr"]
@@ -342,6 +342,11 @@ REFUSED = {
     "a narrower number": (
         typed("g int, i bigint", most=lambda: F.max("i")),
         typed("g int, i int", most=lambda: F.max("i")),
+        "value type",
+    ),
+    "a wider float": (
+        typed("g int, f float", most=lambda: F.max("f")),
+        typed("g int, f double", most=lambda: F.max("f")),
         "value type",
     ),
     "a float key": (

@@ -110,7 +110,7 @@ def test_an_aggregate_of_unknown_beginning_is_not_added() -> None:
         ("integer", "long", True),
         ("byte", "integer", True),
         ("long", "integer", False),
-        ("float", "double", True),
+        ("float", "double", False),
         ("integer", "double", False),
         ("decimal(10,2)", "decimal(12,3)", True),
         ("decimal(10,2)", "decimal(11,3)", True),

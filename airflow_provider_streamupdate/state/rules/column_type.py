@@ -129,8 +129,8 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.read-otherwise",
         verdict=CARRIED,
         change="another type of a source column that the state holds as it is, counts, or adds up",
-        reason="rows from now on are read with another type: {changes}; what did not fit the old one was null, or an "
-        "error, and is so in its state",
+        reason="rows from now on are read with another type: {changes}; what did not fit the old one was null, "
+        "rounded or an error, and is so in its state",
         source="measured: 3000000000 in a JSON column that was int is null in the state, and a number from now on",
         tests=("state/test_column_types.py::test_what_is_carried_is_told",),
         applies=_read_otherwise,
