@@ -46,7 +46,7 @@ def plan_app(
     declared: Mapping[str, str] | None = None,
 ) -> AppPlan:
     """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
-    a plan is not understood; Spark's own errors where it refuses the query.
+    Spark refuses a query or its plan is not understood.
 
     recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
@@ -119,7 +119,8 @@ def _plan_query(
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
-        planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
+        with _planned_by_spark(where):
+            planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         keep(writer, conf, Path(scratch))
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)
@@ -155,6 +156,22 @@ def _plan_query(
         },
         written=written,
     )
+
+
+@contextlib.contextmanager
+def _planned_by_spark(where: str) -> Iterator[None]:
+    """ApplicationError in place of Spark's own error, which names neither the query nor what to do."""
+    try:
+        yield
+    except StreamUpdateError:
+        raise
+    except Exception as error:
+        said = " ".join(describe(error).splitlines()[:3])
+        shown = said if len(said) <= 600 else f"{said[:600]}..."
+        raise ApplicationError(
+            f"{where}: Spark cannot plan it, and would refuse to start it: {shown}; correct the query "
+            "(`streamupdate plan` tries it, starting nothing)"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -136,6 +136,12 @@ def test_one_name_for_two_stages(bench: Bench) -> None:
         plan(bench, one.union(one), mode="append")
 
 
+def test_what_spark_cannot_plan_is_told_of_the_query(bench: Bench) -> None:
+    rows = bench.source("k string, user struct<town: string collate UTF8_LCASE>")
+    with pytest.raises(ApplicationError, match="query q: Spark cannot plan it.*BINARY_INEQUALITY.*correct the query"):
+        plan(bench, stage("totals", rows.groupBy("user").count()))
+
+
 def test_unnamed_operators_get_a_warning_or_are_refused(bench: Bench) -> None:
     made = plan_app(bench.spark, "bench", {"q": writer(counted(bench))})
     assert [s.name for s in made.query("q").stages] == ["aggregate-1"]
