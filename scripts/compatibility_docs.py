@@ -57,12 +57,14 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
 - a **struct's field** goes by its name, so fields may be added beside it; a struct that is used whole counts with the names
   and the order of its fields;
 - in a **union**, what makes the rows of the branch a column comes from (`explode`, lookups), its filters where branches read
-  the same source, and all of them in a union of tables;
+  the same source, and all of them in a union of tables; which columns are of one branch, where that does not tell them apart;
 - for a column **looked up in a table**, how it is joined, the condition, and every node of the table's plan: filters,
   limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's
   columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where
   something looks at it (a limit, a window);
 - in a **stream joined with itself**, the side a column is on;
+- **which one** of several that are made alike: two `explode` of one list, two lookups in one table, two random numbers;
+- that a column tells of the **file** and not of what is in it (`_metadata`), and the length of a `CHAR` column;
 - for a **watermark**, the stages below it, which columns of a stage have it, and on how many branches with other rows it
   is: the slowest one counts;
 - **the ways of rows**: on which branch of a union of one source a filter, a join with a table or a stage is, in which order
