@@ -140,6 +140,9 @@ class SourcePlan:
     location: the path of files, whole (scheme, working folder), topics, host and port, or a table's name
     columns: type by name; order: the names in the schema's order (none in a plan of an earlier version of this package)
     code: of a Python data source, a digest of its code, or UNKNOWN
+    session: what the session says of options whose default it has (rules/source_options.py), where that counts
+    read: where the columns that are read decide which records do not fit: those of each reading (none: they do not, or
+        a plan of an earlier version of this package)
     """
 
     name: str = attrs.field(validator=named("source"))
@@ -151,6 +154,8 @@ class SourcePlan:
     options: dict[str, str] = attrs.field(factory=dict)
     order: tuple[str, ...] = ()
     code: str | None = None
+    session: dict[str, str] = attrs.field(factory=dict)
+    read: tuple[tuple[str, ...], ...] | None = None
 
 
 # What a foreachBatch function does with a batch id that it has had: it writes nothing; it replaces what it wrote for

@@ -28,7 +28,7 @@ from .expression import zone
 from .first_batch import keep
 from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
-from .source import output_ids, plan_sources, streaming_leaves, without_secrets
+from .source import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
 from .tree import STATEFUL, Node, parse_plan
 from .unaffected import unaffected
@@ -123,6 +123,7 @@ def _plan_query(
         keep(writer, conf, Path(scratch))
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)
+            sources = columns_read(sources, leaf_names, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(

@@ -22,6 +22,12 @@ def session_setting(spark: SparkSession, key: str) -> str:
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
 
 
+def hadoop_setting(spark: SparkSession, key: str) -> str | None:
+    """A setting as Hadoop's classes get it: of the session, else of the context, else of Hadoop's files."""
+    value = spark._jsparkSession.sessionState().newHadoopConf().get(key)
+    return None if value is None else str(value)
+
+
 def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
     """What the session has, with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys that
     this Spark does not know are left out."""
