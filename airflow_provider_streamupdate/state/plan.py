@@ -47,6 +47,8 @@ TEXTS = 3
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
+# What a plan has beside the settings of a session, by names of the same form (streaming/surroundings.py).
+PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
 
 
 @attrs.frozen(kw_only=True)
@@ -195,10 +197,12 @@ class QueryPlan:
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
     conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
-        those that its Spark has
+        those that its Spark has; and what the machine says (PYTHON_ZONE, JVM_LOCALE)
     not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/unaffected.py)
     given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;
+        None in plans of earlier versions
+    hadoop: what Spark was told of Hadoop's settings (`spark.hadoop.`), without those that are known to be harmless;
         None in plans of earlier versions
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
@@ -216,6 +220,7 @@ class QueryPlan:
     not_default: tuple[str, ...] = ()
     unaffected: tuple[str, ...] = ()
     given: dict[str, str] | None = None
+    hadoop: dict[str, str] | None = None
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
 

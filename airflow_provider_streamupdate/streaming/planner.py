@@ -18,6 +18,7 @@ from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.names import confused
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from ..state.redaction import redacted
+from ..state.rules.setting import SHARES, harmless
 from ..state.rules.settings_table import MEASURED
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
@@ -30,6 +31,7 @@ from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
 from .source import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
+from .surroundings import surroundings
 from .tree import STATEFUL, Node, parse_plan
 from .unaffected import unaffected
 
@@ -87,6 +89,7 @@ def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict
     and what else it was given."""
     settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    settings |= surroundings(spark)
     others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
     return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted(others)
 
@@ -147,9 +150,10 @@ def _plan_query(
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
-        not_default=tuple(key for key, value in settings.items() if value != defaults[key]),
-        unaffected=unaffected(analyzed, (*sources, sink), settings),
+        not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
+        unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
         given=others,
+        hadoop=redacted({k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}),
         stores={
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)
