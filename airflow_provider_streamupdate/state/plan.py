@@ -175,6 +175,7 @@ class SinkPlan:
     options: without secrets
     location: of a file sink: the whole URI of its folder (None: a plan of an earlier version of this package)
     partitioned_by: the columns given to ``partitionBy``; None: as above
+    columns: of a file sink: the name and the type of each, in order; None: as above
     seen_batch: of a function: what it does with a batch id that it has had (SEEN_BATCH), or UNUSED; None: not known
     """
 
@@ -182,6 +183,7 @@ class SinkPlan:
     options: dict[str, str] = attrs.field(factory=dict)
     location: str | None = None
     partitioned_by: tuple[str, ...] | None = None
+    columns: tuple[tuple[str, Any], ...] | None = None
     seen_batch: str | None = None
 
     @property

@@ -20,6 +20,7 @@ from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, Stage
 from ..state.redaction import redacted
 from ..state.rules.setting import SHARES, harmless
 from ..state.rules.settings_table import MEASURED
+from ..state.rules.source_options import FILES, short_format
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
 from .batch_id import seen_batch
@@ -118,6 +119,7 @@ def _plan_query(
         options=without_secrets(details["options"]),
         location=details["location"],
         partitioned_by=tuple(details["partitioned_by"]),
+        columns=_columns(df) if short_format(details["format"]) in FILES else None,
         seen_batch=seen_batch(where, writer, details["format"], declared),
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
@@ -160,6 +162,10 @@ def _plan_query(
         },
         written=written,
     )
+
+
+def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
+    return tuple((field["name"], field["type"]) for field in df.schema.jsonValue()["fields"])
 
 
 @contextlib.contextmanager

@@ -305,6 +305,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.files": (sink("json", path="/x"), sink("json", path="/y")),
     "sink.options": (sink("kafka", topic="x"), sink("kafka", topic="y")),
     "sink.file-options": (sink("csv", header="true"), sink("csv", header="false")),
+    "sink.columns": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="csv", columns=tuple((name, "string") for name in names)))
+        for names in ("ab", "ba")
+    ),
     "sink.layout": tuple(
         attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))
     ),

@@ -209,7 +209,7 @@ _ANYWHERE = (
 )  # fmt: skip
 UNKNOWN_FORMAT = SourceFormat(names=(), place=_ANYWHERE, positional=True)
 # DataSourceOptions.newOption(a, b): the second name is looked at where the first is not given.
-_ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
 
 
 def short_format(name: str) -> str:
@@ -298,13 +298,13 @@ def meaning(source: SourcePlan) -> dict[str, str]:
     left_out = {*known.place, *known.start, *known.harmless, CLUSTER}
     found = {}
     for name, value in source.options.items():
-        option = _ALIASES.get(name, name) if known in _OF_FILES else name
+        option = ALIASES.get(name, name) if known in _OF_FILES else name
         if option != name and option in source.options:
             continue
         harmless = option in left_out or (known is KAFKA and option.startswith(_CREDENTIALS))
         default = source.session.get(option, known.defaults.get(option))
-        if not harmless and (default is None or _form(option, value) != _form(option, default)):
-            found[option] = _form(option, value)
+        if not harmless and (default is None or form(option, value) != form(option, default)):
+            found[option] = form(option, value)
     if known in _OF_FILES and found.get("latestfirst") == "true" and _PACED & source.options.keys():
         # FileStreamSource.maxFileAgeMs: the oldest files wait for their turn then, however old they get.
         found["maxfileage"] = "none, because latestFirst is given with a limit for each trigger"
@@ -321,7 +321,7 @@ _WORDS = ("true", "false", "permissive", "dropmalformed", "failfast", "off", "de
           "stop_at_delimiter")  # fmt: skip
 
 
-def _form(option: str, value: str) -> str:
+def form(option: str, value: str) -> str:
     """An option's value in one form for all that mean the same."""
     if option in _LITERAL:
         return value
