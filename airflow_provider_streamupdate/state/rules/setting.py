@@ -44,7 +44,8 @@ class OtherSetting:
 
 
 # Beginnings of settings that decide no result, and why. All that is not here is asked about; all that is here has been
-# set to other values over a corpus of statements and of streams, and changed nothing (tests/sweep/settings.py).
+# set to other values over a corpus of statements and of streams, and changed nothing (tests/sweep/settings.py);
+# Hadoop's are reviewed.
 HARMLESS = {
     "spark.sql.shuffle.partitions": "the rules for state stores compare it",
     "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
