@@ -132,12 +132,19 @@ time zone where nothing in the plan has to do with time, settings of Parquet and
 (`streaming/unaffected.py`). Plans of earlier versions hold the time zone, case sensitivity and ANSI mode only: there any
 other value than Spark's default is asked about. Queries without state may change all of them.
 
-**Any other setting** of SQL or of a file format that a session was given counts, too, when its value changes: whether it
-changes results is not known. Not asked about are what the offset log holds (Spark goes on with that), and these:
+Two that are no settings of Spark are compared in the same way: `python.timezone`, the zone of the machine (`TZ`), by which
+Python functions see timestamps, and `jvm.locale`, the language of Java, by which `upper`, `lower` and `initcap` write letters
+that are not ASCII; with it what executors are told of theirs. Plans of earlier versions do not hold them: nothing is asked then.
+
+**Any other setting** of SQL, of a file format or of Hadoop (`spark.hadoop.*`, whether given in the configuration, the session
+or the code) that a session was given counts, too, when its value changes: whether it changes results is not known. Hadoop's
+own files are not looked at. How the rows of files are shared out among tasks (`spark.sql.files.maxPartitionBytes` ...) is
+asked about where an expression tells it: `spark_partition_id`, `monotonically_increasing_id`, the start or the length of a
+block. Not asked about are what the offset log holds (Spark goes on with that), and these:
 
 {harmless}
 
-Of these each one in Spark's registry that is a boolean, an enumeration or a number, public or internal, was given other
+Those of Hadoop are reviewed. Of the others each one in Spark's registry that is a boolean, an enumeration or a number, public or internal, was given other
 values, with ANSI mode and without, and a corpus evaluated: the examples of all built-in functions, casts, date patterns,
 arithmetic, queries, files of each format read and written, Python functions, streaming queries from the start and restarted.
 None changed a result (`make sweep`, `tests/sweep/settings.py`). It prints those that were left out, with the reason: they are

@@ -100,12 +100,17 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
             )
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
-        for key in sorted((old.given or {}).keys() | (new.given or {}).keys()):
-            other = OtherSetting(
-                key=key, old=(old.given or {}).get(key), new=(new.given or {}).get(key), told=old.given is not None
-            )
-            if findings := judge(OTHER_SETTING_RULES, other):
-                yield report_item("setting", f"{new.name}:{key}", findings)
+        for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
+            for key in sorted((before or {}).keys() | (now or {}).keys()):
+                other = OtherSetting(
+                    key=key,
+                    old=(before or {}).get(key),
+                    new=(now or {}).get(key),
+                    told=before is not None,
+                    unaffected=key in new.unaffected,
+                )
+                if findings := judge(OTHER_SETTING_RULES, other):
+                    yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
 

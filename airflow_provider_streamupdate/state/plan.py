@@ -47,6 +47,8 @@ TEXTS = 3
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
+# What a plan has beside the settings of a session, by names of the same form (streaming/surroundings.py).
+PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +142,9 @@ class SourcePlan:
     location: the path of files, whole (scheme, working folder), topics, host and port, or a table's name
     columns: type by name; order: the names in the schema's order (none in a plan of an earlier version of this package)
     code: of a Python data source, a digest of its code, or UNKNOWN
+    session: what the session says of options whose default it has (rules/source_options.py), where that counts
+    read: where the columns that are read decide which records do not fit: those of each reading (none: they do not, or
+        a plan of an earlier version of this package)
     """
 
     name: str = attrs.field(validator=named("source"))
@@ -151,6 +156,8 @@ class SourcePlan:
     options: dict[str, str] = attrs.field(factory=dict)
     order: tuple[str, ...] = ()
     code: str | None = None
+    session: dict[str, str] = attrs.field(factory=dict)
+    read: tuple[tuple[str, ...], ...] | None = None
 
 
 # What a foreachBatch function does with a batch id that it has had: it writes nothing; it replaces what it wrote for
@@ -168,6 +175,7 @@ class SinkPlan:
     options: without secrets
     location: of a file sink: the whole URI of its folder (None: a plan of an earlier version of this package)
     partitioned_by: the columns given to ``partitionBy``; None: as above
+    columns: of a file sink: the name and the type of each, in order; None: as above
     seen_batch: of a function: what it does with a batch id that it has had (SEEN_BATCH), or UNUSED; None: not known
     """
 
@@ -175,6 +183,7 @@ class SinkPlan:
     options: dict[str, str] = attrs.field(factory=dict)
     location: str | None = None
     partitioned_by: tuple[str, ...] | None = None
+    columns: tuple[tuple[str, Any], ...] | None = None
     seen_batch: str | None = None
 
     @property
@@ -190,10 +199,12 @@ class QueryPlan:
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
     conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
-        those that its Spark has
+        those that its Spark has; and what the machine says (PYTHON_ZONE, JVM_LOCALE)
     not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/unaffected.py)
     given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;
+        None in plans of earlier versions
+    hadoop: what Spark was told of Hadoop's settings (`spark.hadoop.`), without those that are known to be harmless;
         None in plans of earlier versions
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
@@ -211,6 +222,7 @@ class QueryPlan:
     not_default: tuple[str, ...] = ()
     unaffected: tuple[str, ...] = ()
     given: dict[str, str] | None = None
+    hadoop: dict[str, str] | None = None
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 _SECRET = re.compile(
-    r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|storage[._-]?options", re.IGNORECASE
+    r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|account[._-]?key|fs\.azure\.sas|"
+    r"passphrase|storage[._-]?options",
+    re.IGNORECASE,
 )
 
 

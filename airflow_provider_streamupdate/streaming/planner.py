@@ -18,7 +18,9 @@ from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.names import confused
 from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
 from ..state.redaction import redacted
+from ..state.rules.setting import SHARES, harmless
 from ..state.rules.settings_table import MEASURED
+from ..state.rules.source_options import FILES, short_format
 from ..state.stores import PARTITIONS, PROVIDER
 from . import marks, spark_internals
 from .batch_id import seen_batch
@@ -28,8 +30,9 @@ from .expression import zone
 from .first_batch import keep
 from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
-from .source import output_ids, plan_sources, streaming_leaves, without_secrets
+from .source import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from .stage import stage_names
+from .surroundings import surroundings
 from .tree import STATEFUL, Node, parse_plan
 from .unaffected import unaffected
 
@@ -87,6 +90,7 @@ def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict
     and what else it was given."""
     settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    settings |= surroundings(spark)
     others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
     return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted(others)
 
@@ -115,6 +119,7 @@ def _plan_query(
         options=without_secrets(details["options"]),
         location=details["location"],
         partitioned_by=tuple(details["partitioned_by"]),
+        columns=_columns(df) if short_format(details["format"]) in FILES else None,
         seen_batch=seen_batch(where, writer, details["format"], declared),
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
@@ -124,6 +129,7 @@ def _plan_query(
         keep(writer, conf, Path(scratch))
         with _understood(where):
             optimized = parse_plan(planned.optimized, mode)
+            sources = columns_read(sources, leaf_names, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(
@@ -147,15 +153,20 @@ def _plan_query(
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
-        not_default=tuple(key for key, value in settings.items() if value != defaults[key]),
-        unaffected=unaffected(analyzed, (*sources, sink), settings),
+        not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
+        unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
         given=others,
+        hadoop=redacted({k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}),
         stores={
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)
         },
         written=written,
     )
+
+
+def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
+    return tuple((field["name"], field["type"]) for field in df.schema.jsonValue()["fields"])
 
 
 @contextlib.contextmanager

@@ -129,7 +129,8 @@ class RunningQueries:
         if batch is not None and batch != status.batch:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
-                status = attrs.evolve(status, first_batch=first, first_commit_at=_commit_time(checkpoint, first))
+                began = _commit_time(checkpoint, first) or _commit_time(checkpoint, batch)
+                status = attrs.evolve(status, first_batch=first, first_commit_at=began)
                 boundary("first-commit-seen")
             status = attrs.evolve(status, batch=batch, last_commit_at=_commit_time(checkpoint, batch))
         progress = _last_progress(query)
@@ -172,8 +173,13 @@ def _executed(query: StreamingQuery, after: int) -> Reported:
     return ()
 
 
-def _commit_time(checkpoint: Checkpoint, batch: int) -> str:
-    return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
+def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:
+    """None where Spark has removed the commit: it keeps few of them when it is told so
+    (spark.sql.streaming.minBatchesToRetain)."""
+    try:
+        return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
+    except FileNotFoundError:
+        return None
 
 
 def _failure(query: StreamingQuery) -> str | None:

@@ -7,11 +7,22 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+import attrs
+from pyspark.sql import DataFrame, SparkSession
 
 from ..state.errors import ApplicationError
 from ..state.names import check_name
 from ..state.plan import REDACTED, SourcePlan
+from ..state.rules.source_options import (
+    CORRUPT,
+    CORRUPT_RECORD,
+    FILES,
+    OF_THE_SESSION,
+    ORC_BY_POSITION,
+    TRIED,
+    choosy,
+    short_format,
+)
 from . import spark_internals
 from .tree import Node, alias, parse
 
@@ -59,6 +70,7 @@ def plan_sources(
         if key not in plans:
             given = names.get(key) or details["name"]
             plan = _plan(leaf, details, given, len(plans) + 1)
+            plan = attrs.evolve(plan, session=_said_by_the_session(df.sparkSession, plan))
             if any(plan.name == other.name for other in plans.values()):
                 raise ApplicationError(
                     f"query {query}: two sources are named {plan.name!r}; give each its own name (a DataFrame that is "
@@ -115,6 +127,54 @@ def _plan(leaf: Node, details: dict[str, Any], given: str | None, number: int) -
         order=tuple(a.fields["name"] for a in columns),
         code=details["code"],
     )
+
+
+def _said_by_the_session(spark: SparkSession, source: SourcePlan) -> dict[str, str]:
+    """What the session says of options whose default it has: of those that the source was given, so that giving what
+    is so already is no change, and of those that the rules have to know."""
+    kind, options = short_format(source.format), source.options
+    if kind not in FILES:
+        return {}
+    said = {option: spark_internals.session_setting(spark, key) for option, key in OF_THE_SESSION.items()
+            if option in options or (option == CORRUPT and kind in TRIED)}  # fmt: skip
+    if said.get(CORRUPT) == CORRUPT_RECORD and CORRUPT not in options:
+        del said[CORRUPT]  # what is assumed of a plan that does not say
+    by_position = spark_internals.hadoop_setting(spark, ORC_BY_POSITION) if kind == "orc" else None
+    return said if by_position is None else {**said, ORC_BY_POSITION: by_position}
+
+
+def columns_read(
+    sources: tuple[SourcePlan, ...], leaf_names: dict[str, str], optimized: Node
+) -> tuple[SourcePlan, ...]:
+    """The sources, with the columns that are read of those where it matters. (Where a source is used twice, it is read
+    twice.)"""
+    found: dict[str, list[tuple[str, ...]]] = {s.name: [] for s in sources if choosy(s)}
+    for leaf, above in _with_what_is_above(optimized, ()) if found else ():
+        if leaf.streaming and (name := leaf_names.get(output_ids(leaf))) in found:
+            found[str(name)].append(_columns_read(leaf, above))
+    return tuple(attrs.evolve(s, read=tuple(sorted(found[s.name]))) if s.name in found else s for s in sources)
+
+
+def _with_what_is_above(node: Node, above: tuple[Node, ...]) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    """The leaves, each with the nodes above it, the nearest first."""
+    if not node.children:
+        yield node, above
+    for child in node.children:
+        yield from _with_what_is_above(child, (node, *above))
+
+
+def _columns_read(leaf: Node, above: tuple[Node, ...]) -> tuple[str, ...]:
+    """The columns that Spark reads: those that the filters and the projections right above it use; all of them where
+    there is no projection (FileSourceStrategy, PhysicalOperation)."""
+    names = {json.dumps(a.fields["exprId"]["id"]): str(a.fields["name"]) for a in leaf.expressions("output")}
+    used: set[str] = set()
+    for node in above:
+        if node.name not in ("Filter", "Project"):
+            break
+        used |= {json.dumps(e.fields["exprId"]["id"]) for e in node.all_expressions() if "exprId" in e.fields}
+        if node.name == "Project":
+            return tuple(sorted(name for key, name in names.items() if key in used))
+    return tuple(sorted(names.values()))
 
 
 def _location(options: dict[str, str]) -> str | None:

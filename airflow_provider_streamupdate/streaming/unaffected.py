@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..state.plan import TIME_ZONE, SinkPlan, SourcePlan
+from ..state.plan import PYTHON_ZONE, TIME_ZONE, SinkPlan, SourcePlan
+from ..state.rules.setting import SHARES
 from .tree import Node
 
 # In names of classes and types: what has to do with time (a watermark has; a variant may hold one), and what runs or
@@ -23,6 +24,8 @@ _PYTHON = re.compile(r"python|pandas|arrow", re.IGNORECASE)
 _FORMATS = frozenset({"json", "csv", "text", "xml", "parquet", "orc", "kafka", "rate", "socket", "console", "memory",
                       "noop", "foreachbatch", "foreach"})  # fmt: skip
 _FILES = {"spark.sql.parquet.": "parquet", "spark.sql.orc.": "orc"}
+# What tells how the rows of a batch were shared out among tasks.
+_SHARED = frozenset({"InputFileBlockStart", "InputFileBlockLength", "SparkPartitionID", "MonotonicallyIncreasingID"})
 # A Cast names a zone whether or not it needs one; its types tell (Cast.needsTimeZone).
 _HAS_A_ZONE = ("Cast",)
 
@@ -35,6 +38,10 @@ def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings
     found = set()
     if not python and not any(map(_timed, nodes)) and not any(_TIME.search(str(_columns(t))) for t in things):
         found.add(TIME_ZONE)
+    if not python and not any(isinstance(t, SourcePlan) and t.code is not None for t in things):
+        found.add(PYTHON_ZONE)
+    if not _SHARED & {n.name for n in nodes}:
+        found |= set(SHARES)
     for prefix, kind in _FILES.items():
         if _only_known(analyzed, things) and not any(kind in t.format.lower() for t in things):
             found |= {key for key in settings if key.startswith(prefix)}

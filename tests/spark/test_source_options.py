@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.report import ReportItem
-from airflow_provider_streamupdate.state.rules.source_options import CSV, FORMATS, format_of
+from airflow_provider_streamupdate.state.rules.source_options import CORRUPT, CSV, FORMATS, format_of
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
@@ -64,6 +64,64 @@ def test_every_option_of_spark_s_readers_was_reviewed(format: str, spark) -> Non
     assert options <= known.parsing | known.harmless
     assert known.parsing <= options, "options Spark does not have"
     assert not known.parsing & known.harmless
+
+
+def parsed(spark, format: str, options: dict[str, str]) -> dict[str, str]:
+    """What Spark makes of options: the fields of its class, without those for writing, and two options that others are
+    made of (zoneId, emptyValueInRead)."""
+    jvm = spark._jvm
+    made = getattr(jvm.org.apache.spark.sql.catalyst, format)
+    plain = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
+    given = module(spark, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap").apply(plain)
+    found = {
+        "csv": lambda: made.CSVOptions(given, True, "UTC", "_corrupt_record"),
+        "json": lambda: made.JSONOptions(given, "UTC", "_corrupt_record"),
+        "xml": lambda: made.XmlOptions(given, "UTC", "_corrupt_record", True, False),
+    }[format]()
+    fields = {}
+    for field in found.getClass().getDeclaredFields():
+        name = str(field.getName())
+        if name in ("parameters", "timezone", "emptyValue") or name.startswith("bitmap$"):
+            continue
+        if not name.endswith("InWrite"):
+            field.setAccessible(True)
+            fields[name] = str(field.get(found))
+    return fields
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "xml"])
+def test_the_defaults_are_those_of_spark(format: str, spark) -> None:
+    """So that one which is written out is no change."""
+    if not spark.version.startswith("4.3"):
+        pytest.skip("its classes are made otherwise")
+    given = {"rowTag": "row"} if format == "xml" else {}
+    usual = parsed(spark, format, given)
+    assert len(usual) > 15
+    reviewed = {k: v for k, v in FORMATS[format].defaults.items() if k in FORMATS[format].parsing}
+    written = {**reviewed, "timezone": "UTC", CORRUPT: "_corrupt_record"}
+    made = {name: parsed(spark, format, {**given, name: value}) for name, value in written.items()}
+    other = {n: {k: (v, usual[k]) for k, v in m.items() if v != usual[k]} for n, m in made.items() if m != usual}
+    assert other == {}
+    assert parsed(spark, format, {**given, "mode": "FAILFAST"}) != usual
+    if format == "csv":  # it is none: lines that begin with this character are left out then
+        assert parsed(spark, format, {**given, "comment": "\0"}) != usual
+
+
+def test_a_default_that_is_written_out_is_no_change(bench: Bench) -> None:
+    folder = str(bench.input())
+    for format, options in (
+        ("csv", {"ignoreLeadingWhiteSpace": "false", "timeZone": "UTC", "ignoreCorruptFiles": "false",
+                 "columnNameOfCorruptRecord": "_corrupt_record", "locale": "en-US", "maxFileAge": "168h",
+                 "nullValue": "", "nanValue": "NaN", "maxColumns": "20480", "maxCharsPerColumn": "-1"}),
+        ("json", {"allowSingleQuotes": "true", "allowNonNumericNumbers": "true", "mode": "PERMISSIVE"}),
+    ):  # fmt: skip
+        plain = count(loaded(format, "a int, b int", folder))
+        for name, value in options.items():
+            written = count(loaded(format, "a int, b int", folder, **{name: value}))
+            assert item(bench, plain, written).verdict == "carried", name
+    bench.spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    kept = count(loaded("csv", "a int, b int", folder, ignoreCorruptFiles="false"))
+    assert item(bench, count(loaded("csv", "a int, b int", folder)), kept).needs_agreement
 
 
 def test_a_path_written_otherwise_is_the_same_place(bench: Bench) -> None:

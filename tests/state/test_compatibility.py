@@ -293,7 +293,7 @@ def test_an_unnamed_source_more_is_refused_and_says_what_to_do() -> None:
             LOSS,
             "servers changed",
         ),
-        ({}, {"options": {"multiline": "true"}}, LOSS, "options changed: [multiline from its default to true]"),
+        ({}, {"options": {"multiline": "true"}}, LOSS, "options changed: [multiline from its default to 'true']"),
         ({}, {"options": {"maxfilespertrigger": "7"}}, CARRIED, "offsets continue"),
         (
             {"format": "kafka", "location": "t", "options": {"subscribe": "t"}},

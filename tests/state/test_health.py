@@ -11,7 +11,7 @@ from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, QueryStatus
 from airflow_provider_streamupdate.state.snapshot import Snapshot
 
-from .builders import live_snapshot, status
+from .builders import app_plan, live_snapshot, query_plan, status
 
 GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
 # counted from the batch it went on from
@@ -135,6 +135,14 @@ def test_what_is_not_compared_is_told() -> None:
     health = assess("v2", "running", status(queries={"windows": GOOD}), baseline(state_rows={}))
     assert health.healthy
     assert "the state of query windows was not compared: the snapshot has no counts of its rows" in health.holds
+
+
+def test_of_a_query_without_state_nothing_is_said_of_it() -> None:
+    before = baseline(state_rows={})
+    plan = app_plan(attrs.evolve(query_plan(), stages=()))
+    at = status(queries={"windows": attrs.evolve(GOOD, state_rows={})})
+    health = assess("v2", "running", at, attrs.evolve(before, plan=plan))
+    assert health.healthy and not [text for text in health.holds if "state" in text]
 
 
 def test_rows_that_say_nothing_are_told_and_not_compared() -> None:

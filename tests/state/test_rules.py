@@ -291,6 +291,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         (attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "integer"}),),
         attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "string"}),
     ),
+    "source.read": sources(
+        (attrs.evolve(A, options=STRICT, read=(("k",),)),), attrs.evolve(A, options=STRICT, read=(("b", "k"),))
+    ),
+    "source.read-earlier": sources((attrs.evolve(A, options=STRICT),), attrs.evolve(A, options=STRICT, read=(("k",),))),
     "source.code": sources((attrs.evolve(A, code="1"),), attrs.evolve(A, code="2")),
     "source.new": sources((A,), A, B),
     "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),
@@ -301,6 +305,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.files": (sink("json", path="/x"), sink("json", path="/y")),
     "sink.options": (sink("kafka", topic="x"), sink("kafka", topic="y")),
     "sink.file-options": (sink("csv", header="true"), sink("csv", header="false")),
+    "sink.columns": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="csv", columns=tuple((name, "string") for name in names)))
+        for names in ("ab", "ba")
+    ),
     "sink.layout": tuple(
         attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))
     ),

@@ -44,6 +44,11 @@ CARRIED = {
     "how it would be written": (read("csv"), read("csv", quoteall="true", compression="gzip")),
     "what a schema would be inferred by": (read(samplingratio="0.1"), read(primitivesasstring="true")),
     "a default that is given": (read("csv"), read("csv", header="false", sep=",", mode="PERMISSIVE")),
+    "a day and its hours": (read(maxfileage="168h"), read(maxfileage="7d")),
+    "hours and minutes": (read(maxfileage="120min"), read(maxfileage="2h")),
+    "what malformed lines are, in capitals": tuple(
+        attrs.evolve(read("csv", mode=mode), read=(("a",),)) for mode in ("FAILFAST", "failfast")
+    ),
     "another name of one option": (read("csv", delimiter=";", charset="x"), read("csv", sep=";", encoding="x")),
     "an option that its other name does not win over": (
         read("csv", sep=";", charset="x"),
@@ -92,6 +97,8 @@ AGREED = {
     "a separator": (read("csv"), read("csv", sep=";")),
     "a header": (read("csv"), read("csv", header="true")),
     "what counts as null": (read("csv"), read("csv", nullvalue="-")),
+    "a space that counts as null": (read("csv"), read("csv", nullvalue=" ")),
+    "a separator of two letters": (read("csv"), read("csv", sep=", ")),
     "a date's format": (read(), read(dateformat="dd.MM.yyyy")),
     "a time zone of the reader": (read(), read(timezone="Asia/Tokyo")),
     "which files": (read(), read(pathglobfilter="*.json")),
@@ -165,6 +172,58 @@ def test_the_number_of_csv_columns() -> None:
 def test_a_plan_without_the_order_of_columns() -> None:
     found = item(read("csv"), read("csv", order=("a", "b")))
     assert found.needs_agreement and found.rules == ("source.columns-earlier",)
+
+
+def test_a_plan_without_the_columns_that_are_read() -> None:
+    """Of an earlier version of this package: asked where it matters, and only there."""
+    old, new = (read("csv", order=("a", "b"), mode="DROPMALFORMED") for _ in range(2))
+    found = item(old, attrs.evolve(new, read=(("a",),)))
+    assert found.needs_agreement and found.rules == ("source.read-earlier",)
+    assert item(read("csv", order=("a", "b")), read("csv", order=("a", "b"))).verdict == "carried"
+
+
+def test_which_columns_are_read_counts_where_records_may_not_fit() -> None:
+    strict = {"mode": "DROPMALFORMED"}
+    old, new = (attrs.evolve(read("json", **strict), read=r) for r in ((("a",),), (("a", "b"),)))
+    found = item(old, new)
+    assert found.rules == ("source.read",) and "read a of it and reads a, b" in found.reason
+    assert item(old, new, stateful=False).verdict == "carried"
+    kept = [
+        attrs.evolve(read("json"), columns=dict.fromkeys(("a", "b", "_corrupt_record"), "string"), read=(r,))
+        for r in (("a",), ("a", "b"))
+    ]
+    assert item(*kept).verdict == "carried"  # nobody reads the column that tells
+    told = [attrs.evolve(s, read=((*(s.read or ())[0], "_corrupt_record"),)) for s in kept]
+    assert item(*told).rules == ("source.read",)
+
+
+def test_the_session_may_name_the_corrupt_column_and_read_orc_by_position() -> None:
+    named = {"session": {"columnnameofcorruptrecord": "bad"}}
+    old, new = (
+        attrs.evolve(read("json"), columns={"b": kind, "bad": "string"}, read=(("b", "bad"),), **named)
+        for kind in ("integer", "string")
+    )
+    assert item(old, new).rules == ("source.malformed",)
+    orc = [read("orc", order=names) for names in (("a", "b"), ("b", "a"))]
+    assert item(*orc).verdict == "carried"
+    by_position = [attrs.evolve(s, session={"orc.force.positional.evolution": "true"}) for s in orc]
+    assert item(*by_position).rules == ("source.columns",)
+    named_again = attrs.evolve(by_position[1], options={"orc.force.positional.evolution": "false"})
+    assert item(orc[0], named_again).verdict == "carried with loss"  # an option that was not given; by name in both
+
+
+def test_what_the_session_says_already_may_be_given() -> None:
+    plain, said = read("csv"), attrs.evolve(read("csv", timezone="UTC"), session={"timezone": "UTC"})
+    assert item(plain, said).verdict == item(said, plain).verdict == "carried"
+    assert item(attrs.evolve(said, session={}), said).verdict == "carried"  # of an earlier version
+    assert item(plain, attrs.evolve(said, session={"timezone": "Asia/Tokyo"})).needs_agreement
+    kept = attrs.evolve(read("csv", ignorecorruptfiles="false"), session={"ignorecorruptfiles": "true"})
+    assert item(plain, kept).needs_agreement
+
+
+def test_an_option_is_shown_as_it_is_written() -> None:
+    assert "from its default to '\\n'" in item(read("csv"), read("csv", linesep="\n")).reason
+    assert "from '-' to its default" in item(read("csv", nullvalue="-"), read("csv", nullvalue="")).reason
 
 
 def test_unnamed_sources_of_one_kind_keep_their_positions() -> None:

@@ -75,8 +75,10 @@ def test_the_table_knows_what_the_offset_log_holds(spark: SparkSession) -> None:
 
 
 def test_the_reviewed_ones_are_settings_of_spark(registry: dict[str, Setting]) -> None:
-    found = [key for begin in HARMLESS for key in registry if key.startswith(begin)]
-    assert [begin for begin in HARMLESS if not any(key.startswith(begin) for key in registry)] == []
+    """But those of Hadoop, which has no list of its settings."""
+    reviewed = [begin for begin in HARMLESS if not begin.startswith("spark.hadoop.")]
+    found = [key for begin in reviewed for key in registry if key.startswith(begin)]
+    assert [begin for begin in reviewed if not any(key.startswith(begin) for key in registry)] == []
     assert not set(found) & MEASURED.keys()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import attrs
 
-from ..plan import TIME_ZONE
+from ..plan import JVM_LOCALE, PYTHON_ZONE, TIME_ZONE
 from ..report import LOSS
 from .measured import SQL, Measured
 from .rule import Facts, Rule
@@ -29,17 +29,23 @@ class SettingChange:
 
 @attrs.frozen(kw_only=True)
 class OtherSetting:
-    """A setting that the session was given; none: it was not, so that it is Spark's default. told: whether the plan of
-    the saved state has such settings"""
+    """A setting that the session was given; none: it was not, so that it is Spark's default.
+
+    told: whether the plan of the saved state has such settings
+    unaffected: it is proven of the new version that the setting cannot change it. If it could change the old one, then
+        what it changed there has another text
+    """
 
     key: str
     old: str | None
     new: str | None
     told: bool = True
+    unaffected: bool = False
 
 
 # Beginnings of settings that decide no result, and why. All that is not here is asked about; all that is here has been
-# set to other values over a corpus of statements and of streams, and changed nothing (tests/sweep/settings.py).
+# set to other values over a corpus of statements and of streams, and changed nothing (tests/sweep/settings.py);
+# Hadoop's are reviewed.
 HARMLESS = {
     "spark.sql.shuffle.partitions": "the rules for state stores compare it",
     "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
@@ -67,16 +73,43 @@ HARMLESS = {
     "spark.sql.autoBroadcastJoinThreshold": "how a join is run",
     "spark.sql.broadcastTimeout": "how long a table is waited for",
     "spark.sql.codegen.": "whether expressions are compiled or interpreted",
-    "spark.sql.files.maxPartitionBytes": "how the rows of files are shared out among tasks",
-    "spark.sql.files.maxPartitionNum": "the same",
-    "spark.sql.files.minPartitionNum": "the same",
-    "spark.sql.files.openCostInBytes": "the same",
     "spark.sql.parquet.compression.codec": "how files are written",
     "spark.sql.orc.compression.codec": "how files are written",
     "spark.sql.warehouse.dir": "where new tables are put; one that is read is known by where its files are",
     "spark.sql.thriftserver.": "a server that no driver of ours runs",
     "spark.sql.thriftServer.": "the same",
+    "spark.hadoop.fs.s3a.": "how a store is reached; what is read of it is a source's path",
+    "spark.hadoop.fs.s3.": "the same",
+    "spark.hadoop.fs.s3n.": "the same",
+    "spark.hadoop.fs.gs.": "the same",
+    "spark.hadoop.fs.azure.": "the same",
+    "spark.hadoop.fs.abfs.": "the same",
+    "spark.hadoop.fs.abfss.": "the same",
+    "spark.hadoop.fs.oss.": "the same",
+    "spark.hadoop.fs.hdfs.": "the same",
+    "spark.hadoop.fs.webhdfs.": "the same",
+    "spark.hadoop.fs.file.": "the same, of this machine's files",
+    "spark.hadoop.fs.AbstractFileSystem.": "the classes by which stores are reached",
+    "spark.hadoop.google.": "how Google's stores are reached",
+    "spark.hadoop.dfs.": "how HDFS is reached",
+    "spark.hadoop.ipc.": "how Hadoop's services are reached",
+    "spark.hadoop.rpc.": "the same",
+    "spark.hadoop.hadoop.rpc.": "the same",
+    "spark.hadoop.hadoop.security.": "who is let in",
+    "spark.hadoop.hadoop.ssl.": "the same",
+    "spark.hadoop.hive.metastore.warehouse.dir": "where new tables are put; Spark sets it itself",
+    "spark.hadoop.hadoop.tmp.dir": "where files are put for a while",
+    "spark.hadoop.yarn.": "the cluster that it runs in",
+    "spark.hadoop.mapreduce.fileoutputcommitter.": "how files of a batch job are put in place; streams have a log",
 }
+
+# How the rows of files are shared out among tasks. It counts where an expression tells (streaming/unaffected.py).
+SHARES = (
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.maxPartitionNum",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.openCostInBytes",
+)
 
 
 def harmless(key: str) -> bool:
@@ -86,6 +119,9 @@ def harmless(key: str) -> bool:
 
 _MEANS = {
     TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
+    PYTHON_ZONE: "the zone of the machine (TZ), by which Python functions see other clock times",
+    JVM_LOCALE: "the language of the machine's Java, by which `upper`, `lower` and `initcap` write letters that are "
+    "not ASCII",
     "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
     "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
 }
@@ -110,7 +146,7 @@ def means(measured: Measured | None) -> str:
 
 
 def _facts(c: SettingChange) -> Facts:
-    return {"key": c.key, "old": c.old, "new": c.new, "means": means(MEASURED.get(c.key))}
+    return {"key": c.key, "old": c.old, "new": c.new, "means": _MEANS.get(c.key) or means(MEASURED.get(c.key))}
 
 
 def _changed(c: SettingChange, recorded: bool) -> Facts | None:
@@ -128,7 +164,7 @@ def _not_known(c: SettingChange) -> Facts | None:
 
 
 def _unknown(c: OtherSetting) -> Facts | None:
-    if c.key in MEASURED or harmless(c.key) or c.old == c.new:
+    if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
     was = c.old or ("Spark's default" if c.told else "what the plan of the saved state does not tell")
     return {"key": c.key, "old": was, "new": c.new or "Spark's default"}
@@ -139,9 +175,10 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         id="setting.changed",
         verdict=LOSS,
         change="another value of one of the [settings that change results](#settings-that-change-results), in a query "
-        "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; where a "
-        "key or aggregate depends on it, it is another key or aggregate. Settings are compared as the session has "
-        "them, with Spark's defaults; one that this Spark does not have is not",
+        "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; or "
+        "another time zone of the machine, where Python functions are used (`python.timezone`), or language of its "
+        "Java (`jvm.locale`); where a key or aggregate depends on it, it is another key or aggregate. Settings are "
+        "compared as the session has them, with Spark's defaults; one that this Spark does not have is not",
         reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
         source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
         tests=(
@@ -149,6 +186,8 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
             "spark/test_settings.py::test_a_sum_that_wraps_without_ansi_is_an_error_with_it",
             "spark/test_settings.py::test_fields_under_another_case_are_not_found_any_more",
             "spark/test_settings.py::test_a_text_is_another_date_under_another_parser",
+            "spark/test_surroundings.py::test_the_zone_of_the_machine_counts_for_python_functions",
+            "spark/test_surroundings.py::test_the_language_of_java_counts",
         ),
         applies=lambda c: _changed(c, recorded=False),
     ),
@@ -182,12 +221,17 @@ OTHER_SETTING_RULES: tuple[Rule[OtherSetting], ...] = (
         id="setting.unknown",
         verdict=LOSS,
         change="another value of any other setting of SQL or of a file format (`spark.sql.*`, and what does not begin "
-        "with `spark.`) that the session was given, in a query with state. One that is known to [change "
+        "with `spark.`) or of Hadoop (`spark.hadoop.*`, or set in the code) that the session was given, in a query "
+        "with state. How a store or a cluster is reached is no part of it. One that is known to [change "
         "nothing](#settings-that-change-results) is not asked about",
         reason="{key} changed from {old} to {new}: whether it changes results is not known, and the state was built "
         "under the old value",
         source="what is not known to be harmless is part of the meaning; tests/sweep/settings.py tries what it can",
-        tests=("spark/test_settings.py::test_a_setting_that_nobody_knows_is_asked_about",),
+        tests=(
+            "spark/test_settings.py::test_a_setting_that_nobody_knows_is_asked_about",
+            "spark/test_surroundings.py::test_hadoop_s_settings_are_asked_about",
+            "spark/test_surroundings.py::test_how_files_are_shared_out_counts_where_an_expression_tells",
+        ),
         applies=_unknown,
     ),
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
-from ..plan import QueryPlan
+from ..plan import QueryPlan, SinkPlan
 from ..report import CARRIED, LOSS, REFUSED
+from ..spark_types import ddl, widens
 from .fork import is_function
 from .rule import Facts, Rule, differ
-from .source import FILES, short_format
-from .source_options import folder
+from .source_options import ALIASES, FILES, FORMATS, folder, form, short_format
 
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 _BATCH_IDS = "batch ids continue"
@@ -67,7 +68,15 @@ def _batch_again(c: SinkChange) -> Facts | None:
 
 
 def _format(c: SinkChange) -> Facts | None:
-    return differ(c.old.sink.format, c.new.sink.format)
+    if _known_by(c.old.sink.format) == _known_by(c.new.sink.format):
+        return None
+    return {"old": c.old.sink.format, "new": c.new.sink.format}
+
+
+def _known_by(format: str) -> str:
+    """One name for all of a format of Spark's; those that are not known are as they are written."""
+    short = short_format(format)
+    return short if short in FORMATS else format
 
 
 def _to_files(c: SinkChange) -> Facts | None:
@@ -96,10 +105,57 @@ def _layout(c: SinkChange) -> Facts | None:
 
 
 def _file_options(c: SinkChange) -> Facts | None:
-    if short_format(c.new.sink.format) not in FILES or not (facts := _options(c)):
+    if short_format(c.new.sink.format) not in FILES or _format(c) or _to_files(c):
         return None
-    names = [n for n in facts["names"].split(", ") if n not in _UNREAD and not n.startswith(_UNREAD_OF)]
-    return {"names": ", ".join(names)} if names else None
+    old, new = written(c.old.sink), written(c.new.sink)
+    return {"names": ", ".join(n)} if (n := sorted(k for k in {*old, *new} if old.get(k) != new.get(k))) else None
+
+
+# What an option for writing is when it is not given (CSVOptions).
+WRITTEN = {
+    "csv": {"header": "false", "sep": ",", "quote": '"', "escape": "\\", "quoteall": "false", "escapequotes": "true",
+            "nullvalue": "", "emptyvalue": '""', "encoding": "utf-8", "ignoreleadingwhitespace": "true",
+            "ignoretrailingwhitespace": "true"},
+}  # fmt: skip
+
+
+def written(sink: SinkPlan) -> dict[str, str]:
+    """The options by which files are written and have to be read, without those that have their default."""
+    found, defaults = {}, WRITTEN.get(short_format(sink.format), {})
+    for name, value in sink.options.items():
+        option = ALIASES.get(name, name)
+        unread = option in _UNREAD or option.startswith(_UNREAD_OF)
+        if not unread and not (option != name and option in sink.options):
+            found[option] = form(option, value)
+    return {k: v for k, v in found.items() if k not in defaults or form(k, defaults[k]) != v}
+
+
+# Formats whose files have their columns by place, without names.
+_BY_PLACE = ("csv", "text")
+
+
+def _columns(c: SinkChange) -> Facts | None:
+    """Columns that a reader of the folder would find elsewhere, or of a type that it does not expect."""
+    old, new = c.old.sink, c.new.sink
+    if old.columns is None or new.columns is None or _format(c) or _to_files(c):
+        return None
+    before, after = (dict(sink.columns or ()) for sink in (old, new))
+    types = {n: (before[n], after[n]) for n in before if n in after and not _reads(before[n], after[n])}
+    changes = [f"{n} from {ddl(a)} to {ddl(b)}" for n, (a, b) in types.items()]
+    if short_format(new.format) in _BY_PLACE:
+        places, now = (
+            [n for n in sink.columns or () if n[0] not in (sink.partitioned_by or ())] for sink in (old, new)
+        )
+        names = [[name for name, _ in columns] for columns in (places, now)]
+        if names[1][: len(names[0])] != names[0]:
+            changes.insert(0, f"the order from {', '.join(names[0])} to {', '.join(names[1])}")
+    return {"changes": "; ".join(changes)} if changes else None
+
+
+def _reads(old: Any, new: Any) -> bool:
+    """Whether values of the old type and of the new one are read as the new one."""
+    nested = isinstance(old, dict) or isinstance(new, dict)
+    return ddl(old) == ddl(new) or (not nested and widens(old, new))
 
 
 def _options(c: SinkChange) -> Facts | None:
@@ -175,6 +231,20 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         source="CSVOptions, JSONOptions: a reader has one set of options for all files of a folder",
         tests=("spark/test_ends.py::test_a_file_sink_whose_files_are_written_otherwise_is_agreed_to",),
         applies=_file_options,
+    ),
+    _SinkRule(
+        id="sink.columns",
+        verdict=LOSS,
+        change="columns of a file sink that have another type (a wider number is none); or, of csv and text, whose "
+        "files have no names, another order or other names of them. More columns at the end are none",
+        reason="columns of the files changed: {changes}; those from before and those from now on lie in one folder, "
+        "and are not read alike",
+        source="UnivocityGenerator writes values by place; a reader has one schema for all files of a folder; measured",
+        tests=(
+            "spark/test_sink_columns.py::test_columns_of_csv_files_in_another_order",
+            "state/test_sinks.py::test_columns_of_files",
+        ),
+        applies=_columns,
     ),
     _SinkRule(
         id="sink.layout",

@@ -11,6 +11,9 @@ from .rule import Facts, Rule, differ
 from .source_options import (
     FILES,
     KAFKA,
+    OF_THE_SESSION,
+    choosy,
+    corrupt_column,
     format_of,
     known_format,
     meaning,
@@ -20,6 +23,7 @@ from .source_options import (
     servers,
     short_format,
     start,
+    strict,
 )
 
 _SUPPORTED_GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
@@ -41,7 +45,9 @@ class SourceChange:
     def options(self) -> list[str]:
         """Options that changed, of those that decide what the rows are."""
         old, new = meaning(self.old), meaning(self.new)
-        return sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+        given, now = self.old.options, self.new.options
+        alike = {k for k in OF_THE_SESSION if k in given and given[k] == now.get(k)}  # whatever the session says
+        return sorted(k for k in {*old, *new} - alike if old.get(k) != new.get(k))
 
     @property
     def parsing(self) -> list[str]:
@@ -61,10 +67,11 @@ _WHY = {
 
 def _shown_options(c: SourceChange, names: list[str]) -> list[str]:
     old, new = meaning(c.old), meaning(c.new)
-    return [
-        f"{k} from {old.get(k, 'its default')} to {new.get(k, 'its default')}" + (f" ({_WHY[k]})" if k in _WHY else "")
-        for k in names
-    ]
+
+    def said(values: dict[str, str], name: str) -> str:
+        return repr(values[name]) if name in values else "its default"
+
+    return [f"{k} from {said(old, k)} to {said(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "") for k in names]
 
 
 def _same_format(c: SourceChange) -> bool:
@@ -166,32 +173,40 @@ def _order_unknown(c: SourceChange) -> Facts | None:
     return {} if c.stateful and _same_format(c) and positional(c.new) and c.new.order and not c.old.order else None
 
 
-def _strict(source: SourcePlan) -> bool:
-    return "mode" in meaning(source)
-
-
 def _columns_number(c: SourceChange) -> Facts | None:
     """Where a line with more or fewer values than the schema has columns is dropped or fails, their number counts."""
-    csv = short_format(c.new.format) == "csv" and _strict(c.new)
+    csv = short_format(c.new.format) == "csv" and strict(c.new)
     if not csv or not c.stateful or not c.old.order or _moved(c):
         return None
     return differ(len(c.old.order), len(c.new.order))
 
 
-# Formats whose reader tries each value by the type of its column.
-_TRIED = ("csv", "json", "xml")
-_CORRUPT = "_corrupt_record"
-
-
 def _malformed(c: SourceChange) -> Facts | None:
     """Where a record with a value that does not fit is dropped, or told in a column, all types decide which."""
-    tried = short_format(c.new.format) in _TRIED and c.stateful
-    corrupt = c.new.options.get("columnnameofcorruptrecord", _CORRUPT)
-    if not tried or not (_strict(c.new) or corrupt in c.new.columns):
+    if not c.stateful or not choosy(c.new):
         return None
+    corrupt = corrupt_column(c.new)
     old, new = ({k: v for k, v in source.columns.items() if k != corrupt} for source in (c.old, c.new))
     changed = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
     return {"columns": ", ".join(changed)} if changed else None
+
+
+def _which_are_read(c: SourceChange) -> bool:
+    """Whether it counts which of its columns are read, before or now."""
+    if not c.stateful or not choosy(c.new):
+        return False
+    readings = (*(c.old.read or ()), *(c.new.read or ()))
+    return strict(c.new) or any(corrupt_column(c.new) in columns for columns in readings)
+
+
+def _read(c: SourceChange) -> Facts | None:
+    if c.old.read is None or not _which_are_read(c):
+        return None
+    return differ(*(" and ".join(", ".join(r) or "no column" for r in s.read or ()) for s in (c.old, c.new)))
+
+
+def _read_earlier(c: SourceChange) -> Facts | None:
+    return {} if c.old.read is None and choosy(c.old) and _which_are_read(c) else None
 
 
 def _code(c: SourceChange) -> Facts | None:
@@ -379,6 +394,29 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         "columnNameOfCorruptRecord",
         tests=("spark/test_source_options.py::test_which_records_are_corrupt_depends_on_all_types",),
         applies=_malformed,
+    ),
+    _SourceRule(
+        id="source.read",
+        verdict=LOSS,
+        change="other columns of csv, json or xml that the query reads, where records that do not fit are dropped, or "
+        "fail (mode), or are told in a column that is read (`_corrupt_record`)",
+        reason="the query read {old} of it and reads {new}: a record fits, or does not, by the columns that are read "
+        "alone, so that others are dropped or told to be corrupt; agree if all records fit",
+        source="CSVOptions.columnPruning, FileSourceStrategy: the parser gets the schema of the columns that are used; "
+        "measured",
+        tests=("spark/test_read_columns.py::test_another_column_that_is_read_drops_other_records",),
+        applies=_read,
+    ),
+    _SourceRule(
+        id="source.read-earlier",
+        verdict=LOSS,
+        change="csv, json or xml where records that do not fit are dropped, or fail (mode), or are told in a column "
+        "that is read, after a plan of an earlier version of this package",
+        reason="the saved plan does not hold which columns of it the query reads, by which records fit or do not: "
+        "agree if the query uses the columns that it used",
+        source="plans did not hold it",
+        tests=("state/test_source_rules.py::test_a_plan_without_the_columns_that_are_read",),
+        applies=_read_earlier,
     ),
     _SourceRule(
         id="source.code",

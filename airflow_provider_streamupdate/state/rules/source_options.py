@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from ..plan import SourcePlan
+from ..plan import TIME_ZONE, SourcePlan
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ _TEXTS = frozenset(
     {"columnnameofcorruptrecord", "dateformat", "encoding", "locale", "mode", "multiline", "timeformat",
      "timestampformat", "timestampntzformat", "timezone", "singlevariantcolumn"}
 )  # fmt: skip
-_TEXT_DEFAULTS = {"mode": "permissive", "multiline": "false"}
+_TEXT_DEFAULTS = {"mode": "permissive", "multiline": "false", "locale": "en-US"}
 # Options Spark's classes list as well that a reader with a given schema does not look at: they are for inferring a
 # schema (which the check compares as it is), or for writing (scope "write" in Spark's pages of the data sources).
 _INFERENCE = frozenset({"inferschema", "samplingratio", "preferdate", "prefersdecimal", "primitivesasstring",
@@ -74,7 +74,10 @@ CSV = SourceFormat(
        "maxcharspercolumn", "maxcolumns", "nanvalue", "negativeinf", "nullvalue", "positiveinf", "quote", "sep",
        "unescapedquotehandling", "preferdate"},  # preferDate: of a variant's values, too (singleVariantColumn)
     defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "header": "false", "sep": ",", "quote": '"', "escape": "\\",
-              "encoding": "utf-8", "enforceschema": "true"},
+              "encoding": "utf-8", "enforceschema": "true", "ignoreleadingwhitespace": "false",
+              "ignoretrailingwhitespace": "false", "nullvalue": "", "emptyvalue": "", "nanvalue": "NaN",
+              "positiveinf": "Inf", "negativeinf": "-Inf", "maxcolumns": "20480", "maxcharspercolumn": "-1",
+              "unescapedquotehandling": "STOP_AT_DELIMITER"},
 )  # fmt: skip
 JSON = SourceFormat(
     names=("json",),
@@ -85,7 +88,9 @@ JSON = SourceFormat(
     | {"allowbackslashescapinganycharacter", "allowcomments", "allownonnumericnumbers", "allownumericleadingzeros",
        "allowsinglequotes", "allowunquotedcontrolchars", "allowunquotedfieldnames", "enabledatetimeparsingfallback",
        "explodeembeddedarray", "linesep", "useunsaferow"},
-    defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS},
+    defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "allowbackslashescapinganycharacter": "false",
+              "allowcomments": "false", "allownonnumericnumbers": "true", "allownumericleadingzeros": "false",
+              "allowsinglequotes": "true", "allowunquotedcontrolchars": "false", "allowunquotedfieldnames": "false"},
 )  # fmt: skip
 XML = SourceFormat(
     names=("xml",),
@@ -95,7 +100,7 @@ XML = SourceFormat(
     parsing=_TEXTS
     | {"attributeprefix", "excludeattribute", "ignorenamespace", "ignoresurroundingspaces", "nullvalue", "rowtag",
        "rowvalidationxsdpath", "uselegacyxmlparser", "valuetag", "wildcardcolname", "inferschema"},  # as above
-    defaults={**_FILE_DEFAULTS, "mode": "permissive"},
+    defaults={**_FILE_DEFAULTS, "mode": "permissive", "locale": "en-US"},
 )  # fmt: skip
 TEXT = SourceFormat(
     names=("text",),
@@ -204,7 +209,7 @@ _ANYWHERE = (
 )  # fmt: skip
 UNKNOWN_FORMAT = SourceFormat(names=(), place=_ANYWHERE, positional=True)
 # DataSourceOptions.newOption(a, b): the second name is looked at where the first is not given.
-_ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
 
 
 def short_format(name: str) -> str:
@@ -221,12 +226,48 @@ def known_format(source: SourcePlan) -> bool:
     return short_format(source.format) in FORMATS
 
 
+# Options whose default the session says, and the setting that does.
+CORRUPT, ZONE = "columnnameofcorruptrecord", "timezone"
+OF_THE_SESSION = {
+    CORRUPT: "spark.sql.columnNameOfCorruptRecord",
+    ZONE: TIME_ZONE,
+    "ignorecorruptfiles": "spark.sql.files.ignoreCorruptFiles",
+    "ignoremissingfiles": "spark.sql.files.ignoreMissingFiles",
+}
+# This one may be Hadoop's, too (OrcFileFormat asks SessionState.newHadoopConfWithOptions).
+ORC_BY_POSITION = "orc.force.positional.evolution"
+CORRUPT_RECORD = "_corrupt_record"
+# Formats whose reader tries each value by the type of its column.
+TRIED = ("csv", "json", "xml")
+
+
+def effective(source: SourcePlan, option: str, default: str) -> str:
+    """An option's value: what the source was given, else what the session says, else Spark's default."""
+    return source.options.get(option, source.session.get(option, default))
+
+
+def corrupt_column(source: SourcePlan) -> str:
+    """The column that has the records that do not fit, where the schema has one of this name."""
+    return effective(source, CORRUPT, CORRUPT_RECORD)
+
+
+def strict(source: SourcePlan) -> bool:
+    """Whether a record that does not fit is dropped, or fails."""
+    return "mode" in meaning(source)
+
+
+def choosy(source: SourcePlan) -> bool:
+    """Whether it matters to the rows which columns are read: Spark parses no others (column pruning), so that a record
+    fits or does not by those alone, and is dropped, or told in a column."""
+    return short_format(source.format) in TRIED and (strict(source) or corrupt_column(source) in source.columns)
+
+
 def positional(source: SourcePlan) -> bool:
     """Whether another order of names in its schema is another meaning of its columns."""
     if short_format(source.format) == "avro":
         return source.options.get("positionalfieldmatching", "false").lower() == "true"
     if short_format(source.format) == "orc":
-        return source.options.get("orc.force.positional.evolution", "false").lower() == "true"
+        return effective(source, ORC_BY_POSITION, "false").lower() == "true"
     return format_of(source).positional
 
 
@@ -257,18 +298,47 @@ def meaning(source: SourcePlan) -> dict[str, str]:
     left_out = {*known.place, *known.start, *known.harmless, CLUSTER}
     found = {}
     for name, value in source.options.items():
-        option = _ALIASES.get(name, name) if known in _OF_FILES else name
+        option = ALIASES.get(name, name) if known in _OF_FILES else name
         if option != name and option in source.options:
             continue
-        plain = value.strip().lower() if value.strip().lower() in ("true", "false") else value
         harmless = option in left_out or (known is KAFKA and option.startswith(_CREDENTIALS))
-        default = known.defaults.get(option)
-        if not harmless and (default is None or value.strip().lower() != default.lower()):
-            found[option] = plain
+        default = source.session.get(option, known.defaults.get(option))
+        if not harmless and (default is None or form(option, value) != form(option, default)):
+            found[option] = form(option, value)
     if known in _OF_FILES and found.get("latestfirst") == "true" and _PACED & source.options.keys():
         # FileStreamSource.maxFileAgeMs: the oldest files wait for their turn then, however old they get.
         found["maxfileage"] = "none, because latestFirst is given with a limit for each trigger"
     return found
+
+
+# Options whose value is a text of the data, or a name: every letter and every space of it counts.
+_LITERAL = frozenset(
+    {"sep", "quote", "escape", "comment", "chartoescapequoteescaping", "linesep", "nullvalue", "emptyvalue", "nanvalue",
+     "positiveinf", "negativeinf", CORRUPT, ZONE}
+)  # fmt: skip
+# Values that Spark reads without their case.
+_WORDS = ("true", "false", "permissive", "dropmalformed", "failfast", "off", "delete", "archive", "utf-8", "en-us",
+          "stop_at_delimiter")  # fmt: skip
+
+
+def form(option: str, value: str) -> str:
+    """An option's value in one form for all that mean the same."""
+    if option in _LITERAL:
+        return value
+    if option == "maxfileage":
+        return _milliseconds(value)
+    word = value.strip().lower()
+    return word if word in _WORDS else value
+
+
+_DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
+_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _milliseconds(value: str) -> str:
+    """A duration (JavaUtils.timeStringAsMs: without a unit, of milliseconds)."""
+    found = _DURATION.fullmatch(value.strip().lower())
+    return f"{int(found[1]) * _UNITS[found[2]]}ms" if found and found[2] in _UNITS else value
 
 
 _PACED = {"maxfilespertrigger", "maxbytespertrigger"}

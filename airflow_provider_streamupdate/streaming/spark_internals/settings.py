@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ...state.stores import PROVIDER, ROCKSDB
-from .jvm import STREAMING, asking, function, given, lines, method, module, scala_object, sequence
+from .jvm import STREAMING, asking, function, given, java_class, lines, method, module, scala_object, sequence
 from .version import adapter_of
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -20,6 +20,12 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 def session_setting(spark: SparkSession, key: str) -> str:
     """A setting of the session, with Spark's default when it is not set."""
     return str(spark._jsparkSession.sessionState().conf().getConfString(key))
+
+
+def hadoop_setting(spark: SparkSession, key: str) -> str | None:
+    """A setting as Hadoop's classes get it: of the session, else of the context, else of Hadoop's files."""
+    value = spark._jsparkSession.sessionState().newHadoopConf().get(key)
+    return None if value is None else str(value)
 
 
 def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
@@ -98,6 +104,67 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
     keys = tuple(sorted(given))
     defaults = default_settings(spark, keys)
     return {k: v for k, v in {**given, **_read(spark._jvm, keys, conf)}.items() if v != defaults.get(k)}
+
+
+def hadoop_settings(spark: SparkSession) -> dict[str, str]:
+    """What Spark was told of Hadoop's settings, as ``spark.hadoop.<key>``: in its configuration, in the session, or in
+    the code (SparkContext.hadoopConfiguration). What is in Hadoop's own files is theirs."""
+    jvm, state = spark._jvm, spark._jsparkSession.sessionState()
+    session = _given(jvm, state.conf())
+    told = {k: v for k, v in session.items() if k.startswith(_HADOOP)}
+    now, before = state.newHadoopConf().getPropsWithPrefix(""), jvm.java.util.HashMap(_hadoop_at_first(spark))
+    changed = jvm.java.util.HashMap(now)
+    changed.entrySet().removeAll(before.entrySet())
+    changed.keySet().removeIf(_begins_with(jvm, "spark."))  # the session's settings are there as well
+    before.keySet().removeAll(now.keySet())
+    found = {**dict.fromkeys(map(str, before), "(unset)"), **{str(k): str(v) for k, v in changed.items()}}
+    return {**told, **{f"{_HADOOP}{k}": v for k, v in found.items() if k not in session}}
+
+
+def _begins_with(jvm: Any, text: str) -> Any:
+    """A java.util.function.Predicate on texts."""
+    handle = method(jvm, "java.lang.String", "startsWith", "java.lang.String")
+    asked = given(jvm, handle, text)
+    general = asked.asType(asked.type().generic())
+    kind = java_class(jvm, "java.util.function.Predicate")
+    return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(kind, general)
+
+
+_HADOOP = "spark.hadoop."
+_AT_FIRST: dict[str, Any] = {}  # by application: to read Hadoop's files takes a while
+
+
+def _hadoop_at_first(spark: SparkSession) -> Any:
+    """What Hadoop's files and Spark's configuration say, before any code changed it (a java.util.Map)."""
+    context = spark._jsparkSession.sparkContext()
+    name = str(context.applicationId())
+    if name not in _AT_FIRST:
+        made = spark._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(context.conf())
+        _AT_FIRST[name] = made.getPropsWithPrefix("")
+    return _AT_FIRST[name]
+
+
+# What of the options of an executor's JVM, and of its environment, says which language it has.
+_LANGUAGE = re.compile(r"-D(user\.(?:language|region|country|variant|script|extensions)[^=\s]*|file\.encoding)=(\S*)")
+_LANGUAGE_OF_ENVIRONMENT = ("LC_ALL", "LANG")
+
+
+def jvm_locale(spark: SparkSession) -> str:
+    """The language and country by which Java writes texts in capitals; and what executors were told of theirs."""
+    told = [str(spark._jvm.java.util.Locale.getDefault().toLanguageTag())]
+    conf = spark.sparkContext.getConf()
+    if conf.get("spark.master", "").split("[")[0] != "local":
+        options = " ".join(conf.get(f"spark.executor.{kind}JavaOptions", "") or "" for kind in ("default", "extra"))
+        given_ = {**{name: conf.get(f"spark.executorEnv.{name}") for name in _LANGUAGE_OF_ENVIRONMENT},
+                  **dict(_LANGUAGE.findall(options))}  # fmt: skip
+        told += [f"{name}={value}" for name, value in sorted(given_.items()) if value]
+    return ", ".join(told)
+
+
+def environment_of_workers(spark: SparkSession, name: str) -> str | None:
+    """A variable that Spark gives its executors, and with them Python workers; None where it gives none."""
+    value = spark.sparkContext.getConf().get(f"spark.executorEnv.{name}")
+    return None if value is None else str(value)
 
 
 def _given(jvm: Any, conf: Any) -> dict[str, str]:

@@ -1,0 +1,192 @@
+"""What a query depends on beside the settings of SQL: Hadoop's settings, the machine's time zone and language, and how
+rows are shared out among tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import attrs
+import pytest
+from bench import HDFS, Bench, stage
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.plan import JVM_LOCALE, PYTHON_ZONE
+from airflow_provider_streamupdate.streaming import spark_internals
+from airflow_provider_streamupdate.streaming.surroundings import python_zone
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
+
+LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
+BYTES = "spark.sql.files.maxPartitionBytes"
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path, HDFS)
+
+
+@pytest.fixture
+def hadoop(spark) -> Iterator:
+    """The context's Hadoop configuration, as new afterwards."""
+    found = spark.sparkContext._jsc.hadoopConfiguration()
+    yield found
+    for key in (LONGEST, "fs.s3a.endpoint", "acme.password"):
+        found.unset(key)
+
+
+@pytest.fixture
+def zone() -> Iterator[Callable[[str], None]]:
+    """Sets the zone of the process."""
+    before = os.environ.get("TZ")
+
+    def put(name: str) -> None:
+        os.environ["TZ"] = name
+        time.tzset()
+
+    yield put
+    os.environ.pop("TZ")
+    if before is not None:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+def write(bench: Bench, rows: int, a: int = 1) -> None:
+    lines = (json.dumps({"k": "x", "a": a, "ts": "2026-01-01T12:00:00Z"}) + "\n" for _ in range(rows))
+    (bench.input() / f"{bench.files:04d}.json").write_text("".join(lines))
+    bench.files += 1
+
+
+def by(*keys: str) -> Callable:
+    def build(bench: Bench):
+        read = bench.source("k string, a int, ts timestamp")
+        return stage("t", read.groupBy(*map(F.expr, keys)).agg(F.count("*").alias("n")))
+
+    return build
+
+
+def asked(bench: Bench, snapshot: str, build: Callable) -> set[str]:
+    return {i.name for i in bench.check(snapshot, build).items if i.blocks}
+
+
+def test_hadoop_s_settings_are_asked_about(bench: Bench, hadoop) -> None:
+    """Lines that are longer are left out: Hadoop's reader of lines asks for it (LineRecordReader)."""
+    totals = by("k")
+    write(bench, 1)
+    write(bench, 1, 100_000_000)
+    snapshot = bench.run(totals)
+    assert asked(bench, snapshot, totals) == set()
+    hadoop.set(LONGEST, "50")
+    assert [row["n"] for row in bench.batch(totals)] == [1]
+    assert asked(bench, snapshot, totals) == {f"q:spark.hadoop.{LONGEST}"}
+    hadoop.unset(LONGEST)
+    bench.spark.conf.set(f"spark.hadoop.{LONGEST}", "50")
+    assert asked(bench, snapshot, totals) == {f"q:spark.hadoop.{LONGEST}"}
+
+
+def test_how_a_store_is_reached_is_not_and_no_secret_is_kept(bench: Bench, hadoop) -> None:
+    totals = by("k")
+    plain, _ = bench.plan(totals)
+    assert plain.queries[0].hadoop == {}
+    hadoop.set("fs.s3a.endpoint", "https://store.example")
+    bench.spark.conf.set("spark.hadoop.fs.s3a.secret.key", "sesame")
+    other, _ = bench.plan(totals)
+    assert other.queries[0].hadoop == {} and compare(plain, other, "s1").compatible
+    hadoop.set("acme.password", "sesame")
+    assert bench.plan(totals)[0].queries[0].hadoop == {"spark.hadoop.acme.password": "(hidden)"}
+
+
+def test_how_files_are_shared_out_counts_where_an_expression_tells(bench: Bench) -> None:
+    def numbered(bench: Bench):
+        table = bench.spark.range(3).select(F.col("id").alias("a"), F.monotonically_increasing_id().alias("n"))
+        return stage("t", bench.source("a long").join(table, "a").groupBy("n").count())
+
+    telling = [by(f"{name}()") for name in ("input_file_block_start", "input_file_block_length", "spark_partition_id")]
+    bench.spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")  # it refuses `numbered`
+    for build in (*telling, numbered, by("a")):
+        bench.spark.conf.unset(BYTES)
+        old, _ = bench.plan(build)
+        bench.spark.conf.set(BYTES, "100b")
+        new, _ = bench.plan(build)
+        found = {i.name for i in compare(old, new, "s1").items if i.thing == "setting"}
+        assert found == ({f"q:{BYTES}"} if build in (*telling, numbered) else set())
+
+
+def hour(at) -> int:
+    return at.hour
+
+
+def by_hour(bench: Bench):
+    """Of the Python function; Spark's own looks at the session's zone."""
+    read = bench.source("k string, a int, ts timestamp")
+    return stage("t", read.groupBy(F.udf(hour, "int")("ts").alias("hour")).agg(F.count("*").alias("n")))
+
+
+def test_the_zone_of_the_machine_counts_for_python_functions(bench: Bench, zone) -> None:
+    write(bench, 1)
+    zone("UTC")
+    snapshots = {build: bench.run(build) for build in (by_hour, by("hour(ts)"))}
+    for build, snapshot in snapshots.items():
+        assert asked(bench, snapshot, build) == set()
+    zone("Asia/Tokyo")
+    assert [asked(bench, s, b) for b, s in snapshots.items()] == [{f"q:{PYTHON_ZONE}"}, set()]
+    [item] = [i for i in bench.check(snapshots[by_hour], by_hour).items if i.blocks]
+    assert "changed from UTC to Asia/Tokyo: the zone of the machine (TZ)" in item.reason
+
+
+def test_the_zone_of_the_machine_is_found(zone) -> None:
+    for given, found in (("Asia/Tokyo", "Asia/Tokyo"), (":Asia/Tokyo", "Asia/Tokyo"), ("", "UTC")):
+        zone(given)
+        assert python_zone() == found
+    os.environ.pop("TZ")
+    told = python_zone()
+    assert told and not told.startswith("/")
+    zone("UTC")
+
+
+def test_the_language_of_java_counts(bench: Bench) -> None:
+    """In Turkish a small letter i has its dot in capitals, too."""
+    locale = bench.spark._jvm.java.util.Locale
+    before = locale.getDefault()
+    build = by("upper(k || 'é')")
+    write(bench, 1)
+    snapshot = bench.run(build)
+    try:
+        locale.setDefault(locale.forLanguageTag("tr-TR"))
+        assert spark_internals.jvm_locale(bench.spark) == "tr-TR"
+        assert asked(bench, snapshot, build) == {f"q:{JVM_LOCALE}"}
+    finally:
+        locale.setDefault(before)
+    assert asked(bench, snapshot, build) == set()
+
+
+class Context:
+    """A session as far as the language is asked of it."""
+
+    def __init__(self, spark, **conf: str) -> None:
+        self._jvm, self.sparkContext, self._conf = spark._jvm, self, conf
+
+    def getConf(self) -> dict[str, str]:
+        return {k.replace("_", "."): v for k, v in self._conf.items()}
+
+
+def test_what_executors_are_told_of_their_language(spark) -> None:
+    options = {"spark_executor_extraJavaOptions": "-Xmx1g -Duser.language=tr -Dfile.encoding=ISO-8859-1 -Da=b"}
+    alone = spark_internals.jvm_locale(spark)
+    assert spark_internals.jvm_locale(Context(spark, spark_master="local[2]", **options)) == alone
+    found = spark_internals.jvm_locale(Context(spark, spark_master="yarn", spark_executorEnv_LANG="C", **options))
+    assert found == f"{alone}, LANG=C, file.encoding=ISO-8859-1, user.language=tr"
+
+
+def test_plans_of_earlier_versions_do_not_say_and_are_not_asked(bench: Bench) -> None:
+    plan, _ = bench.plan(by_hour)
+    query = plan.queries[0]
+    assert {PYTHON_ZONE, JVM_LOCALE} <= query.conf.keys()
+    without = {k: v for k, v in query.conf.items() if k not in (PYTHON_ZONE, JVM_LOCALE)}
+    old = attrs.evolve(plan, queries=(attrs.evolve(query, conf=without, hadoop=None),))
+    assert not [i for i in compare(old, plan, "s1").items if i.thing == "setting"]

@@ -1,0 +1,73 @@
+"""The sink of files before and after: its columns, its options, and how its format is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.state.plan import SinkPlan
+from airflow_provider_streamupdate.state.report import ReportItem
+
+from .builders import app_plan, query_plan
+
+
+def item(old: SinkPlan, new: SinkPlan) -> ReportItem:
+    [found] = [i for i in compare(*(app_plan(query_plan(sink=s)) for s in (old, new)), "s1").items if i.thing == "sink"]
+    return found
+
+
+def sink(format: str, columns: str | None = None, *partitions: str, **options: str) -> SinkPlan:
+    """columns: ``name:type``, with spaces between them"""
+    pairs = None if columns is None else tuple(tuple(c.split(":", 1)) for c in columns.split())
+    location = {"location": "file:/out", "partitioned_by": partitions}
+    return SinkPlan(format=format, columns=pairs, options=options, **location)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("format", "old", "new", "asked"),
+    [
+        ("csv", "k:string a:integer", "k:string a:integer", ""),
+        ("csv", "k:string a:integer b:integer", "k:string b:integer a:integer", "the order from k, a, b to k, b, a"),
+        ("csv", "k:string a:integer", "k:string z:integer", "the order from k, a to k, z"),
+        ("csv", "k:string a:integer", "k:string", "the order from k, a to k"),
+        ("csv", "k:string", "k:string a:integer", ""),
+        ("csv", "k:string a:integer", "k:string a:string", "a from int to string"),
+        ("csv", "k:string a:integer", "k:string a:long", ""),
+        ("text", "value:string", "line:string", "the order from value to line"),
+        ("parquet", "k:string a:integer", "a:integer k:string", ""),
+        ("parquet", "k:string a:integer", "k:string b:integer", ""),
+        ("parquet", "k:string a:integer", "k:string a:long", ""),
+        ("parquet", "k:string a:long", "k:string a:integer", "a from bigint to int"),
+        ("json", "a:timestamp", "a:string", "a from timestamp to string"),
+        ("orc", "a:decimal(5,2)", "a:decimal(7,2)", ""),
+    ],
+)
+def test_columns_of_files(format: str, old: str, new: str, asked: str) -> None:
+    found = item(sink(format, old), sink(format, new))
+    assert found.needs_agreement == bool(asked) and asked in found.reason
+    assert ("sink.columns" in found.rules) == bool(asked)
+
+
+def test_a_column_that_files_are_partitioned_by_has_no_place_in_them() -> None:
+    found = item(sink("csv", "k:string a:integer", "k"), sink("csv", "a:integer k:string", "k"))
+    assert found.verdict == "carried"
+
+
+def test_plans_of_earlier_versions_have_no_columns() -> None:
+    assert item(sink("csv"), sink("csv", "k:string")).verdict == "carried"
+
+
+@pytest.mark.parametrize("format", ["json", "JSON", "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"])
+def test_a_format_written_otherwise_is_the_same(format: str) -> None:
+    found = item(sink("json"), sink(format))
+    assert (found.verdict, found.rules) == ("carried", ("sink.same",))
+    assert item(SinkPlan(format="com.acme.Sink"), SinkPlan(format="org.acme.Sink")).needs_agreement
+
+
+def test_options_of_csv_files_written_otherwise() -> None:
+    for options in ({"sep": ","}, {"delimiter": ","}, {"header": "FALSE"}, {"compression": "gzip"}):
+        assert item(sink("csv"), sink("csv", **options)).verdict == "carried", options
+    assert item(sink("csv", sep=";"), sink("csv", delimiter=";")).verdict == "carried"
+    for options in ({"sep": ";"}, {"delimiter": ";"}, {"header": "true"}, {"nullvalue": " "}):
+        found = item(sink("csv"), sink("csv", **options))
+        assert found.needs_agreement and "sink.file-options" in found.rules, options
