@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from .order import Ranks
+
 # What can look at more than a function's instructions, by the names a function mentions. Kinds of what then counts:
 _LOCALS, _FUNCTIONS, _TEXTS = "names of local variables", "names of functions", "docstrings, hints and lines"
 _ORDER = "the order of a class's members"
@@ -49,7 +51,9 @@ class Report:
     packages: set[str] = attrs.field(factory=set)
     reads: set[str] = attrs.field(factory=set)
     noted: list[tuple[str, str]] = attrs.field(factory=list)
-    open_sets: set[int] = attrs.field(factory=set)
+    ranks: Ranks = attrs.field(factory=Ranks)
+    ahead: list[int] = attrs.field(factory=lambda: [0])  # how many looks ahead there were
+    looks_ahead: bool = False
 
     def cannot(self, where: Where, reason: str) -> tuple[str, str]:
         """Note what cannot be compared; returns what describes it."""
@@ -86,4 +90,4 @@ class Report:
 
     def apart(self) -> Report:
         """One for a look ahead: all but the names go into this one, too."""
-        return attrs.evolve(self, noted=[])
+        return attrs.evolve(self, noted=[], looks_ahead=True)

@@ -15,6 +15,7 @@ from .report import Report, Where
 
 _SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented)})
 _LONG = 1000
+_AHEAD = 100  # members of sets that are walked on their own: each may reach all there is
 
 
 class Walk:
@@ -62,18 +63,25 @@ class Walk:
         """The members of a set: each is looked at on its own first, which gives their order."""
         members = list(values)
         if all(type(v) in _SIMPLE for v in members):
-            return self.each(sorted(members, key=lambda v: (type(v).__name__, repr(v))), where)
-        if id(values) in self.report.open_sets:
-            return "the set around it"
-        self.report.open_sets.add(id(values))
-        try:
-            members.sort(key=lambda v: self._alone(v, where))
-        finally:
-            self.report.open_sets.remove(id(values))
-        return self.each(members, where)
+            return self.each(sorted(members, key=self.report.ranks.of), where)
+        alike: dict[str, list[Any]] = {}
+        for member in members:
+            alike.setdefault(self.report.ranks.of(member), []).append(member)
+        return self.each([m for rank in sorted(alike) for m in self._apart(alike[rank], where)], where)
 
-    def _alone(self, value: Any, where: Where) -> str:
-        return digest(Walk(self.report.apart()).all(value, where))
+    def _apart(self, members: list[Any], where: Where) -> list[Any]:
+        """Members that look alike from near by: each is walked on its own, which gives their order. Within such a walk
+        they stay as they are."""
+        if len(members) == 1 or self.report.looks_ahead:
+            return members
+        found: list[tuple[str, Any]] = []
+        for member in members:
+            self.report.ahead[0] += 1
+            if self.report.ahead[0] > _AHEAD:
+                self.report.cannot(where, "the order of a set's members, which look alike, takes too long to tell")
+                return members
+            found.append((digest(Walk(self.report.apart()).all(member, where)), member))
+        return [member for _, member in sorted(found, key=lambda pair: pair[0])]
 
     def variable(self, namespace: dict[str, Any], name: str) -> int:
         """The number of a global variable or a module's: two that hold equal values are still two."""
