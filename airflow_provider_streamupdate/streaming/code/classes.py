@@ -12,6 +12,7 @@ from typing import Any
 
 from .functions import imported
 from .report import Where
+from .source import class_as_written
 from .walk import Walk
 
 # Members that Python makes and that compute nothing: where they are kept, caches, texts, hints. (What hints do to a
@@ -50,6 +51,7 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         special,
         walk.unordered(_registered(made), where.part("'s registered classes")),
         imported(walk, vars(sys.modules[made.__module__])) if _is_loaded(made) else [],
+        class_as_written(made) if _is_loaded(made) and not isinstance(made, enum.EnumMeta) else None,
     )
 
 

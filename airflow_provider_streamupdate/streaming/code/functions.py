@@ -10,9 +10,10 @@ import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import absolute, effects, filled, import_module, member, set_since
+from .modules import effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
+from .source import absolute, function_as_written
 from .walk import Walk
 
 # Built-in functions that reach global variables by names that are data.
@@ -51,6 +52,7 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
         [(name, walk.of(value, user.part(f"the default of {name}"))) for name, value in given],
         [(name, walk.of(value, where.part(f".{name}"))) for name, value in function.__dict__.items()],
         imported(walk, function.__globals__),
+        function_as_written(function),
     )
 
 
@@ -150,7 +152,7 @@ class _Body:
             return (
                 known,
                 number,
-                filled(module, name, held) if by_name else None,
+                source_of(module, name, held) if by_name else None,
                 self._reach(held, step.attributes, where),
             )
         self.walk.report.mentions(name)
