@@ -35,6 +35,7 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
     members = {k: v for k, v in vars(made).items() if k not in _NOT_CODE and not _is_slot(v)}
     hints = vars(made).get("__annotations__", {})
     walk.report.note_text((made.__doc__, repr(hints), list(vars(made))))
+    walk.report.note_module(made.__module__)
     walk.report.note_order(list(members))
     special: Any = None
     if isinstance(made, enum.EnumMeta):

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import importlib
 import operator
 import random
 import sys
@@ -32,6 +33,7 @@ _DESCRIPTORS = (
     types.MemberDescriptorType,
 )
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_LOAD_CODE = frozenset({("pkgutil", "resolve_name"), ("pydoc", "locate"), ("importlib", "reload")})
 _CONTENT = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex, BaseException)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, or by a newer C module
 
@@ -96,6 +98,9 @@ def _function(walk: Walk, value: types.FunctionType, where: Where) -> Any:
     if whose is Owner.APP:
         return describe_function(walk, value, where)
     _note(walk, home, whose)
+    walk.report.mentions(value.__name__)
+    if value is importlib.import_module or (home, value.__name__) in _LOAD_CODE:
+        return walk.report.cannot(where, f"it is {home}.{value.__name__} under another name")
     if _find(home, value.__qualname__) is value:
         return "function", home, value.__qualname__
     if hasattr(value, "registry") and hasattr(value, "dispatch") and home == "functools":
@@ -123,6 +128,7 @@ def _builtin(walk: Walk, value: Any, where: Where) -> Any:
     if holder is None or isinstance(holder, types.ModuleType):
         home = value.__module__ or getattr(holder, "__name__", "builtins")
         _note(walk, home, owner(home))
+        walk.report.mentions(value.__name__)
         if home == "builtins" and value.__name__ in ("eval", "exec", "globals", "locals", "__import__"):
             return walk.report.cannot(where, f"it is the built-in {value.__name__} under another name")
         return "builtin", home, value.__qualname__, _compiled(walk, home, where)

@@ -12,12 +12,14 @@ from .order import Ranks
 # What can look at more than a function's instructions, by the names a function mentions. Kinds of what then counts:
 _LOCALS, _FUNCTIONS, _TEXTS = "names of local variables", "names of functions", "docstrings, hints and lines"
 _ORDER = "the order of a class's members"
+_MODULES = "names of modules"
 _ALL = (_LOCALS, _FUNCTIONS, _TEXTS, _ORDER)
 _READS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("locals", "eval", "exec", "query", "co_varnames", "co_names"), (_LOCALS,)),
     **dict.fromkeys(("vars", "dir", "__dict__"), (_LOCALS, _ORDER)),
     **dict.fromkeys(("getattr", "attrgetter"), (_FUNCTIONS,)),  # by a name that may be data
     **dict.fromkeys(("__name__", "__qualname__", "co_name", "co_qualname"), (_FUNCTIONS,)),
+    "__module__": (_MODULES,),
     **dict.fromkeys(("__doc__", "getdoc", "__annotations__", "get_type_hints", "get_annotations", "fields"), (_TEXTS,)),
     **dict.fromkeys(("f_lineno", "tb_lineno", "co_firstlineno", "co_filename"), (_TEXTS,)),
     **dict.fromkeys(("_getframe", "currentframe", "f_locals", "f_code", "__code__", "f_back"), _ALL),
@@ -77,6 +79,9 @@ class Report:
 
     def note_function(self, name: str) -> None:
         self.noted.append((_FUNCTIONS, name))
+
+    def note_module(self, name: object) -> None:
+        self.noted.append((_MODULES, str(name)))
 
     def note_text(self, text: object) -> None:
         self.noted.append((_TEXTS, repr(text)))
