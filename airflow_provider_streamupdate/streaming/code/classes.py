@@ -34,7 +34,9 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         user = Where(f"class {made.__qualname__} in {made.__module__}")
     members = {k: v for k, v in vars(made).items() if k not in _NOT_CODE and not _is_slot(v)}
     hints = vars(made).get("__annotations__", {})
-    walk.report.note_text((made.__doc__, repr(hints), list(vars(made))))
+    walk.report.note_text((made.__doc__, list(vars(made))))
+    if isinstance(hints, dict):
+        walk.report.note_hints(hints, vars(sys.modules.get(made.__module__, sys)), user)
     walk.report.note_module(made.__module__)
     walk.report.note_order(list(members))
     special: Any = None
@@ -48,7 +50,6 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         [walk.of(base, where.part("'s base")) for base in made.__bases__],
         walk.of(type(made), where.part("'s metaclass")),
         [(name, walk.of(value, user.part(f".{name}"))) for name, value in sorted(members.items())],
-        list(hints) if isinstance(hints, dict) else [],
         special,
         walk.unordered(_registered(made), where.part("'s registered classes")),
         imported(walk, vars(sys.modules[made.__module__])) if _is_loaded(made) else [],
@@ -71,7 +72,7 @@ def _member_of_enum(walk: Walk, member: enum.Enum, where: Where) -> Any:
 
 def describe_field(walk: Walk, field: dataclasses.Field[Any], where: Where) -> Any:
     """A field of a dataclass. Its type is a hint; what it says about the kind of the field is kept apart."""
-    walk.report.note_text(field.type if isinstance(field.type, str) else repr(field.type))
+    walk.report.note_hints({str(field.name): field.type}, {}, where)
     kind = getattr(getattr(field, "_field_type", None), "name", None)
     parts = ("default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
     return "field", field.name, kind, [walk.of(getattr(field, part, None), where.part(f".{part}")) for part in parts]

@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import effects, import_module, member, set_since, source_of
+from .modules import MADE_BY_PYTHON, effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
 from .source import absolute, function_as_written
@@ -23,10 +23,6 @@ _READ_GLOBALS = frozenset(
 )
 _TAKE_TEXTS = frozenset({"eval", "exec", "query"})
 _FRAMES = frozenset({"f_back", "stack", "getouterframes", "getinnerframes"})
-_MADE_BY_PYTHON = frozenset(
-    {"__name__", "__doc__", "__file__", "__builtins__", "__loader__", "__spec__", "__package__", "__cached__",
-     "__path__", "__annotations__", "__warningregistry__"}
-)  # fmt: skip
 # What loads code from places that are data. With a constant name, import_module is followed.
 _IMPORTS = frozenset({"import_module", "__import__"})
 _LOADS_CODE = frozenset(
@@ -47,7 +43,8 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     described = body.code(listing)
     walk.report.note_function(function.__qualname__)
     walk.report.note_module(function.__module__)
-    walk.report.note_text((function.__doc__, function.__annotations__ and repr(function.__annotations__)))
+    walk.report.note_text(function.__doc__)
+    walk.report.note_hints(function.__annotations__, function.__globals__, user)
     closure = [
         walk.of(cell, user.part(variable.name))
         for variable, cell in sorted(cells.items(), key=lambda pair: body.number(pair[0]))
@@ -118,6 +115,7 @@ class _Body:
         kind, value, op = step.kind, step.value, step.op
         if kind == "hint":
             report.note_text(value)
+            report.note_hint(repr(value))
             return None
         if kind == "function name":
             report.note_function(value)
@@ -209,7 +207,7 @@ class _Body:
         return [
             (name, source_of(str(self.namespace.get("__name__")), name, value), self._reach(value, (), self.user.part(name)))
             for name, value in sorted(self.namespace.items())
-            if name not in _MADE_BY_PYTHON and (names is None or name in names)
+            if name not in MADE_BY_PYTHON and (names is None or name in names)
         ]
 
     def _reach(self, value: Any, attributes: tuple[str, ...], where: Where) -> Any:

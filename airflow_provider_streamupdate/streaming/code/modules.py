@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .owner import Owner, owner
+from .quiet import is_quiet
 from .report import Where
 from .source import absolute, at_import, made, tree_of
 from .walk import Walk, digest
@@ -22,7 +23,11 @@ from .walk import Walk, digest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MISSING = object()
+# What Python puts into a module's namespace.
+MADE_BY_PYTHON = frozenset(
+    {"__name__", "__doc__", "__file__", "__builtins__", "__loader__", "__spec__", "__package__", "__cached__",
+     "__path__", "__annotations__", "__warningregistry__"}
+)  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -139,11 +144,11 @@ def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
     """A module as a value: what is used of it is not known, so all counts."""
     from .functions import imported
 
+    walk.report.note_text(module.__doc__)
     members = {
         name: value
         for name, value in vars(module).items()
-        if not (name.startswith("__") and name.endswith("__") and name not in ("__getattr__", "__dir__"))
-        and not _below(module, value)
+        if name not in MADE_BY_PYTHON and not _below(module, name, value)
     }
     for found in pkgutil.iter_modules(getattr(module, "__path__", None) or ()):
         if found.name != "__main__":
@@ -155,9 +160,9 @@ def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
     return "module", described, imported(walk, vars(module))
 
 
-def _below(module: types.ModuleType, value: Any) -> bool:
+def _below(module: types.ModuleType, name: str, value: Any) -> bool:
     """Whether a member is a module of the package: which of them are loaded by now is chance."""
-    return isinstance(value, types.ModuleType) and value.__name__.startswith(f"{module.__name__}.")
+    return isinstance(value, types.ModuleType) and value.__name__ == f"{module.__name__}.{name}"
 
 
 def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
@@ -200,40 +205,8 @@ def _effect(name: str) -> Effect | None:
 
 @functools.lru_cache(maxsize=1000)
 def _compiled(name: str, tree: ast.Module) -> Effect | None:
-    kept = [s for s in tree.body if _does_something(s)]
-    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec")) if kept else None
-
-
-_DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass, ast.Global)
-
-
-def _does_something(statement: ast.stmt) -> bool:
-    """Whether a statement may change something else than the module's own names, whose values count where they are
-    used. ``sys.path`` is where the app lies."""
-    if isinstance(statement, _DEFINES) or ast.unparse(statement).startswith("sys.path."):
-        return False
-    if isinstance(statement, ast.Expr):
-        return not isinstance(statement.value, ast.Constant)
-    if isinstance(statement, ast.Assign):
-        return not all(_is_names(target) for target in statement.targets)
-    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
-        return not _is_names(statement.target)
-    if isinstance(statement, ast.If):
-        if ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"):
-            return any(map(_does_something, statement.orelse))
-        return any(map(_does_something, (*statement.body, *statement.orelse)))
-    if isinstance(statement, ast.Try):
-        handled = [s for handler in statement.handlers for s in handler.body]
-        return any(map(_does_something, (*statement.body, *handled, *statement.orelse, *statement.finalbody)))
-    if isinstance(statement, (ast.For, ast.While, ast.With)):
-        return any(map(_does_something, statement.body))
-    return True
-
-
-def _is_names(target: ast.expr) -> bool:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return all(map(_is_names, target.elts))
-    return isinstance(target, ast.Name)
+    kept = [s for s in tree.body if not is_quiet(s, vars(sys.modules[name]))]
+    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec", dont_inherit=True)) if kept else None
 
 
 def _spec(name: str) -> Any:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextvars
 import copyreg
 import dataclasses
 import enum
 import functools
 import hashlib
 import importlib
+import json
 import operator
+import os
 import random
+import struct
 import sys
+import threading
 import types
+import typing
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -33,6 +39,8 @@ _DESCRIPTORS = (
     types.MemberDescriptorType,
 )
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_OF_WRAPPERS = frozenset({*functools.WRAPPER_ASSIGNMENTS, "__wrapped__", "func", "args", "keywords"})
 _LOAD_CODE = frozenset({("pkgutil", "resolve_name"), ("pydoc", "locate"), ("importlib", "reload")})
 _CONTENT = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex, BaseException)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, or by a newer C module
@@ -178,21 +186,21 @@ def _instance(walk: Walk, value: Any, where: Where) -> Any:
 def _special(walk: Walk, value: Any, where: Where) -> Any:
     """Types whose state is not what pickle would take."""
     if isinstance(value, (staticmethod, classmethod)):
-        return type(value).__name__, walk.of(value.__func__, where)
+        return type(value).__name__, *_subclass(walk, value, where), walk.of(value.__func__, where)
     if type(value) is property:
         return "property", *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel))
     if type(value) is functools.partial:
         return "partial", *(walk.of(v, where) for v in (value.func, value.args, value.keywords, vars(value)))
     if isinstance(value, PurePath):
-        return "path", type(value).__name__, walk.of(str(value), where)
+        return "path", type(value).__name__, *_subclass(walk, value, where), walk.of(str(value), where)
     if type(value) is operator.attrgetter:
         walk.report.mentions("attrgetter")
     if isinstance(value, functools.partialmethod):
-        return "partialmethod", *(walk.of(v, where) for v in (value.func, value.args, value.keywords))
+        return "partialmethod", *_subclass(walk, value, where), *(walk.of(v, where) for v in (value.func, value.args, value.keywords))
     if isinstance(value, functools.singledispatchmethod):  # Python 3.13 keeps a cache in it
-        return "singledispatchmethod", walk.of(value.dispatcher, where), walk.of(value.func, where)
+        return "singledispatchmethod", *_subclass(walk, value, where), walk.of(value.dispatcher, where), walk.of(value.func, where)
     if isinstance(value, functools.cached_property):
-        return "cached property", walk.of(value.func, where), value.attrname
+        return "cached property", *_subclass(walk, value, where), walk.of(value.func, where), value.attrname
     if isinstance(value, functools._lru_cache_wrapper):
         parameters = sorted(value.cache_parameters().items()) if hasattr(value, "cache_parameters") else []
         held = {k: v for k, v in vars(value).items() if k not in ("__wrapped__", "cache_parameters")}
@@ -202,6 +210,40 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
         return "enum", walk.of(type(value), where), value.name
     if isinstance(value, dataclasses.Field):
         return describe_field(walk, value, where)
+    return _plain(walk, value, where)
+
+
+def _subclass(walk: Walk, value: Any, where: Where) -> list[Any]:
+    """The class of an instance whose type is treated on its own, when it is a subclass of the app's."""
+    kind = type(value)
+    held = [(name, walk.of(v, where)) for name, v in _held(value).items() if name not in _OF_WRAPPERS]
+    return [walk.of(kind, where), held] if _is_apps(kind) else []
+
+
+def _plain(walk: Walk, value: Any, where: Where) -> Any:
+    """Types that are described by what they were made with, since pickle does not take them or takes their name."""
+    kind = type(value)
+    if kind is typing.ForwardRef:
+        return "forward reference", value.__forward_arg__
+    if kind is typing.NewType:
+        return "new type", value.__name__, walk.of(value.__supertype__, where)
+    if kind is typing.TypeVar:
+        return "type variable", value.__name__, walk.of(value.__bound__, where), walk.of(value.__constraints__, where)
+    if kind is typing.ParamSpec:
+        return "type variable", value.__name__
+    if kind is struct.Struct:
+        return "struct", value.format
+    if kind in _LOCKS:
+        return "lock", kind.__name__
+    if kind is threading.local:
+        return "values of a thread", _items(walk, vars(value), where)
+    if kind is contextvars.ContextVar:
+        return "context variable", value.name, walk.of(value.get(None), where)
+    if kind is type(os.environ):  # what is in it is data
+        return "environment variables"
+    if kind is json.JSONDecoder or kind.__name__ == "Scanner" and kind.__module__ == "_json":
+        held = [(name, walk.of(v, where)) for name, v in _held(value).items() if name not in ("scan_once", "memo")]
+        return "decoder", held
     return None
 
 
@@ -243,7 +285,9 @@ def _reduced(walk: Walk, value: Any, where: Where) -> Any:
     try:
         parts = reduce(value) if reduce else value.__reduce_ex__(4)
         if isinstance(parts, str):
-            return parts
+            if _find(str(getattr(value, "__module__", "")), parts) is value and not _is_apps(type(value)):
+                return parts
+            return walk.report.cannot(where, f"a {type(value).__qualname__} is known by its name only")
         made_by, arguments, state, members, items = (*parts, None, None, None)[:5]
         members, items = list(members or ()), list(items or ())
     except Exception as e:

@@ -194,6 +194,12 @@ def _codes(tree: ast.Module) -> dict[types.CodeType, Any]:
     return found
 
 
+def function_node(function: types.FunctionType) -> Any:
+    """Where a function is defined in its module's source."""
+    tree = tree_of(str(function.__globals__.get("__name__")))
+    return None if tree is None else _codes(tree).get(function.__code__)
+
+
 class _Outline:
     """The statements of a module that run on import, by the names that they bind and touch."""
 

@@ -7,6 +7,7 @@ of any depth and with cycles. Values without an identity (numbers, texts, tuples
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,15 +34,21 @@ class Walk:
 
         described = [self.of(value, where)]
         done = 0
-        while done < len(self._met):
-            described.append(describe_object(self, *self._met[done]))
-            done += 1
-        return described
+        while True:
+            while done < len(self._met):
+                described.append(describe_object(self, *self._met[done]))
+                done += 1
+            if not (hinted := self.report.take_hints()):
+                return described
+            described += [("hint", self.of(hint, place)) for hint, place in hinted]
 
     def of(self, value: Any, where: Where) -> Any:
         kind = type(value)
         if kind is str and (place := below_app(value)) is not None:
-            return "a path from the app's folder", place
+            return "a text with the app's folder", place
+        if kind is str and "__" in value:
+            for name in re.findall(r"__\w+?__", value):  # getattr(f, NAME), "{0.__doc__}".format(f)
+                self.report.mentions(name)
         if kind in _SIMPLE:
             return _simple(value)
         if kind is tuple:
@@ -56,7 +63,7 @@ class Walk:
     def each(self, values: Iterable[Any], where: Where) -> Any:
         values = tuple(values)
         if len(values) > 8 and all(type(v) in _SIMPLE for v in values):
-            return "values", hashlib.sha256("\0".join(map(repr, values)).encode("utf8", "surrogatepass")).hexdigest()
+            return "values", digest([self.of(v, where) for v in values])
         return "tuple", *[self.of(v, where.part(f"[{i}]")) for i, v in enumerate(values)]
 
     def unordered(self, values: Iterable[Any], where: Where) -> Any:
