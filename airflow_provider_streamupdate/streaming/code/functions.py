@@ -51,6 +51,9 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
         if variable not in body.modules
     ]
     given = sorted((function.__kwdefaults__ or {}).items())
+    own = function.__globals__.get("__builtins__", builtins)
+    if own is not builtins and own is not vars(builtins):
+        walk.report.cannot(user.part("__builtins__"), "they are not Python's own")
     return (
         "function",
         described,
@@ -124,6 +127,8 @@ class _Body:
             return op, self.code(value)
         if kind == "constant":
             report.mentions(value)
+            if value == "__subclasses__":
+                return report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
             if isinstance(value, str) and value in _IMPORTS:
                 return report.cannot(self.user.part(value), "its name is a value")
             return op, self.walk.of(value, self.user.part("a constant"))
@@ -175,7 +180,10 @@ class _Body:
     def _name_of(self, step: Step) -> Any:
         """What a global variable is called where it is defined: ``from inspect import getmodule as home``."""
         held = self.namespace.get(step.value)
-        if isinstance(held, (types.FunctionType, types.BuiltinFunctionType)) and owner(held.__module__) is not Owner.APP:
+        if (
+            isinstance(held, (types.FunctionType, types.BuiltinFunctionType))
+            and owner(held.__module__) is not Owner.APP
+        ):
             return held.__name__
         return step.value
 
@@ -205,7 +213,11 @@ class _Body:
 
     def _every_global(self, names: set[str] | None = None) -> Any:
         return [
-            (name, source_of(str(self.namespace.get("__name__")), name, value), self._reach(value, (), self.user.part(name)))
+            (
+                name,
+                source_of(str(self.namespace.get("__name__")), name, value),
+                self._reach(value, (), self.user.part(name)),
+            )
             for name, value in sorted(self.namespace.items())
             if name not in MADE_BY_PYTHON and (names is None or name in names)
         ]
@@ -227,11 +239,13 @@ class _Body:
         where = self.user.part(f"module {path.root.name}")
         return None if module is None else self._reach(module, (*path.attributes, *attributes), where)
 
-    def _module(self, asked: Import) -> types.ModuleType | None:
-        """What is imported, when it is the app's."""
+    def _module(self, asked: Import, guarded: bool = True) -> types.ModuleType | None:
+        """What is imported, when it is the app's. guarded: whether the code expects that it may not be there"""
         name = absolute(asked.name, asked.level, self.namespace)
         where = self.user.part(f"module {name}")
         if not found(name):
+            if guarded or name.partition(".")[0] in sys.stdlib_module_names:  # of another system, another Python
+                return None
             self.walk.report.cannot(where, "it is not found here")
             return None
         if owner(name) is not Owner.APP:
@@ -247,9 +261,9 @@ class _Body:
         after = listing.steps[index + 1] if index + 1 < len(listing.steps) else step
         followed = after.kind in ("variable", "imported") or (step.kind == "import" and not step.value.top)
         name = absolute(path.root.name, path.root.level, self.namespace)
-        module = self._module(path.root)
+        module = self._module(path.root, _expects_no_module(listing))
         if module is None:
-            return name, step.attributes
+            return name, step.attributes, found(name)
         ran = [self.walk.of(e, Where(f"module {name}")) for e in effects(self.walk, name)]
         if step.kind == "imported":
             holder, *_ = self._value(module, path.attributes[:-1])
@@ -280,7 +294,7 @@ class _Body:
             return self.walk.report.cannot(self.user.part("f_globals"), "whose global variables it takes is not known")
         if name in ("loads", "load") and self._takes_pickle(listing, index):
             return self.walk.report.cannot(self.user.part("a pickle"), "what it holds is not followed")
-        if step.kind == "name" and name == "__subclasses__":
+        if name == "__subclasses__":
             return self.walk.report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
         if name in _LOADS_CODE:
             return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
@@ -310,7 +324,7 @@ class _Body:
         if asked is None:
             return self.walk.report.cannot(self.user.part(name), "the name of what it imports is not known")
         level = len(asked) - len(asked.lstrip("."))
-        module = self._module(Import(asked[level:], level, top=False))
+        module = self._module(Import(asked[level:], level, top=False), _expects_no_module(listing))
         return module and self.walk.of(module, self.user.part(f"module {asked}"))
 
     def _is_sys(self, listing: Listing, index: int) -> bool:
@@ -321,6 +335,12 @@ class _Body:
         if step.kind == "global":
             return self.namespace.get(step.value) is sys
         return any(path.root.name == "sys" for path in listing.sources.get(step.value, ()))
+
+
+def _expects_no_module(listing: Listing) -> bool:
+    """Whether the code handles that an import fails: that a module is absent is then what it computes with."""
+    names = {"ImportError", "ModuleNotFoundError", "find_spec", "platform", "version_info"}
+    return not names.isdisjoint(listing.code.co_names)
 
 
 def _next_value(listing: Listing, index: int) -> Any:

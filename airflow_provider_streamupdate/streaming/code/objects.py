@@ -187,8 +187,12 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
     """Types whose state is not what pickle would take."""
     if isinstance(value, (staticmethod, classmethod)):
         return type(value).__name__, *_subclass(walk, value, where), walk.of(value.__func__, where)
-    if type(value) is property:
-        return "property", *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel))
+    if isinstance(value, property):
+        return (
+            type(value).__name__,
+            *_subclass(walk, value, where),
+            *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel)),
+        )
     if type(value) is functools.partial:
         return "partial", *(walk.of(v, where) for v in (value.func, value.args, value.keywords, vars(value)))
     if isinstance(value, PurePath):
@@ -196,9 +200,18 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
     if type(value) is operator.attrgetter:
         walk.report.mentions("attrgetter")
     if isinstance(value, functools.partialmethod):
-        return "partialmethod", *_subclass(walk, value, where), *(walk.of(v, where) for v in (value.func, value.args, value.keywords))
+        return (
+            "partialmethod",
+            *_subclass(walk, value, where),
+            *(walk.of(v, where) for v in (value.func, value.args, value.keywords)),
+        )
     if isinstance(value, functools.singledispatchmethod):  # Python 3.13 keeps a cache in it
-        return "singledispatchmethod", *_subclass(walk, value, where), walk.of(value.dispatcher, where), walk.of(value.func, where)
+        return (
+            "singledispatchmethod",
+            *_subclass(walk, value, where),
+            walk.of(value.dispatcher, where),
+            walk.of(value.func, where),
+        )
     if isinstance(value, functools.cached_property):
         return "cached property", *_subclass(walk, value, where), walk.of(value.func, where), value.attrname
     if isinstance(value, functools._lru_cache_wrapper):
@@ -216,8 +229,10 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
 def _subclass(walk: Walk, value: Any, where: Where) -> list[Any]:
     """The class of an instance whose type is treated on its own, when it is a subclass of the app's."""
     kind = type(value)
-    held = [(name, walk.of(v, where)) for name, v in _held(value).items() if name not in _OF_WRAPPERS]
-    return [walk.of(kind, where), held] if _is_apps(kind) else []
+    if not _is_apps(kind):
+        return []
+    own = {} if isinstance(value, PurePath) else _held(value)  # a path keeps caches
+    return [walk.of(kind, where), [(name, walk.of(v, where)) for name, v in own.items() if name not in _OF_WRAPPERS]]
 
 
 def _plain(walk: Walk, value: Any, where: Where) -> Any:
@@ -239,6 +254,8 @@ def _plain(walk: Walk, value: Any, where: Where) -> Any:
         return "values of a thread", _items(walk, vars(value), where)
     if kind is contextvars.ContextVar:
         return "context variable", value.name, walk.of(value.get(None), where)
+    if kind is random.Random and value is not getattr(random, "_inst", None) and value.getstate() == random.getstate():
+        return walk.report.cannot(where, "it is a copy of the generator behind random's functions, as it stands now")
     if kind is type(os.environ):  # what is in it is data
         return "environment variables"
     if kind is json.JSONDecoder or kind.__name__ == "Scanner" and kind.__module__ == "_json":
@@ -259,7 +276,9 @@ def _content(walk: Walk, value: Any, where: Where) -> Any:
         return "tuple", walk.each(tuple.__iter__(value), where)
     if isinstance(value, BaseException):
         return "exception", walk.each(value.args, where)
-    for simple in (str, bytes, bytearray, int, float, complex):
+    if isinstance(value, str):
+        return "str", walk.of(str.__str__(value), where)
+    for simple in (bytes, bytearray, int, float, complex):
         if isinstance(value, simple):
             return simple.__name__, simple.__repr__(value)
     return None
@@ -270,7 +289,10 @@ def _held(value: Any) -> dict[str, Any]:
     slots: dict[str, Any] = {}
     for made in type(value).__mro__:
         for name, descriptor in vars(made).items():
-            if isinstance(descriptor, types.MemberDescriptorType) and name != "__weakref__":
+            if isinstance(descriptor, types.MemberDescriptorType) and name not in (
+                "__weakref__",
+                "__vectorcalloffset__",
+            ):
                 try:
                     slots.setdefault(name, descriptor.__get__(value))
                 except AttributeError:  # not set

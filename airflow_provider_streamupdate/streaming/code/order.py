@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import types
+from pathlib import PurePath
 from typing import Any
 
 _STEPS = 5
@@ -44,6 +45,8 @@ class Ranks:
             return "enum", kind.__qualname__, value.name
         if isinstance(value, types.ModuleType):
             return "module", value.__name__
+        if isinstance(value, PurePath):
+            return kind.__qualname__, _text(str(value))
         if not steps:
             return (kind.__qualname__,)
         if isinstance(value, types.FunctionType):
@@ -74,7 +77,7 @@ class Ranks:
 def _text(value: Any) -> str:
     from .owner import below_app
 
-    place = below_app(value) if type(value) is str else None
+    place = below_app(value) if isinstance(value, str) else None
     return repr(value if place is None else place)
 
 

@@ -39,7 +39,8 @@ _QUIET_METHODS = frozenset(
      "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix", "items", "keys", "values",
      "get", "copy", "encode", "decode", "read", "readlines", "read_text", "read_bytes", "resolve", "absolute", "joinpath",
      "with_name", "with_suffix", "iterdir", "glob", "exists", "is_file", "as_posix", "expanduser", "count", "index",
-     "find", "union", "intersection", "difference", "match", "search", "findall", "sub", "fullmatch", "zfill", "isoformat",
+     "find", "union", "intersection", "difference", "match", "search", "findall", "sub", "fullmatch", "zfill",
+     "isoformat",
      "date", "astype", "sum", "mean", "to_dict", "tolist", "setter", "getter", "deleter", "maketrans", "fromkeys",
      "getvalue", "hexdigest", "digest", "total_seconds", "add", "alias", "cast"}
 )  # fmt: skip
@@ -79,9 +80,9 @@ class _Code:
         if isinstance(s, ast.While):
             return self.quiet(s.test) and self._all([*s.body, *s.orelse])
         if isinstance(s, ast.With):
-            return all(self.quiet(item.context_expr) and self._opens(item.context_expr) for item in s.items) and self._all(
-                s.body
-            )
+            return all(
+                self.quiet(item.context_expr) and self._opens(item.context_expr) for item in s.items
+            ) and self._all(s.body)
         if isinstance(s, ast.Assert):
             return self.quiet(s.test)
         if self.local and isinstance(s, (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Nonlocal)):
@@ -112,7 +113,9 @@ class _Code:
 
     def _opens(self, node: ast.expr) -> bool:
         """Whether what a with statement enters is a file."""
-        return isinstance(node, ast.Call) and (self._find(node.func) is open or ast.unparse(node.func).endswith(".open"))
+        return isinstance(node, ast.Call) and (
+            self._find(node.func) is open or ast.unparse(node.func).endswith(".open")
+        )
 
     def _definition(self, s: Any) -> bool:
         if not all(map(self._decorator, s.decorator_list)):
@@ -171,10 +174,14 @@ class _Code:
         if home == "builtins":
             return name not in _LOUD_BUILTINS
         if whose is Owner.PYTHON:
-            return home.partition(".")[0] in _QUIET_MODULES or home in _QUIET_MODULES or (home, name) in _QUIET_FUNCTIONS
+            return (
+                home.partition(".")[0] in _QUIET_MODULES or home in _QUIET_MODULES or (home, name) in _QUIET_FUNCTIONS
+            )
         said = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        return home.partition(".")[0] in _QUIET_PACKAGES and not (name or "set").startswith(_LOUD_NAMES) and (
-            not said.startswith(_LOUD_NAMES)
+        return (
+            home.partition(".")[0] in _QUIET_PACKAGES
+            and not (name or "set").startswith(_LOUD_NAMES)
+            and (not said.startswith(_LOUD_NAMES))
         )
 
     def _is_local(self, node: ast.expr) -> bool:

@@ -188,8 +188,8 @@ def _codes(tree: ast.Module) -> dict[types.CodeType, Any]:
     inside = [compile(tree, "<source>", "exec", dont_inherit=True)]
     while inside:
         code = inside.pop()
-        if node := nodes.get((code.co_name, code.co_firstlineno)):
-            found[code] = node
+        if definition := nodes.get((code.co_name, code.co_firstlineno)):
+            found[code] = definition
         inside += [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return found
 
@@ -257,7 +257,9 @@ def slice_of(module: str, name: str) -> list[Any]:
             todo += [(module, each) for each in outline.bound]
         starred = not outline.bound.get(name)
         for number, (statement, bound, touched) in enumerate(outline.statements):
-            is_meant = name in (touched if outline.is_data(name) else bound) or (starred and statement in outline.starred)
+            is_meant = name in (touched if outline.is_data(name) else bound) or (
+                starred and statement in outline.starred
+            )
             if not is_meant and name:
                 continue
             if (module, number) not in found:
@@ -307,7 +309,7 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
 def _now(node: ast.AST) -> Iterator[ast.AST]:
     """A statement's nodes that are computed when it runs: not the bodies of functions."""
     yield node
-    if isinstance(node, ast.Lambda) or isinstance(node, _FUNCTIONS):
+    if isinstance(node, (ast.Lambda, *_FUNCTIONS)):
         inner: list[Any] = [*getattr(node, "decorator_list", ()), *node.args.defaults, *node.args.kw_defaults]
     else:
         inner = list(ast.iter_child_nodes(node))

@@ -7,6 +7,7 @@ of any depth and with cycles. Values without an identity (numbers, texts, tuples
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -44,6 +45,8 @@ class Walk:
 
     def of(self, value: Any, where: Where) -> Any:
         kind = type(value)
+        if kind is bytes and (place := below_app(os.fsdecode(value))) is not None:
+            return "bytes with the app's folder", place
         if kind is str and (place := below_app(value)) is not None:
             return "a text with the app's folder", place
         if kind is str and "__" in value:
