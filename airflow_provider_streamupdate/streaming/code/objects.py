@@ -258,7 +258,7 @@ def _plain(walk: Walk, value: Any, where: Where) -> Any:
         return walk.report.cannot(where, "it is a copy of the generator behind random's functions, as it stands now")
     if kind is type(os.environ):  # what is in it is data
         return "environment variables"
-    if kind is json.JSONDecoder or kind.__name__ == "Scanner" and kind.__module__ == "_json":
+    if kind is json.JSONDecoder or (kind.__name__ == "Scanner" and kind.__module__ == "_json"):
         held = [(name, walk.of(v, where)) for name, v in _held(value).items() if name not in ("scan_once", "memo")]
         return "decoder", held
     return None

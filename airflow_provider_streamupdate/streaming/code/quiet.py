@@ -35,9 +35,11 @@ _LOUD_BUILTINS = frozenset({"exec", "eval", "__import__", "setattr", "delattr", 
 _QUIET_PACKAGES = frozenset({"numpy", "pandas", "pyarrow", "attr", "attrs", "pytz", "dateutil"})
 _LOUD_NAMES = ("set", "register", "seed", "install", "patch", "option", "configure", "enable", "disable", "add", "use")
 _QUIET_METHODS = frozenset(
-    {"format", "join", "split", "rsplit", "splitlines", "strip", "lstrip", "rstrip", "lower", "upper", "title", "replace",
+    {"format", "join", "split", "rsplit", "splitlines", "strip", "lstrip", "rstrip", "lower", "upper", "title",
+     "replace",
      "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix", "items", "keys", "values",
-     "get", "copy", "encode", "decode", "read", "readlines", "read_text", "read_bytes", "resolve", "absolute", "joinpath",
+     "get", "copy", "encode", "decode", "read", "readlines", "read_text", "read_bytes", "resolve",
+     "absolute", "joinpath",
      "with_name", "with_suffix", "iterdir", "glob", "exists", "is_file", "as_posix", "expanduser", "count", "index",
      "find", "union", "intersection", "difference", "match", "search", "findall", "sub", "fullmatch", "zfill",
      "isoformat",
