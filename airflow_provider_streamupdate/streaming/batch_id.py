@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dis
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.streaming import DataStreamWriter
@@ -14,9 +15,10 @@ from ..state.plan import UNUSED
 from ..state.rules.fork import FUNCTIONS
 from ..state.rules.source import short_format
 from . import spark_internals
+from .code.owner import Owner, owner
 
-# What may read a parameter that no instruction names, or the id from elsewhere (Spark sets the local property
-# streaming.sql.batchId: MicroBatchExecution.runBatch).
+# What may read a parameter that no instruction names, or the id from elsewhere: Spark sets the local property
+# streaming.sql.batchId (MicroBatchExecution.runBatch), and a query's progress tells it.
 _MAY_READ = frozenset(
     {
         "locals",
@@ -27,8 +29,14 @@ _MAY_READ = frozenset(
         "_getframe",
         "currentframe",
         "stack",
+        "trace",
+        "f_locals",
+        "f_back",
         "getLocalProperty",
         "getLocalProperties",
+        "lastProgress",
+        "recentProgress",
+        "active",
     }
 )
 
@@ -59,7 +67,57 @@ def uses_id(function: Any) -> bool | None:
     if code.co_argcount <= skipped + 1:  # the id comes in *args
         return None
     name = code.co_varnames[skipped + 1]
-    return name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)) or _asks(code)
+    if name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)):
+        return True
+    return any(_asks(each.__code__) for each in _reached(function))
+
+
+def _reached(function: types.FunctionType) -> Iterator[types.FunctionType]:
+    """A function with those that it may call, as far as they are the app's: by its global variables, its closure, its
+    defaults, and in the classes and modules among them."""
+    todo: list[Any] = [function]
+    met: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if id(value) in met:
+            continue
+        met.add(id(value))
+        if isinstance(value, types.FunctionType) and owner(value.__module__) is Owner.APP:
+            yield value
+            names = set(_names(value.__code__))
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+            found = [value.__globals__[name] for name in names if name in value.__globals__]
+            held = [vars(module).get(name) for module in found if _is_apps(module) for name in names]
+            todo += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *found, *held]
+            todo += vars(value).values()
+        elif isinstance(value, type) and owner(value.__module__) is Owner.APP:
+            todo += [*vars(value).values(), *value.__mro__]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            todo += value
+        elif isinstance(value, dict):
+            todo += value.values()
+        elif not isinstance(value, (type, types.ModuleType)):
+            inner = [getattr(value, n, None) for n in ("__func__", "__self__", "__wrapped__", "func", "fget")]
+            todo += [each for each in inner if each is not None]
+            todo.append(type(value))
+
+
+def _is_apps(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and owner(value.__name__) is Owner.APP
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _names(each)
 
 
 def _reads(step: dis.Instruction, name: str) -> bool:
@@ -70,6 +128,7 @@ def _reads(step: dis.Instruction, name: str) -> bool:
 
 
 def _asks(code: types.CodeType) -> bool:
-    """Whether it, or a function in it, uses a name by which a variable can be read unnamed."""
+    """Whether it, or a function in it, uses a name by which the id can be read unnamed, or names the id in a text."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))
+    said = any(isinstance(each, str) and "batchId" in each for each in code.co_consts)
+    return said or not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))

@@ -12,6 +12,7 @@ from typing import Any
 
 from .functions import imported
 from .report import Where
+from .source import class_as_written
 from .walk import Walk
 
 # Members that Python makes and that compute nothing: where they are kept, caches, texts, hints. (What hints do to a
@@ -33,7 +34,10 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         user = Where(f"class {made.__qualname__} in {made.__module__}")
     members = {k: v for k, v in vars(made).items() if k not in _NOT_CODE and not _is_slot(v)}
     hints = vars(made).get("__annotations__", {})
-    walk.report.note_text((made.__doc__, repr(hints), list(vars(made))))
+    walk.report.note_text((made.__doc__, list(vars(made))))
+    if isinstance(hints, dict):
+        walk.report.note_hints(hints, vars(sys.modules.get(made.__module__, sys)), user)
+    walk.report.note_module(made.__module__)
     walk.report.note_order(list(members))
     special: Any = None
     if isinstance(made, enum.EnumMeta):
@@ -46,10 +50,10 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         [walk.of(base, where.part("'s base")) for base in made.__bases__],
         walk.of(type(made), where.part("'s metaclass")),
         [(name, walk.of(value, user.part(f".{name}"))) for name, value in sorted(members.items())],
-        list(hints) if isinstance(hints, dict) else [],
         special,
         walk.unordered(_registered(made), where.part("'s registered classes")),
         imported(walk, vars(sys.modules[made.__module__])) if _is_loaded(made) else [],
+        class_as_written(made) if _is_loaded(made) and not isinstance(made, enum.EnumMeta) else None,
     )
 
 
@@ -68,7 +72,7 @@ def _member_of_enum(walk: Walk, member: enum.Enum, where: Where) -> Any:
 
 def describe_field(walk: Walk, field: dataclasses.Field[Any], where: Where) -> Any:
     """A field of a dataclass. Its type is a hint; what it says about the kind of the field is kept apart."""
-    walk.report.note_text(field.type if isinstance(field.type, str) else repr(field.type))
+    walk.report.note_hints({str(field.name): field.type}, {}, where)
     kind = getattr(getattr(field, "_field_type", None), "name", None)
     parts = ("default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
     return "field", field.name, kind, [walk.of(getattr(field, part, None), where.part(f".{part}")) for part in parts]

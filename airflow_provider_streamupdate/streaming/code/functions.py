@@ -5,23 +5,29 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
+import re
 import sys
 import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import absolute, effects, filled, import_module, member, set_since
+from .modules import MADE_BY_PYTHON, effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
+from .source import absolute, function_as_written
 from .walk import Walk
 
-# Built-in functions that reach global variables by names that are data.
-_READ_GLOBALS = frozenset({"eval", "exec", "globals", "compile"})
+# What reaches the global variables of the code that uses it, by names that are data.
+_READ_GLOBALS = frozenset(
+    {"eval", "exec", "globals", "compile", "query", "f_globals", "__globals__", "getmodule", "__module__"}
+)
+_TAKE_TEXTS = frozenset({"eval", "exec", "query"})
+_FRAMES = frozenset({"f_back", "stack", "getouterframes", "getinnerframes"})
 # What loads code from places that are data. With a constant name, import_module is followed.
 _IMPORTS = frozenset({"import_module", "__import__"})
 _LOADS_CODE = frozenset(
     {"spec_from_file_location", "spec_from_loader", "run_path", "run_module", "SourceFileLoader", "exec_module",
-     "load_module", "load_source"}
+     "load_module", "load_source", "resolve_name", "locate"}
 )  # fmt: skip
 
 
@@ -36,13 +42,18 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     body = _Body(walk, function.__globals__, user, listing, cells)
     described = body.code(listing)
     walk.report.note_function(function.__qualname__)
-    walk.report.note_text((function.__doc__, function.__annotations__ and repr(function.__annotations__)))
+    walk.report.note_module(function.__module__)
+    walk.report.note_text(function.__doc__)
+    walk.report.note_hints(function.__annotations__, function.__globals__, user)
     closure = [
         walk.of(cell, user.part(variable.name))
         for variable, cell in sorted(cells.items(), key=lambda pair: body.number(pair[0]))
         if variable not in body.modules
     ]
     given = sorted((function.__kwdefaults__ or {}).items())
+    own = function.__globals__.get("__builtins__", builtins)
+    if own is not builtins and own is not vars(builtins):
+        walk.report.cannot(user.part("__builtins__"), "they are not Python's own")
     return (
         "function",
         described,
@@ -51,6 +62,7 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
         [(name, walk.of(value, user.part(f"the default of {name}"))) for name, value in given],
         [(name, walk.of(value, where.part(f".{name}"))) for name, value in function.__dict__.items()],
         imported(walk, function.__globals__),
+        function_as_written(function),
     )
 
 
@@ -106,6 +118,7 @@ class _Body:
         kind, value, op = step.kind, step.value, step.op
         if kind == "hint":
             report.note_text(value)
+            report.note_hint(repr(value))
             return None
         if kind == "function name":
             report.note_function(value)
@@ -114,14 +127,20 @@ class _Body:
             return op, self.code(value)
         if kind == "constant":
             report.mentions(value)
+            if value == "__subclasses__":
+                return report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
+            if isinstance(value, str) and value in _IMPORTS:
+                return report.cannot(self.user.part(value), "its name is a value")
             return op, self.walk.of(value, self.user.part("a constant"))
         if kind == "variable":
-            return op, self.number(value), self._held(step)
+            return op, self.number(value), self._held(step), self._dynamic(listing, index)
         if kind == "global":
-            return op, self._global(step, own), self._dynamic(listing, index)
+            name = self._name_of(step)
+            report.mentions(name)
+            return op, self._global(step, own), self._dynamic(listing, index), self._by_name(listing, index, name)
         if kind == "name":
             report.mentions(value)
-            return op, value, self._dynamic(listing, index)
+            return op, value, self._dynamic(listing, index), self._by_name(listing, index, value)
         if kind in ("import", "imported"):
             return op, self._import(listing, index, step)
         return op, kind, value
@@ -147,22 +166,60 @@ class _Body:
             if by_name and (reason := set_since(module, name, self.namespace[name])):
                 self.walk.report.cannot(where, reason)
             held = self.namespace[name]
+            if held is importlib.import_module:
+                return known, number, "import_module"  # followed where it is called
             return (
                 known,
                 number,
-                filled(module, name, held) if by_name else None,
+                source_of(module, name, held) if by_name else None,
                 self._reach(held, step.attributes, where),
             )
         self.walk.report.mentions(name)
-        if name in _READ_GLOBALS:
-            return name, self._every_global()
         return known, "builtin" if hasattr(builtins, name) else "missing", name
 
-    def _every_global(self) -> Any:
+    def _name_of(self, step: Step) -> Any:
+        """What a global variable is called where it is defined: ``from inspect import getmodule as home``."""
+        held = self.namespace.get(step.value)
+        if (
+            isinstance(held, (types.FunctionType, types.BuiltinFunctionType))
+            and owner(held.__module__) is not Owner.APP
+        ):
+            return held.__name__
+        return step.value
+
+    def _by_name(self, listing: Listing, index: int, name: Any) -> Any:
+        """The global variables that are reached by names that are data: those in a text that stands there, or all."""
+        if name in _FRAMES and "f_globals" in listing.code.co_names:
+            return self.walk.report.cannot(self.user.part("f_globals"), "whose global variables it takes is not known")
+        if name not in _READ_GLOBALS:
+            return None
+        after = listing.steps[index + 1 :]
+        text = _constant_text(after)
+        if name not in _TAKE_TEXTS or text is None:
+            said = any(s.kind == "constant" and isinstance(s.value, str) and "import" in s.value for s in listing.steps)
+            if name in _TAKE_TEXTS and said:
+                return self.walk.report.cannot(self.user.part(str(name)), "the code that it runs may import modules")
+            return name, self._every_global()
+        return name, self._every_global(set(re.findall(r"[^\W\d]\w*", text))), self._text(text)
+
+    def _text(self, text: str) -> Any:
+        """Code that stands in a text."""
+        for mode in ("eval", "exec"):
+            try:
+                return self.code(read(compile(text, "<text>", mode, dont_inherit=True)))
+            except (SyntaxError, ValueError):  # a statement; the language of pandas' queries
+                continue
+        return None
+
+    def _every_global(self, names: set[str] | None = None) -> Any:
         return [
-            (name, self._reach(value, (), self.user.part(name)))
+            (
+                name,
+                source_of(str(self.namespace.get("__name__")), name, value),
+                self._reach(value, (), self.user.part(name)),
+            )
             for name, value in sorted(self.namespace.items())
-            if not name.startswith("__")
+            if name not in MADE_BY_PYTHON and (names is None or name in names)
         ]
 
     def _reach(self, value: Any, attributes: tuple[str, ...], where: Where) -> Any:
@@ -182,11 +239,13 @@ class _Body:
         where = self.user.part(f"module {path.root.name}")
         return None if module is None else self._reach(module, (*path.attributes, *attributes), where)
 
-    def _module(self, asked: Import) -> types.ModuleType | None:
-        """What is imported, when it is the app's."""
+    def _module(self, asked: Import, guarded: bool = True) -> types.ModuleType | None:
+        """What is imported, when it is the app's. guarded: whether the code expects that it may not be there"""
         name = absolute(asked.name, asked.level, self.namespace)
         where = self.user.part(f"module {name}")
         if not found(name):
+            if guarded or name.partition(".")[0] in sys.stdlib_module_names:  # of another system, another Python
+                return None
             self.walk.report.cannot(where, "it is not found here")
             return None
         if owner(name) is not Owner.APP:
@@ -202,9 +261,9 @@ class _Body:
         after = listing.steps[index + 1] if index + 1 < len(listing.steps) else step
         followed = after.kind in ("variable", "imported") or (step.kind == "import" and not step.value.top)
         name = absolute(path.root.name, path.root.level, self.namespace)
-        module = self._module(path.root)
+        module = self._module(path.root, _expects_no_module(listing))
         if module is None:
-            return name, step.attributes
+            return name, step.attributes, found(name)
         ran = [self.walk.of(e, Where(f"module {name}")) for e in effects(self.walk, name)]
         if step.kind == "imported":
             holder, *_ = self._value(module, path.attributes[:-1])
@@ -222,22 +281,50 @@ class _Body:
     def _dynamic(self, listing: Listing, index: int) -> Any:
         """Code that is loaded by a name that may be data."""
         step = listing.steps[index]
+        if step.kind == "variable":
+            return self._loader(listing, index) if step.op.startswith("LOAD_") else None
         value = self.namespace.get(step.value) if step.kind == "global" else None
-        name = "import_module" if value is importlib.import_module else step.value
+        name = self._name_of(step) if step.kind == "global" else step.value
         table = step.kind == "name" and name == "modules" and self._is_sys(listing, index - 1)
-        if (table or value is sys.modules) and _next_value(listing, index) != "__name__":  # that is its own module
-            return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
-        if step.kind == "name" and name == "__subclasses__":
+        if table or value is sys.modules:
+            if _next_value(listing, index) != "__name__":
+                return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
+            return "its own module", self._every_global()
+        if name == "_getframe" and "f_globals" in listing.code.co_names and _first_constant(listing, index) != 0:
+            return self.walk.report.cannot(self.user.part("f_globals"), "whose global variables it takes is not known")
+        if name in ("loads", "load") and self._takes_pickle(listing, index):
+            return self.walk.report.cannot(self.user.part("a pickle"), "what it holds is not followed")
+        if name == "__subclasses__":
             return self.walk.report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
         if name in _LOADS_CODE:
             return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
-        if name not in _IMPORTS:
-            return None
+        return self._loaded(listing, index, str(name)) if name in _IMPORTS else None
+
+    def _loader(self, listing: Listing, index: int) -> Any:
+        """``from importlib import import_module as load`` inside a function."""
+        for path in self.sources.get(listing.steps[index].value, ()):
+            if path.attributes and path.root.name in ("importlib", "pkgutil", "pydoc", "runpy", "builtins"):
+                if path.attributes[-1] in _IMPORTS:
+                    return self._loaded(listing, index, path.attributes[-1])
+                if path.attributes[-1] in _LOADS_CODE | _READ_GLOBALS:
+                    return self.walk.report.cannot(
+                        self.user.part(path.attributes[-1]), "it loads code from a place that is not known"
+                    )
+        return None
+
+    def _takes_pickle(self, listing: Listing, index: int) -> bool:
+        """Whether bytes that the code has at hand are given to a function: those of a pickle name what is loaded."""
+        after = listing.steps[index + 1] if index + 1 < len(listing.steps) else None
+        if after is None or after.kind not in ("global", "constant"):
+            return False
+        return isinstance(self.namespace.get(after.value) if after.kind == "global" else after.value, bytes)
+
+    def _loaded(self, listing: Listing, index: int, name: str) -> Any:
         asked = _constant_argument(listing.steps[index + 1 :])
         if asked is None:
-            return self.walk.report.cannot(self.user.part(str(name)), "the name of what it imports is not known")
+            return self.walk.report.cannot(self.user.part(name), "the name of what it imports is not known")
         level = len(asked) - len(asked.lstrip("."))
-        module = self._module(Import(asked[level:], level, top=False))
+        module = self._module(Import(asked[level:], level, top=False), _expects_no_module(listing))
         return module and self.walk.of(module, self.user.part(f"module {asked}"))
 
     def _is_sys(self, listing: Listing, index: int) -> bool:
@@ -250,8 +337,31 @@ class _Body:
         return any(path.root.name == "sys" for path in listing.sources.get(step.value, ()))
 
 
+def _expects_no_module(listing: Listing) -> bool:
+    """Whether the code handles that an import fails: that a module is absent is then what it computes with."""
+    names = {"ImportError", "ModuleNotFoundError", "find_spec", "platform", "version_info"}
+    return not names.isdisjoint(listing.code.co_names)
+
+
 def _next_value(listing: Listing, index: int) -> Any:
     return listing.steps[index + 1].value if index + 1 < len(listing.steps) else None
+
+
+def _first_constant(listing: Listing, index: int) -> Any:
+    """The constant that a function is called with; 0 when there is nothing."""
+    after = listing.steps[index + 1] if index + 1 < len(listing.steps) else None
+    return after.value if after is not None and after.kind == "constant" else 0 if _is_call(after) else None
+
+
+def _is_call(step: Step | None) -> bool:
+    return step is not None and step.op.startswith("CALL")
+
+
+def _constant_text(steps: tuple[Step, ...]) -> str | None:
+    """The text that a function is called with, alone."""
+    if len(steps) < 2 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
+        return None
+    return steps[0].value if _is_call(steps[1]) else None
 
 
 def _constant_argument(steps: tuple[Step, ...]) -> str | None:

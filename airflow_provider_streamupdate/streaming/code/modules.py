@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .owner import Owner, owner
+from .quiet import is_quiet
 from .report import Where
+from .source import absolute, at_import, made, tree_of
 from .walk import Walk, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MISSING = object()
+# What Python puts into a module's namespace.
+MADE_BY_PYTHON = frozenset(
+    {"__name__", "__doc__", "__file__", "__builtins__", "__loader__", "__spec__", "__package__", "__cached__",
+     "__path__", "__annotations__", "__warningregistry__"}
+)  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -30,17 +36,6 @@ class Effect:
 
     module: str
     code: types.CodeType
-
-
-def absolute(name: str, level: int, namespace: dict[str, Any]) -> str:
-    """The full name of a module that is imported somewhere."""
-    if not level:
-        return name
-    package = namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
-    try:
-        return importlib.util.resolve_name("." * level + name, package)
-    except ImportError:
-        return name
 
 
 def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
@@ -59,7 +54,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     if name in members:
         if reason := set_since(module.__name__, name, members[name]):
             walk.report.cannot(where, reason)
-        return members[name], ("member", filled(module.__name__, name, members[name]))
+        return members[name], ("member", source_of(module.__name__, name, members[name]))
     if hasattr(module, "__path__") and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
     if "__getattr__" not in members:
@@ -77,7 +72,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
 def set_since(module: str, name: str, value: Any) -> str | None:
     """Why a module's constant is not what it is on a worker: workers import the module and have what is written there,
     whatever the driver has set it to. None where it is, or where no one literal is written."""
-    tree = _source(module) if module != "__main__" else None
+    tree = tree_of(module)
     if tree is None:
         return None
     written = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
@@ -100,12 +95,17 @@ def filled(module: str, name: str, value: Any) -> str | None:
     """Of a list, dict or set that is written as a literal and was filled since by statements of its module (a registry
     of functions): the digest of the source of the module and of the app's modules that it imports. What workers have
     in it these say, whatever the driver has put into it besides. None for all other values."""
-    tree = _source(module) if module != "__main__" and isinstance(value, (list, dict, set)) else None
+    tree = tree_of(module) if isinstance(value, (list, dict, set)) else None
     if tree is None or not _looks_filled(tree, name, value):
         return None
     found: dict[str, None] = {}
     _imports(module, found)
-    return digest([(each, ast.dump(source)) for each in found if (source := _source(each)) is not None])
+    return digest([(each, ast.dump(source)) for each in found if (source := tree_of(each)) is not None])
+
+
+def source_of(module: str, name: str, value: Any) -> Any:
+    """What of the source says what a worker has in a module's member, besides the value that it has here."""
+    return filled(module, name, value) or made(module, name, value)
 
 
 def _looks_filled(tree: ast.Module, name: str, value: Any) -> bool:
@@ -144,22 +144,25 @@ def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
     """A module as a value: what is used of it is not known, so all counts."""
     from .functions import imported
 
+    walk.report.note_text(module.__doc__)
     members = {
         name: value
         for name, value in vars(module).items()
-        if not (name.startswith("__") and name.endswith("__") and name not in ("__getattr__", "__dir__"))
-        and not _below(module, value)
+        if name not in MADE_BY_PYTHON and not _below(module, name, value)
     }
     for found in pkgutil.iter_modules(getattr(module, "__path__", None) or ()):
         if found.name != "__main__":
             members[found.name] = import_module(walk, f"{module.__name__}.{found.name}", where)
-    described = [(name, walk.of(value, where.part(f".{name}"))) for name, value in sorted(members.items())]
+    described = [
+        (name, source_of(module.__name__, name, value), walk.of(value, where.part(f".{name}")))
+        for name, value in sorted(members.items())
+    ]
     return "module", described, imported(walk, vars(module))
 
 
-def _below(module: types.ModuleType, value: Any) -> bool:
+def _below(module: types.ModuleType, name: str, value: Any) -> bool:
     """Whether a member is a module of the package: which of them are loaded by now is chance."""
-    return isinstance(value, types.ModuleType) and value.__name__.startswith(f"{module.__name__}.")
+    return isinstance(value, types.ModuleType) and value.__name__ == f"{module.__name__}.{name}"
 
 
 def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
@@ -183,24 +186,10 @@ def _imports(name: str, found: dict[str, None]) -> None:
             _imports(inner, found)
 
 
-@functools.lru_cache(maxsize=1000)
-def _tree(name: str, source: str) -> ast.Module:
-    return ast.parse(source)
-
-
-def _source(name: str) -> ast.Module | None:
-    loader = getattr(sys.modules.get(name), "__loader__", None)
-    try:
-        source = loader.get_source(name)  # type: ignore[union-attr]
-        return None if source is None else _tree(name, source)
-    except Exception:  # no loader, no source, or not of this Python
-        return None
-
-
 def _imported(name: str) -> Iterator[str]:
-    tree = _source(name)
+    tree = tree_of(name)
     namespace = vars(sys.modules[name])
-    for statement in _at_import(tree.body) if tree else ():
+    for statement in at_import(tree.body) if tree else ():
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
@@ -209,58 +198,15 @@ def _imported(name: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in statement.names)
 
 
-def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run on import, those inside if, try, for, while and with as well."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for field in ("body", "orelse", "finalbody"):
-                yield from _at_import(getattr(statement, field, ()))
-            for handler in getattr(statement, "handlers", ()):
-                yield from _at_import(handler.body)
-
-
 def _effect(name: str) -> Effect | None:
-    tree = _source(name)
+    tree = tree_of(name)
     return _compiled(name, tree) if tree else None
 
 
 @functools.lru_cache(maxsize=1000)
 def _compiled(name: str, tree: ast.Module) -> Effect | None:
-    kept = [s for s in tree.body if _does_something(s)]
-    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec")) if kept else None
-
-
-_DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass, ast.Global)
-
-
-def _does_something(statement: ast.stmt) -> bool:
-    """Whether a statement may change something else than the module's own names, whose values count where they are
-    used. ``sys.path`` is where the app lies."""
-    if isinstance(statement, _DEFINES) or ast.unparse(statement).startswith("sys.path."):
-        return False
-    if isinstance(statement, ast.Expr):
-        return not isinstance(statement.value, ast.Constant)
-    if isinstance(statement, ast.Assign):
-        return not all(_is_names(target) for target in statement.targets)
-    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
-        return not _is_names(statement.target)
-    if isinstance(statement, ast.If):
-        if ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"):
-            return any(map(_does_something, statement.orelse))
-        return any(map(_does_something, (*statement.body, *statement.orelse)))
-    if isinstance(statement, ast.Try):
-        handled = [s for handler in statement.handlers for s in handler.body]
-        return any(map(_does_something, (*statement.body, *handled, *statement.orelse, *statement.finalbody)))
-    if isinstance(statement, (ast.For, ast.While, ast.With)):
-        return any(map(_does_something, statement.body))
-    return True
-
-
-def _is_names(target: ast.expr) -> bool:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return all(map(_is_names, target.elts))
-    return isinstance(target, ast.Name)
+    kept = [s for s in tree.body if not is_quiet(s, vars(sys.modules[name]))]
+    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec", dont_inherit=True)) if kept else None
 
 
 def _spec(name: str) -> Any:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextvars
 import copyreg
 import dataclasses
 import enum
 import functools
 import hashlib
+import importlib
+import json
 import operator
+import os
 import random
+import struct
 import sys
+import threading
 import types
+import typing
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -32,6 +39,9 @@ _DESCRIPTORS = (
     types.MemberDescriptorType,
 )
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_OF_WRAPPERS = frozenset({*functools.WRAPPER_ASSIGNMENTS, "__wrapped__", "func", "args", "keywords"})
+_LOAD_CODE = frozenset({("pkgutil", "resolve_name"), ("pydoc", "locate"), ("importlib", "reload")})
 _CONTENT = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float, complex, BaseException)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, or by a newer C module
 
@@ -96,6 +106,9 @@ def _function(walk: Walk, value: types.FunctionType, where: Where) -> Any:
     if whose is Owner.APP:
         return describe_function(walk, value, where)
     _note(walk, home, whose)
+    walk.report.mentions(value.__name__)
+    if value is importlib.import_module or (home, value.__name__) in _LOAD_CODE:
+        return walk.report.cannot(where, f"it is {home}.{value.__name__} under another name")
     if _find(home, value.__qualname__) is value:
         return "function", home, value.__qualname__
     if hasattr(value, "registry") and hasattr(value, "dispatch") and home == "functools":
@@ -123,6 +136,7 @@ def _builtin(walk: Walk, value: Any, where: Where) -> Any:
     if holder is None or isinstance(holder, types.ModuleType):
         home = value.__module__ or getattr(holder, "__name__", "builtins")
         _note(walk, home, owner(home))
+        walk.report.mentions(value.__name__)
         if home == "builtins" and value.__name__ in ("eval", "exec", "globals", "locals", "__import__"):
             return walk.report.cannot(where, f"it is the built-in {value.__name__} under another name")
         return "builtin", home, value.__qualname__, _compiled(walk, home, where)
@@ -172,21 +186,34 @@ def _instance(walk: Walk, value: Any, where: Where) -> Any:
 def _special(walk: Walk, value: Any, where: Where) -> Any:
     """Types whose state is not what pickle would take."""
     if isinstance(value, (staticmethod, classmethod)):
-        return type(value).__name__, walk.of(value.__func__, where)
-    if type(value) is property:
-        return "property", *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel))
+        return type(value).__name__, *_subclass(walk, value, where), walk.of(value.__func__, where)
+    if isinstance(value, property):
+        return (
+            type(value).__name__,
+            *_subclass(walk, value, where),
+            *(walk.of(f, where) for f in (value.fget, value.fset, value.fdel)),
+        )
     if type(value) is functools.partial:
         return "partial", *(walk.of(v, where) for v in (value.func, value.args, value.keywords, vars(value)))
     if isinstance(value, PurePath):
-        return "path", type(value).__name__, walk.of(str(value), where)
+        return "path", type(value).__name__, *_subclass(walk, value, where), walk.of(str(value), where)
     if type(value) is operator.attrgetter:
         walk.report.mentions("attrgetter")
     if isinstance(value, functools.partialmethod):
-        return "partialmethod", *(walk.of(v, where) for v in (value.func, value.args, value.keywords))
+        return (
+            "partialmethod",
+            *_subclass(walk, value, where),
+            *(walk.of(v, where) for v in (value.func, value.args, value.keywords)),
+        )
     if isinstance(value, functools.singledispatchmethod):  # Python 3.13 keeps a cache in it
-        return "singledispatchmethod", walk.of(value.dispatcher, where), walk.of(value.func, where)
+        return (
+            "singledispatchmethod",
+            *_subclass(walk, value, where),
+            walk.of(value.dispatcher, where),
+            walk.of(value.func, where),
+        )
     if isinstance(value, functools.cached_property):
-        return "cached property", walk.of(value.func, where), value.attrname
+        return "cached property", *_subclass(walk, value, where), walk.of(value.func, where), value.attrname
     if isinstance(value, functools._lru_cache_wrapper):
         parameters = sorted(value.cache_parameters().items()) if hasattr(value, "cache_parameters") else []
         held = {k: v for k, v in vars(value).items() if k not in ("__wrapped__", "cache_parameters")}
@@ -196,6 +223,44 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
         return "enum", walk.of(type(value), where), value.name
     if isinstance(value, dataclasses.Field):
         return describe_field(walk, value, where)
+    return _plain(walk, value, where)
+
+
+def _subclass(walk: Walk, value: Any, where: Where) -> list[Any]:
+    """The class of an instance whose type is treated on its own, when it is a subclass of the app's."""
+    kind = type(value)
+    if not _is_apps(kind):
+        return []
+    own = {} if isinstance(value, PurePath) else _held(value)  # a path keeps caches
+    return [walk.of(kind, where), [(name, walk.of(v, where)) for name, v in own.items() if name not in _OF_WRAPPERS]]
+
+
+def _plain(walk: Walk, value: Any, where: Where) -> Any:
+    """Types that are described by what they were made with, since pickle does not take them or takes their name."""
+    kind = type(value)
+    if kind is typing.ForwardRef:
+        return "forward reference", value.__forward_arg__
+    if kind is typing.NewType:
+        return "new type", value.__name__, walk.of(value.__supertype__, where)
+    if kind is typing.TypeVar:
+        return "type variable", value.__name__, walk.of(value.__bound__, where), walk.of(value.__constraints__, where)
+    if kind is typing.ParamSpec:
+        return "type variable", value.__name__
+    if kind is struct.Struct:
+        return "struct", value.format
+    if kind in _LOCKS:
+        return "lock", kind.__name__
+    if kind is threading.local:
+        return "values of a thread", _items(walk, vars(value), where)
+    if kind is contextvars.ContextVar:
+        return "context variable", value.name, walk.of(value.get(None), where)
+    if kind is random.Random and value is not getattr(random, "_inst", None) and value.getstate() == random.getstate():
+        return walk.report.cannot(where, "it is a copy of the generator behind random's functions, as it stands now")
+    if kind is type(os.environ):  # what is in it is data
+        return "environment variables"
+    if kind is json.JSONDecoder or (kind.__name__ == "Scanner" and kind.__module__ == "_json"):
+        held = [(name, walk.of(v, where)) for name, v in _held(value).items() if name not in ("scan_once", "memo")]
+        return "decoder", held
     return None
 
 
@@ -211,7 +276,9 @@ def _content(walk: Walk, value: Any, where: Where) -> Any:
         return "tuple", walk.each(tuple.__iter__(value), where)
     if isinstance(value, BaseException):
         return "exception", walk.each(value.args, where)
-    for simple in (str, bytes, bytearray, int, float, complex):
+    if isinstance(value, str):
+        return "str", walk.of(str.__str__(value), where)
+    for simple in (bytes, bytearray, int, float, complex):
         if isinstance(value, simple):
             return simple.__name__, simple.__repr__(value)
     return None
@@ -222,7 +289,10 @@ def _held(value: Any) -> dict[str, Any]:
     slots: dict[str, Any] = {}
     for made in type(value).__mro__:
         for name, descriptor in vars(made).items():
-            if isinstance(descriptor, types.MemberDescriptorType) and name != "__weakref__":
+            if isinstance(descriptor, types.MemberDescriptorType) and name not in (
+                "__weakref__",
+                "__vectorcalloffset__",
+            ):
                 try:
                     slots.setdefault(name, descriptor.__get__(value))
                 except AttributeError:  # not set
@@ -237,7 +307,9 @@ def _reduced(walk: Walk, value: Any, where: Where) -> Any:
     try:
         parts = reduce(value) if reduce else value.__reduce_ex__(4)
         if isinstance(parts, str):
-            return parts
+            if _find(str(getattr(value, "__module__", "")), parts) is value and not _is_apps(type(value)):
+                return parts
+            return walk.report.cannot(where, f"a {type(value).__qualname__} is known by its name only")
         made_by, arguments, state, members, items = (*parts, None, None, None)[:5]
         members, items = list(members or ()), list(items or ())
     except Exception as e:

@@ -9,6 +9,7 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Iterator
 from importlib import metadata
 
 # Which Spark and which provider run is compared elsewhere: they count by name.
@@ -42,28 +43,56 @@ def owner(module: str | None) -> Owner:
     return Owner.PYTHON if _below(path, _python_folders()) else Owner.APP
 
 
-def below_app(path: str) -> str | None:
-    """A path that lies in a folder of the app's files, from there on; None for any other text. Each deployment has a
-    folder of its own, so that where it lies says nothing (``Path(__file__).parent``)."""
-    if os.sep not in path:
+def below_app(text: str) -> tuple[str, ...] | None:
+    """A text that names places in the app's folder, in the parts around the folder; None for any other text. Each
+    deployment has a folder of its own, so that where it lies says nothing (``Path(__file__).parent``)."""
+    if os.sep not in text:
         return None
-    for folder in _app_folders(len(sys.modules)):
-        if path == folder or path.startswith(folder + os.sep):
-            return path[len(folder) :]
-    return None
+    parts: tuple[str, ...] = (text,)
+    for folder, mark in _app_folders(len(sys.modules)):
+        if folder in text:
+            parts = tuple(piece for part in parts for piece in _split(part, folder, mark))
+    return parts if len(parts) > 1 else None
+
+
+def _split(text: str, folder: str, mark: str) -> Iterator[str]:
+    """The folder itself becomes its mark; what only begins like it is left."""
+    if text.startswith("\0"):
+        yield text
+        return
+    start = 0
+    while (at := text.find(folder, start)) >= 0:
+        end = at + len(folder)
+        if end < len(text) and (text[end].isalnum() or text[end] in "._-"):
+            start = end
+            continue
+        yield from (text[:at], f"\0{mark}")
+        text, start = text[end:], 0
+    yield text
 
 
 @functools.lru_cache(maxsize=1)
-def _app_folders(_modules: int) -> tuple[str, ...]:
-    """The longest first. _modules: how many there are, since more may be loaded."""
-    found = set()
+def _app_folders(_modules: int) -> tuple[tuple[str, str], ...]:
+    """The folders that the app's modules are imported from, and the one above (``Path(__file__).parent.parent``), the
+    longest first, with what tells them apart. _modules: how many there are, since more may be loaded."""
+    found: dict[str, set[str]] = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         name = getattr(module, "__name__", "")
         if isinstance(file, str) and file.endswith(".py") and owner(name) is Owner.APP:
             path = os.path.abspath(file)
-            found |= {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
-    return tuple(sorted((folder for folder in found if folder.count(os.sep) > 1), key=len, reverse=True))
+            depth = 0 if name == "__main__" else name.count(".") + (os.path.basename(path) == "__init__.py")
+            for place in {path, os.path.realpath(path)}:
+                folder = os.path.dirname(place)
+                for _ in range(depth):
+                    folder = os.path.dirname(folder)
+                if folder.count(os.sep) > 1:
+                    found.setdefault(folder, set()).add(name.partition(".")[0])
+    main = [folder for folder, names in found.items() if "__main__" in names]
+    marks = {folder: "" if folder in main or len(found) == 1 else min(names) for folder, names in found.items()}
+    above = {os.path.dirname(folder): "/.." for folder in main}
+    every = {**{folder: mark for folder, mark in above.items() if folder.count(os.sep) > 1}, **marks}
+    return tuple(sorted(every.items(), key=lambda pair: (-len(pair[0]), pair)))
 
 
 def found(module: str) -> bool:

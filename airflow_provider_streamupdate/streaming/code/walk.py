@@ -7,6 +7,8 @@ of any depth and with cycles. Values without an identity (numbers, texts, tuples
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +17,7 @@ from .report import Report, Where
 
 _SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented)})
 _LONG = 1000
+_AHEAD = 100  # members of sets that are walked on their own: each may reach all there is
 
 
 class Walk:
@@ -32,15 +35,23 @@ class Walk:
 
         described = [self.of(value, where)]
         done = 0
-        while done < len(self._met):
-            described.append(describe_object(self, *self._met[done]))
-            done += 1
-        return described
+        while True:
+            while done < len(self._met):
+                described.append(describe_object(self, *self._met[done]))
+                done += 1
+            if not (hinted := self.report.take_hints()):
+                return described
+            described += [("hint", self.of(hint, place)) for hint, place in hinted]
 
     def of(self, value: Any, where: Where) -> Any:
         kind = type(value)
+        if kind is bytes and (place := below_app(os.fsdecode(value))) is not None:
+            return "bytes with the app's folder", place
         if kind is str and (place := below_app(value)) is not None:
-            return "a path from the app's folder", place
+            return "a text with the app's folder", place
+        if kind is str and "__" in value:
+            for name in re.findall(r"__\w+?__", value):  # getattr(f, NAME), "{0.__doc__}".format(f)
+                self.report.mentions(name)
         if kind in _SIMPLE:
             return _simple(value)
         if kind is tuple:
@@ -55,25 +66,32 @@ class Walk:
     def each(self, values: Iterable[Any], where: Where) -> Any:
         values = tuple(values)
         if len(values) > 8 and all(type(v) in _SIMPLE for v in values):
-            return "values", hashlib.sha256("\0".join(map(repr, values)).encode("utf8", "surrogatepass")).hexdigest()
+            return "values", digest([self.of(v, where) for v in values])
         return "tuple", *[self.of(v, where.part(f"[{i}]")) for i, v in enumerate(values)]
 
     def unordered(self, values: Iterable[Any], where: Where) -> Any:
         """The members of a set: each is looked at on its own first, which gives their order."""
         members = list(values)
         if all(type(v) in _SIMPLE for v in members):
-            return self.each(sorted(members, key=lambda v: (type(v).__name__, repr(v))), where)
-        if id(values) in self.report.open_sets:
-            return "the set around it"
-        self.report.open_sets.add(id(values))
-        try:
-            members.sort(key=lambda v: self._alone(v, where))
-        finally:
-            self.report.open_sets.remove(id(values))
-        return self.each(members, where)
+            return self.each(sorted(members, key=self.report.ranks.of), where)
+        alike: dict[str, list[Any]] = {}
+        for member in members:
+            alike.setdefault(self.report.ranks.of(member), []).append(member)
+        return self.each([m for rank in sorted(alike) for m in self._apart(alike[rank], where)], where)
 
-    def _alone(self, value: Any, where: Where) -> str:
-        return digest(Walk(self.report.apart()).all(value, where))
+    def _apart(self, members: list[Any], where: Where) -> list[Any]:
+        """Members that look alike from near by: each is walked on its own, which gives their order. Within such a walk
+        they stay as they are."""
+        if len(members) == 1 or self.report.looks_ahead:
+            return members
+        found: list[tuple[str, Any]] = []
+        for member in members:
+            self.report.ahead[0] += 1
+            if self.report.ahead[0] > _AHEAD:
+                self.report.cannot(where, "the order of a set's members, which look alike, takes too long to tell")
+                return members
+            found.append((digest(Walk(self.report.apart()).all(member, where)), member))
+        return [member for _, member in sorted(found, key=lambda pair: pair[0])]
 
     def variable(self, namespace: dict[str, Any], name: str) -> int:
         """The number of a global variable or a module's: two that hold equal values are still two."""

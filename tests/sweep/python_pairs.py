@@ -1,0 +1,185 @@
+"""Pairs of apps whose results differ, and whose digests must: what differs stands for ``@@``.
+
+Here belongs what the mutants (python_mutants.py) do not reach: what only a worker has, which imports the app's modules
+afresh, and ways round the names that a function's instructions hold.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Pair:
+    name: str
+    old: str
+    new: str
+    files: dict[str, str]
+
+    def versions(self) -> list[dict[str, str]]:
+        return [{path: text.replace("@@", by) for path, text in self.files.items()} for by in (self.old, self.new)]
+
+
+PAIRS: list[Pair] = []
+MAIN = "from helpers import f\n"
+
+
+def pair(name: str, helpers: str, app: str = MAIN, old: str = "3", new: str = "4", **more: str) -> None:
+    files = {path.replace("__", "/") + ".txt" if "txt" in path else path: text for path, text in more.items()}
+    PAIRS.append(Pair(name, old, new, {"app.py": app, "helpers.py": helpers, **files}))
+
+
+def driver(name: str, helpers: str, sets: str) -> None:
+    """The app's own file sets something of the module, which only the driver has."""
+    pair(f"the driver sets {name}", helpers, f"import helpers\n{sets}\nfrom helpers import f\n")
+
+
+READS = "def f(x): return N\n"
+driver("a global by a function", "N = @@\ndef set(n):\n    global N\n    N = n\n" + READS, "helpers.set(5)")
+driver("a product", "N = 60 * @@\n" + READS, "helpers.N = 5")
+driver("one of two", "N, M = @@, 1\n" + READS, "helpers.N = 5")
+driver("what is assigned twice", "N = 1\nN = @@\n" + READS, "helpers.N = 5")
+driver("what is assigned in an if", "if True:\n    N = @@\n" + READS, "setattr(helpers, 'N', 5)")
+driver("a function", "def g(x): return @@\ndef f(x): return g(x)\n", "helpers.g = lambda x: 5")
+driver("a function by a patch", "def g(x): return @@\ndef f(x): return g(x)\n",
+       "from unittest import mock\nmock.patch.object(helpers, 'g', lambda x: 5).start()")  # fmt: skip
+driver("a method", "class C:\n    def m(self): return @@\ndef f(x): return C().m()\n", "helpers.C.m = lambda s: 5")
+driver("an attribute of a class", "class C:\n    n = @@\ndef f(x): return C.n\n", "helpers.C.n = 5")
+driver("a default", "def g(n=@@): return n\ndef f(x): return g()\n", "helpers.g.__defaults__ = (5,)")
+driver("an item", "T = dict(a=@@)\ndef f(x): return T['a']\n", "helpers.T['a'] = 5")
+driver("a namespace", "from types import SimpleNamespace\nS = SimpleNamespace(n=@@)\ndef f(x): return S.n\n",
+       "helpers.S.n = 5")  # fmt: skip
+
+OWN = "N = @@\nM = 7\n"
+for name, read in {
+    "sys.modules": "import sys\ndef f(x): return getattr(sys.modules[__name__], x)",
+    "sys.modules inside": "def f(x):\n    import sys\n    return vars(sys.modules[__name__])[x]",
+    "a frame": "import sys\ndef f(x): return sys._getframe().f_globals[x]",
+    "a frame of inspect": "import inspect\ndef f(x): return inspect.currentframe().f_globals[x]",
+    "__globals__": "def f(x): return f.__globals__[x]",
+    "getmodule": "from inspect import getmodule as home\ndef f(x): return getattr(home(f), x)",
+    "builtins": "import builtins\ndef f(x): return builtins.eval(x + '')",
+    "a query": "def f(x): return x.query('a > @N')",
+    "pandas.eval": "import pandas as pd\ndef f(x): return pd.eval('N * 3')",
+    "another eval": "import builtins\ndef f(x): return builtins.globals()[x]",
+}.items():
+    pair(f"globals by name: {name}", f"{OWN}{read}\n")
+pair("globals by name: dunder", "__version__ = '@@'\ndef f(x): return globals()[x]\n")
+
+for name, load in {
+    "as another name": "def f(x):\n    from importlib import import_module as im\n    return im('helpers').N",
+    "as a default": "import importlib\ndef f(x, load=importlib.import_module): return load('helpers').N",
+    "as a partial": "import importlib, functools\nL = functools.partial(importlib.import_module, 'helpers')\n"
+    "def f(x): return L().N",
+    "as a value": "import importlib\nH = {'x': importlib.import_module}\ndef f(x): return H['x']('helpers').N",
+    "by getattr": "import importlib\ndef f(x): return getattr(importlib, 'import_module')('helpers').N",
+    "exec": "def f(x):\n    held = {}\n    exec('import helpers\\nn = helpers.N', held)\n    return held['n']",
+    "eval": "def f(x): return eval(\"__import__('helpers').N\")",
+    "pkgutil": "import pkgutil\ndef f(x): return pkgutil.resolve_name('helpers:N')",
+    "pydoc": "import pydoc\ndef f(x): return pydoc.locate('helpers.N')",
+    "a pickle": "import pickle\nDATA = b'chelpers\\nN\\n.'\ndef f(x): return pickle.loads(DATA)",
+}.items():
+    pair(f"an import: {name}", "N = @@\n", f"{load}\n")
+
+SET = "import decimal\ndef setup(n):\n    decimal.getcontext().prec = n\n    return ()\n"
+for name, effect in {
+    "an assignment": "_old = decimal.setcontext(decimal.Context(prec=@@))",
+    "an annotated one": "_old: object = decimal.setcontext(decimal.Context(prec=@@))",
+    "a call in it": "_old = setup(@@)",
+    "a class body": "class C:\n    decimal.getcontext().prec = @@",
+    "a loop": "for _ in setup(@@): pass",
+    "a condition": "if setup(@@): pass",
+    "a default": "def g(x=setup(@@)): return x",
+    "a decorator": "@(lambda g: setup(@@))\ndef g(x): return x",
+    "a package's option": "import numpy\n_old = numpy.seterr(divide='ignore' if @@ == 3 else 'raise')",
+    "the environment": "import os\nMODE = os.environ.setdefault('SETTING_X', '@@')",
+}.items():
+    pair(f"an effect of importing in {name}", f"{SET}{effect}\ndef f(x): return decimal.Decimal(1) / 3\n")
+pair("an effect of importing: an accessor", """
+import pandas as pd
+@pd.api.extensions.register_series_accessor("sweep_x")
+class A:
+    def __init__(self, s): self.s = s
+    def n(self): return len(self.s) * @@
+def f(x): return pd.Series([1]).sweep_x.n()
+""")  # fmt: skip
+
+CENTS = "class Cents:\n    def __new__(cls, v): return len(v) * @@\n"
+for name, read in {
+    "fields": "import dataclasses\n@dataclasses.dataclass\nclass R:\n    a: Cents\n"
+    "def f(x): return [g.type(x) for g in dataclasses.fields(R)]",
+    "hints": "from typing import get_type_hints\nclass R:\n    a: Cents\n"
+    "def f(x): return [t(x) for t in get_type_hints(R).values()]",
+    "annotations": "def g(v: Cents): return v\ndef f(x): return g.__annotations__['v'](x)",
+    "a signature": "import inspect\ndef g(v: Cents): return v\n"
+    "def f(x): return inspect.signature(g).parameters['v'].annotation(x)",
+    "texts": "import typing\nclass R:\n    a: 'Cents'\ndef f(x): return typing.get_type_hints(R)['a'](x)",
+    "NewType": "import typing\nM = typing.NewType('M', Cents)\ndef f(x): return M.__supertype__(x)",
+    "a TypeVar": "import typing\nT = typing.TypeVar('T', bound=Cents)\ndef f(x): return T.__bound__(x)",
+}.items():
+    pair(f"a hint as an object: {name}", f"{CENTS}{read}\n")
+pair("a hint of an inner function", "", """
+import functools
+def f(x):
+    @functools.singledispatch
+    def g(v): return 0
+    @g.register
+    def _(v: @@): return 1
+    return g(x)
+""", "int", "str")  # fmt: skip
+
+pair("a ufunc", "import numpy\ndef g(x): return x * @@\nV = numpy.frompyfunc(g, 1, 1)\ndef f(x): return V([x])\n")
+for kind, method in (("staticmethod", "v(x)"), ("classmethod", "v(cls, x)")):
+    pair(f"a subclass of {kind}", f"""
+class own({kind}):
+    def __get__(self, i, o=None): return lambda x: @@
+class C:
+    @own
+    def {method}: return x
+def f(x): return C().v(x)
+""")  # fmt: skip
+pair("a path's subclass", """
+from pathlib import PurePosixPath
+class P(PurePosixPath):
+    def n(self): return @@
+PATH = P("/a/b")
+def f(x): return PATH.n()
+""")  # fmt: skip
+PAIRS.append(
+    Pair("two folders", "eu", "us", {
+        "app.py": "import eu, us\nfrom pathlib import Path\nT = Path(__file__).parent / '@@' / 'rates.txt'\n"
+        "def f(x): return open(T).read()\n", "eu/__init__.py": "", "us/__init__.py": ""})
+)  # fmt: skip
+PAIRS.append(
+    Pair("a module under another name", "impl_a", "impl_b", {
+        "app.py": "import pkg\ndef f(x): return getattr(pkg, 'impl').run(x)\n",
+        "pkg/__init__.py": "from . import @@ as impl\n",
+        "pkg/impl_a.py": "def run(x): return 1\n", "pkg/impl_b.py": "def run(x): return 2\n"})
+)  # fmt: skip
+pair("a module's own text", '"@@"\n', "import helpers\ndef f(x): return getattr(helpers, '__doc__')\n")
+pair("a name through data", "NAME = '__doc__'\ndef g(): '@@'\ndef f(x): return getattr(g, NAME)\n")
+pair("a name in a format", "def @@(): pass\nG = @@\ndef f(x): return '{0.__name__}'.format(G)\n", MAIN, "one", "two")
+
+# The same code has the same digest in another process, with another hash seed, from another folder.
+HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
+STABLE = {
+    "many paths": HERE + "T = [os.path.join(HERE, f't{i}') for i in range(9)]\ndef f(x): return T",
+    "many paths in a dict": HERE + "T = {i: os.path.join(HERE, f't{i}') for i in range(9)}\ndef f(x): return T",
+    "a path in a text": HERE + "T = f'read {HERE}/t.csv'\ndef f(x): return T",
+    "a set of paths": HERE + "T = {pathlib.Path(HERE) / n for n in 'abc'}\ndef f(x): return T",
+    "the environment": "from os import environ\ndef f(x): return environ.get('SETTING_X')",
+    "an annotation's objects": "import typing\ndef g(v): return v\nclass R:\n    a: typing.Annotated[int, g]\n"
+    "def f(x): return typing.get_type_hints(R)",
+    "a partial's subclass": "import functools\nclass P(functools.partial): pass\nG = P(len)\ndef f(x): return G(x)",
+    "linked objects": "class N:\n    def __init__(self, n): self.n = n\nL = [N(i) for i in range(12)]\n"
+    "for n in L: n.to = set(L) - {n}\ndef f(x): return L",
+    "many frozen objects": "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass R:\n    a: int\n"
+    "T = {R(i) for i in range(2000)}\ndef f(x): return T",
+    "an optional import": "def f(x):\n    try:\n        import not_there as j\n    except ImportError:\n"
+    "        import json as j\n    return j",
+    "another system's module": "import sys\ndef f(x):\n    if sys.platform == 'win32':\n        import winreg\n"
+    "    return x",
+    "what holds no state": "import threading, struct, json, contextvars\nA = threading.Lock(), threading.local()\n"
+    "B = struct.Struct('<i'), json.JSONDecoder(), contextvars.ContextVar('v')\ndef f(x): return A, B",
+    "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
+}
