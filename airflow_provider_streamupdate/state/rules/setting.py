@@ -66,7 +66,6 @@ HARMLESS = {
     "spark.sql.streaming.ui.": "what is shown",
     "spark.sql.artifact.": "where a session keeps its own jars and files; Spark sets it itself",
     "spark.sql.ui.": "what is shown",
-    "spark.sql.debug.": "what is shown",
     "spark.sql.maxMetadataStringLength": "what is shown",
     "spark.sql.maxPlanStringLength": "what is shown",
     "spark.sql.adaptive.": "how a batch's plan is run; queries with state run without it (IncrementalExecution)",
