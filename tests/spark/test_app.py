@@ -138,7 +138,7 @@ def test_one_name_for_two_stages(bench: Bench) -> None:
 
 def test_what_spark_cannot_plan_is_told_of_the_query(bench: Bench) -> None:
     rows = bench.source("k string, user struct<town: string collate UTF8_LCASE>")
-    with pytest.raises(ApplicationError, match="query q: Spark cannot plan it.*BINARY_INEQUALITY.*correct the query"):
+    with pytest.raises(ApplicationError, match=r"query q: Spark cannot plan it.*BINARY_INEQUALITY.*correct the query"):
         plan(bench, stage("totals", rows.groupBy("user").count()))
 
 
