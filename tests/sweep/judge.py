@@ -36,6 +36,7 @@ _ONCE = {
     r"\baes_encrypt\(": "random bytes, which Spark folds",
     r"\b(?:rand|randn|random|randstr|shuffle|uniform|uuid)\(": "a seed that Spark draws",
 }
+_ADDRESS = re.compile(r"\[B@[0-9a-f]+")  # to_json of a map by bytes
 _GONE = (py4j.protocol.Py4JNetworkError, ConnectionError)  # the JVM has ended: nothing was judged
 _SAID = re.compile(r"\[([A-Z_0-9.]+)\]")
 _OPAQUE = ("VARIANT", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
@@ -356,8 +357,8 @@ def verdict(judged: list[Judged]) -> Verdict:
     counted = [j for j in judged if not j.left_out]
     found = Verdict(judged, unsteady=[j for j in counted if not j.steady])
     unequal = [j for j in counted if j.meaning != j.planned_again]
-    found.once = [j for j in unequal if why_once(j.expression.sql)]
-    found.unequal = [j for j in unequal if not why_once(j.expression.sql)]
+    found.once = [j for j in unequal if why_once(j)]
+    found.unequal = [j for j in unequal if not why_once(j)]
     by_seed: dict[str, list[Judged]] = defaultdict(list)
     for j in counted:
         by_seed[j.expression.seed].append(j)
@@ -380,9 +381,11 @@ def _differ(group: list[Judged]) -> bool:
     return len({j.result for j in group}) > 1
 
 
-def why_once(text: str) -> str:
+def why_once(judged: Judged) -> str:
     """Why an expression cannot be planned twice to one meaning; empty for one that can."""
-    return next((why for pattern, why in _ONCE.items() if re.search(pattern, text, re.IGNORECASE)), "")
+    if _ADDRESS.search(judged.meaning):
+        return "an address, which Spark writes for bytes"
+    return next((why for pattern, why in _ONCE.items() if re.search(pattern, judged.expression.sql, re.IGNORECASE)), "")
 
 
 def by_meaning(judged: Iterable[Judged]) -> list[list[Judged]]:

@@ -148,7 +148,7 @@ def report(done: Sweep) -> str:
     needless = Counter(found.needless).most_common(12)
     lines += [
         f"  not deterministic, judged by identity: {sorted({j.expression.function for j in found.unsteady})}",
-        f"  planned anew each time, not judged: {dict(Counter(why_once(j.expression.sql) for j in found.once))}",
+        f"  planned anew each time, not judged: {dict(Counter(why_once(j) for j in found.once))}",
         f"  texts Spark refuses: {sum(refused.values())}, most often {refused.most_common(4)}",
         f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(needless)}",
     ]
