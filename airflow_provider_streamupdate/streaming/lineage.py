@@ -108,6 +108,7 @@ class Lineage:
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._twins = dict(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
+        self._found: dict[int, str] = {}  # how lookups find their rows, by their nodes
         self._written: Columns = written.leaves() if written else {}
         self._lookups: Columns = written.lookups() if written else {}
         self._branches: Columns = written.branches() if written else {}
@@ -247,8 +248,10 @@ class Lineage:
     def _looked_up(self, node: Node) -> str:
         if node.name != "Join" or node.stateful or not node.streaming:
             return ""
-        sides = [side for side in node.children if not side.streaming]
-        return " ".join(self._way(side, node) for side in sides)
+        if id(node) not in self._found:
+            sides = [side for side in node.children if not side.streaming]
+            self._found[id(node)] = " ".join(self._way(side, node) for side in sides)
+        return self._found[id(node)]
 
     def _generated(self, node: Node) -> str:
         """What a node makes rows of, that makes several of one."""
