@@ -49,7 +49,7 @@ def aggregates(spark_session) -> dict[str, str]:
                 continue
             found[name] = f"{name}({form})"
             break
-    assert len(found) > 70
+    assert len(found) > 60
     return found
 
 
