@@ -124,10 +124,16 @@ def _plan_query(
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
-        with _planned_by_spark(where):
+        with _instead(
+            f"{where}: Spark cannot plan it, and would refuse to start it: ",
+            "; correct the query (`streamupdate plan` tries it, starting nothing)",
+        ):
             planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
         keep(writer, conf, Path(scratch))
-        with _understood(where):
+        with _instead(
+            f"{where}: its plan is not understood, so that its state could not be found again (",
+            "); write it in another way, or report it with the query",
+        ):
             optimized = parse_plan(planned.optimized, mode)
             sources = columns_read(sources, leaf_names, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
@@ -170,34 +176,16 @@ def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
 
 
 @contextlib.contextmanager
-def _planned_by_spark(where: str) -> Iterator[None]:
-    """ApplicationError in place of Spark's own error, which names neither the query nor what to do."""
+def _instead(before: str, after: str) -> Iterator[None]:
+    """ApplicationError in place of an error that names neither the query nor what to do: what that says, between."""
     try:
         yield
     except StreamUpdateError:
         raise
     except Exception as error:
-        said = " ".join(describe(error).splitlines()[:3])
+        said = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
         shown = said if len(said) <= 600 else f"{said[:600]}..."
-        raise ApplicationError(
-            f"{where}: Spark cannot plan it, and would refuse to start it: {shown}; correct the query "
-            "(`streamupdate plan` tries it, starting nothing)"
-        ) from error
-
-
-@contextlib.contextmanager
-def _understood(where: str) -> Iterator[None]:
-    """ApplicationError in place of whatever is raised by a plan of a form that was not foreseen."""
-    try:
-        yield
-    except StreamUpdateError:
-        raise
-    except Exception as error:
-        what = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
-        raise ApplicationError(
-            f"{where}: its plan is not understood, so that its state could not be found again ({what}); write it in "
-            "another way, or report it with the query"
-        ) from error
+        raise ApplicationError(f"{before}{shown}{after}") from error
 
 
 def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[str]:
