@@ -75,6 +75,7 @@ from .restorer import (
     restore_app,
 )
 from .signals import Signals
+from .spark_internals import unanswered
 from .standby import scratch_folder, warm_up
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2  # how often commands are looked for
 STANDBY_POLL_SECONDS = 0.02  # how often a standby looks whether its epoch has begun; a part of the pause
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
+_JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed
 TAKEOVER_SECONDS = 300.0  # a successor that has not committed after so long will not
 
 
@@ -501,9 +503,17 @@ class Agent:
             self.reporter.report(state=CANCELLED, reason=self.signals.reason)
             return
         why = told(error)
-        if os.getppid() != self._parent:
+        if self._jvm_ended(error):
             why = f"the driver's JVM ended ({why})"
         self.reporter.report(state=FAILED, error=why, reason=type(error).__name__)
+
+    def _jvm_ended(self, error: BaseException) -> bool:
+        """Whether spark-submit's JVM has. Its connections close before it is gone (a busy machine takes seconds to give
+        back its memory), so that after a call without an answer its end is waited for."""
+        deadline = time.monotonic() + (_JVM_ENDS if unanswered(error) else 0)
+        while os.getppid() == self._parent and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return os.getppid() != self._parent
 
 
 def _print_error() -> None:

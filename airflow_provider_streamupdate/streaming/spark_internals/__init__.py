@@ -7,7 +7,7 @@ Class and field names are verified with javap on the released jars. What differs
 from .dry_runs import DryRun, dry_run
 from .empty_sources import with_empty_sources
 from .file_sink import file_sink_batch
-from .jvm import activate
+from .jvm import activate, unanswered
 from .markers import with_marker
 from .plans import analyzed_plan, optimized_inputs, plan_shape
 from .queries import (
@@ -70,6 +70,7 @@ __all__ = [
     "streaming_sources",
     "tasks_running",
     "thread_alive",
+    "unanswered",
     "unsupported",
     "with_empty_sources",
     "with_marker",

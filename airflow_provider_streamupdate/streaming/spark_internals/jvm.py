@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -106,6 +107,11 @@ def _array(jvm: Any, kind: str, values: list[Any]) -> Any:
 def pre_order(jvm: Any, plan: Any) -> list[Any]:
     """A tree's nodes (of a plan or of an expression)."""
     return sequence(plan.map(itself(jvm)))
+
+
+def unanswered(error: BaseException) -> bool:
+    """Whether a call of the JVM failed without an answer from it, as when it has ended."""
+    return isinstance(error, (Py4JError, ConnectionError)) and not isinstance(error, Py4JJavaError)
 
 
 def activate(spark: SparkSession) -> None:
