@@ -503,11 +503,11 @@ class Agent:
             self.reporter.report(state=CANCELLED, reason=self.signals.reason)
             return
         why = told(error)
-        if self._jvm_ended(error):
+        if self._parent_ended(error):
             why = f"the driver's JVM ended ({why})"
         self.reporter.report(state=FAILED, error=why, reason=type(error).__name__)
 
-    def _jvm_ended(self, error: BaseException) -> bool:
+    def _parent_ended(self, error: BaseException) -> bool:
         """Whether spark-submit's JVM has. Its connections close before it is gone (a busy machine takes seconds to give
         back its memory), so that after a call without an answer its end is waited for."""
         deadline = time.monotonic() + (_JVM_ENDS if unanswered(error) else 0)
