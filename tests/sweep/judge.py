@@ -337,7 +337,7 @@ class Verdict:
     pairs, different: two expressions of one seed, and those of them with different results
     needless: pairs with one result and two meanings, by what was changed
     wrong: groups of expressions with one meaning and several results, one expression of each result
-    unequal: expressions with another meaning when planned again; once: those for which that is right (`why_once`)
+    unequal: expressions with another meaning when planned again; once: those for which that is right (`why_unequal`)
     unsteady: expressions with another result each time
     """
 
@@ -357,8 +357,8 @@ def verdict(judged: list[Judged]) -> Verdict:
     counted = [j for j in judged if not j.left_out]
     found = Verdict(judged, unsteady=[j for j in counted if not j.steady])
     unequal = [j for j in counted if j.meaning != j.planned_again]
-    found.once = [j for j in unequal if why_once(j)]
-    found.unequal = [j for j in unequal if not why_once(j)]
+    found.once = [j for j in unequal if why_unequal(j)]
+    found.unequal = [j for j in unequal if not why_unequal(j)]
     by_seed: dict[str, list[Judged]] = defaultdict(list)
     for j in counted:
         by_seed[j.expression.seed].append(j)
@@ -381,11 +381,16 @@ def _differ(group: list[Judged]) -> bool:
     return len({j.result for j in group}) > 1
 
 
-def why_once(judged: Judged) -> str:
+def why_once(sql: str) -> str:
     """Why an expression cannot be planned twice to one meaning; empty for one that can."""
+    return next((why for pattern, why in _ONCE.items() if re.search(pattern, sql, re.IGNORECASE)), "")
+
+
+def why_unequal(judged: Judged) -> str:
+    """`why_once`, and what only shows when it is planned."""
     if _ADDRESS.search(judged.meaning):
         return "an address, which Spark writes for bytes"
-    return next((why for pattern, why in _ONCE.items() if re.search(pattern, judged.expression.sql, re.IGNORECASE)), "")
+    return why_once(judged.expression.sql)
 
 
 def by_meaning(judged: Iterable[Judged]) -> list[list[Judged]]:

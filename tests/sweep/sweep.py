@@ -12,7 +12,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tests.sweep.corpus import WITHOUT, Expression, Function, registry, seeds, syntax
-from tests.sweep.judge import Judge, Judged, Verdict, session, verdict, why_once
+from tests.sweep.judge import Judge, Judged, Verdict, session, verdict, why_unequal
 from tests.sweep.mutations import mutants
 from tests.sweep.table import retyped_table, stream, table
 
@@ -148,7 +148,7 @@ def report(done: Sweep) -> str:
     needless = Counter(found.needless).most_common(12)
     lines += [
         f"  not deterministic, judged by identity: {sorted({j.expression.function for j in found.unsteady})}",
-        f"  planned anew each time, not judged: {dict(Counter(why_once(j) for j in found.once))}",
+        f"  planned anew each time, not judged: {dict(Counter(why_unequal(j) for j in found.once))}",
         f"  texts Spark refuses: {sum(refused.values())}, most often {refused.most_common(4)}",
         f"  distinguished needlessly: {sum(found.needless.values())} pairs: {dict(needless)}",
     ]
