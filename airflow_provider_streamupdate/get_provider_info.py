@@ -38,7 +38,6 @@ def get_provider_info() -> dict[str, Any]:
             "operators.restart",
             "operators.rollback",
             "operators.promote",
-            "operators.standby",
             "operators.update",
             "operators.adopt",
         ),

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .hooks.application import APPLICATION_FIELDS, application_from
 from .hooks.values import text_list
-from .operators.application import application_from
 from .state import lease
 from .state.application import Application
 from .state.deployment import RUNNING
@@ -68,9 +68,7 @@ def describe(described: Any, base: Path | None = None, where: str = "the release
 
 def application_of(release: Mapping[str, Any]) -> Application:
     """The application a description stands for, after the cheap checks."""
-    application = application_from(
-        **{field: release[field] for field in ("application", "py_files", "files", "app_params", "conf", "env_vars")}
-    )
+    application = application_from(**{field: release[field] for field in APPLICATION_FIELDS})
     application.check()
     return application
 

@@ -8,20 +8,18 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
+from .control.update.step import Step
+from .control.update.strategies import STRATEGIES
 from .hooks.settings import DEFAULT_CONN_ID
-from .operators.check import StreamCompatibilityCheckOperator
 from .operators.promote import StreamPromoteOperator
-from .operators.rehearse import StreamRehearseOperator
-from .operators.standby import StreamUpdateStandbyOperator
-from .operators.submit import StreamSubmitOperator
 from .operators.update import (
     StreamUpdateBeginOperator,
     StreamUpdateEndOperator,
     StreamUpdateRollbackOperator,
-    StreamUpdateStopOperator,
+    StreamUpdateStepOperator,
 )
 from .sensors.health import StreamHealthSensor
-from .state.update import STANDBY
+from .state.update import DEFAULT_STRATEGY
 
 # The factor by which Airflow's retries slow down; before Airflow 3.2 it had no other than two, to be switched on.
 TWICE = True if isinstance(BaseOperator.retry_exponential_backoff, bool) else 2.0
@@ -40,7 +38,7 @@ def stream_update(
     from_snapshot: Any = None,
     agree: Any = (),
     renames: Any = None,
-    strategy: Any = STANDBY,
+    strategy: Any = DEFAULT_STRATEGY,
     rehearse: Any = None,
     run_beside: Any = None,
     check_only: Any = None,
@@ -89,13 +87,25 @@ def stream_update(
     default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after
         twice as long as the one before
     """
-    described = {
+    options = {
         "application": application,
         "py_files": py_files,
         "files": files,
         "app_params": app_params,
         "conf": conf,
         "env_vars": env_vars,
+        "deployment_id": deployment_id,
+        "from_snapshot": from_snapshot,
+        "agree": agree,
+        "renames": renames,
+        "strategy": strategy,
+        "rehearse": rehearse,
+        "run_beside": run_beside,
+        "catch_up_timeout": catch_up_timeout,
+        "drain_timeout": drain_timeout,
+        "submit_timeout": submit_timeout,
+        "verify_for": verify_for,
+        "check_only": check_only,
     }
     common = {"app": app, "streamupdate_conn_id": streamupdate_conn_id}
     # A restart of Airflow costs the try that was lost, and each one that is made before its API server answers: half a
@@ -108,103 +118,43 @@ def stream_update(
         **(default_args or {}),
     }
     with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
-        plan = StreamUpdateBeginOperator(
-            task_id="plan",
-            deployment_id=deployment_id,
-            from_snapshot=from_snapshot,
-            strategy=strategy,
-            check_only=check_only,
-            durations={
-                "run_beside": run_beside,
-                "catch_up_timeout": catch_up_timeout,
-                "drain_timeout": drain_timeout,
-                "submit_timeout": submit_timeout,
-                "verify_for": verify_for,
-            },
-            **described,
-            **common,
-        )
+        plan = StreamUpdateBeginOperator(task_id=Step.PLAN, options=options, **common)
         begun = plan.output
         update = {**common, "deployment_id": begun["deployment"]}
-        check = StreamCompatibilityCheckOperator(
-            task_id="check",
-            digest=begun["digest"],
-            from_snapshot=from_snapshot,
-            agree=agree,
-            renames=renames,
-            beside=begun["beside"],
-            check_only=check_only if rehearse is None else None,  # the last of these two ends it
-            **described,
-            **update,
-        )
-        rehearsal = []
-        if rehearse is not None:
-            task = StreamRehearseOperator(
-                task_id="rehearse",
-                digest=begun["digest"],
-                from_snapshot=from_snapshot,
-                batches=rehearse,
-                agree=agree,
-                renames=renames,
-                beside=begun["beside"],
-                check_only=check_only,
-                **described,
-                **update,
-            )
-            rehearsal.append(task)
-        standby = StreamUpdateStandbyOperator(
-            task_id="standby",
-            digest=begun["digest"],
-            snapshot=begun["snapshot"],
-            agree=agree,
-            renames=renames,
-            timeout=submit_timeout,
-            **described,
-            **update,
-        )
-        snapshot = StreamUpdateStopOperator(
-            task_id="snapshot",
-            snapshot=begun["snapshot"],
-            timeout=drain_timeout,
-            run_beside=run_beside,
-            catch_up_timeout=catch_up_timeout,
-            **update,
-        )
-        submit = StreamSubmitOperator(
-            task_id="submit",
-            digest=begun["digest"],
-            from_snapshot=begun["snapshot"],
-            agree=agree,
-            renames=renames,
-            timeout=submit_timeout,
-            retry_dead_driver=False,  # the old version is down: go back without delay
-            owner_token=f"update {begun['deployment']}",  # the same as on the command line, which may continue it
-            **described,
-            **update,
-        )
-        verify = StreamHealthSensor(
-            task_id="verify",
-            deployment_id=begun["runs"],
-            baseline_snapshot=begun["baseline"],
-            run_for=verify_for,
-            timeout=verify_timeout,
-            poke_interval=2.0,
-            **common,
-        )
-        promote = StreamPromoteOperator(task_id="promote", **update)
-        approve = [_approve(app, check)] if approval else []
-        order = (plan, check, *rehearsal, *approve, standby, snapshot, submit, verify, promote)
-        chain(*order)
-        steps = {task.task_id: task.label for task in order}
+        verify = {"deployment_id": begun["runs"], "baseline_snapshot": begun["baseline"], "run_for": verify_for}
+        tasks: list[Any] = [plan]
+        for step in _steps(strategy, rehearse)[1:]:
+            if step == Step.VERIFY:
+                tasks.append(
+                    StreamHealthSensor(task_id=step, timeout=verify_timeout, poke_interval=2.0, **verify, **common)
+                )
+            elif step == Step.PROMOTE:
+                tasks.append(StreamPromoteOperator(task_id=step, **update))
+            else:
+                tasks.append(
+                    StreamUpdateStepOperator(task_id=step, step=step, options=options, digest=begun["digest"], **update)
+                )
+        by_step = {task.label: task for task in tasks}
+        before = [name for name in (Step.PLAN, Step.CHECK, Step.REHEARSE) if name in by_step]
+        if approval:  # the last before anything is touched
+            tasks.insert(len(before), _approve(app, by_step[Step.CHECK]))
+        chain(*tasks)
+        steps = {task.task_id: task.label for task in tasks}
         # The id as a template, not as a task's output: these two run last, whatever became of the plan.
         last = {**common, "deployment_id": str(begun["deployment"]), "steps": steps}
         rollback = StreamUpdateRollbackOperator(
             task_id="rollback", timeout=submit_timeout, trigger_rule="one_failed", **last
         )
         outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, check_only=check_only, **last)
-        [standby, snapshot, submit, verify, promote] >> rollback
-        [promote, rollback] >> outcome
+        [task for name, task in by_step.items() if name not in before] >> rollback
+        [tasks[-1], rollback] >> outcome
     return group
+
+
+def _steps(strategy: Any, rehearse: Any) -> tuple[Step, ...]:
+    """Those of the strategy; all, when it is known only when the DAG runs."""
+    steps = STRATEGIES[strategy].steps if isinstance(strategy, str) and strategy in STRATEGIES else tuple(Step)
+    return tuple(step for step in steps if step != Step.REHEARSE or rehearse is not None)
 
 
 def build_update_dag(
@@ -234,7 +184,7 @@ def build_update_dag(
     return dag
 
 
-def _approve(app: Any, check: StreamCompatibilityCheckOperator) -> Any:
+def _approve(app: Any, check: StreamUpdateStepOperator) -> Any:
     """The person's part. A rejection fails the task, so that the run does not look like a success."""
     from airflow.providers.standard.operators.hitl import ApprovalOperator
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from feed import COMMIT_SECONDS, Feed
 from spark_rows import APP, Managed
 
+from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.update import STANDBY
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 from demolib.airflow_server import AirflowServer
@@ -37,7 +37,7 @@ class Scheduled(Managed):
 
     def update(self, row: str) -> float:
         if row == BESIDE_AIRFLOW:
-            return super().update(STANDBY)
+            return super().update(Standby.name)
         self.number += 1
         conf = {
             "app": APP,

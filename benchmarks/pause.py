@@ -32,13 +32,14 @@ from flink_rows import CANONICAL, CLI, NATIVE, FlinkCluster, FlinkJob, find_flin
 from pause_report import Report
 from spark_rows import NAIVE, SAME_SESSION, Managed, Plain
 
+from airflow_provider_streamupdate.control.update.strategies.restart import Restart
+from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.update import RESTART, STANDBY
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {
     Plain: (NAIVE, SAME_SESSION),
-    Managed: (RESTART, STANDBY),
+    Managed: (Restart.name, Standby.name),
     Scheduled: (BESIDE_AIRFLOW, AIRFLOW),
     FlinkJob: (CLI, CANONICAL, NATIVE),
 }
@@ -57,7 +58,7 @@ def measure(keys: int, rows: list[str], repeats: int, spark_submit: str, master:
                     load = os.getloadavg()[0]
                     record = {"at": clock.now(), "row": row, "keys": keys, "seconds": round(app.update(row), 3)}
                     record["load"] = round(load, 2)
-                    if isinstance(app, Managed) and row != RESTART:
+                    if isinstance(app, Managed) and row != Restart.name:
                         record["parts"] = app.parts()
                     with open(results, "a") as file:
                         file.write(json.dumps(record) + "\n")

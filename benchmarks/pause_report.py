@@ -12,12 +12,13 @@ from airflow_rows import AIRFLOW, BESIDE_AIRFLOW
 from flink_rows import CANONICAL, CLI, NATIVE
 from spark_rows import NAIVE, PARTS, SAME_SESSION
 
-from airflow_provider_streamupdate.state.update import RESTART, STANDBY
+from airflow_provider_streamupdate.control.update.strategies.restart import Restart
+from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 
 TITLES = {
     NAIVE: "Spark, stopped and submitted again",
-    RESTART: "ours, `restart`",
-    STANDBY: "ours, `standby`",
+    Restart.name: "ours, `restart`",
+    Standby.name: "ours, `standby`",
     SAME_SESSION: "Spark, same session (no update)",
     CLI: "Flink, command line",
     CANONICAL: "Flink, REST, canonical savepoint",
@@ -27,8 +28,8 @@ TITLES = {
 }
 COLOURS = {
     NAIVE: "#8c8c8c",
-    RESTART: "#4c78a8",
-    STANDBY: "#d62728",
+    Restart.name: "#4c78a8",
+    Standby.name: "#d62728",
     SAME_SESSION: "#bdbdbd",
     CLI: "#e7ba52",
     CANONICAL: "#2ca02c",
@@ -73,14 +74,14 @@ class Report:
 
         median = self.median
         goals = {
-            "standby / Flink's best row, at most 1": [ratio(median(STANDBY, s), flink(s)) for s in self.sizes],
-            "standby / naive, at most 0.067": [ratio(median(STANDBY, s), median(NAIVE, s)) for s in self.sizes],
-            "restart / naive, at most 1.1": [ratio(median(RESTART, s), median(NAIVE, s)) for s in self.sizes],
+            "standby / Flink's best row, at most 1": [ratio(median(Standby.name, s), flink(s)) for s in self.sizes],
+            "standby / naive, at most 0.067": [ratio(median(Standby.name, s), median(NAIVE, s)) for s in self.sizes],
+            "restart / naive, at most 1.1": [ratio(median(Restart.name, s), median(NAIVE, s)) for s in self.sizes],
             "by Airflow / command line, at most 1.1": [
                 ratio(median(AIRFLOW, s), median(BESIDE_AIRFLOW, s)) for s in self.sizes
             ],
             f"standby / that of {first:,} keys, at most 1.2": [
-                "" if s == first else ratio(median(STANDBY, s), median(STANDBY, first)) for s in self.sizes
+                "" if s == first else ratio(median(Standby.name, s), median(Standby.name, first)) for s in self.sizes
             ],
         }
         lines = [_line("goal", *(f"{size:,} keys" for size in self.sizes)), _rule(1 + len(self.sizes))]
@@ -88,7 +89,7 @@ class Report:
         return "\n".join(lines)
 
     def _parts(self) -> str:
-        found = [r for r in self.records if r["row"] == STANDBY and r.get("parts")]
+        found = [r for r in self.records if r["row"] == Standby.name and r.get("parts")]
         if not found:
             return ""
         lines = [_line("of `standby`'s pause", *(f"{s:,} keys" for s in self.sizes)), _rule(1 + len(self.sizes))]
@@ -111,7 +112,7 @@ class Report:
         for number, row in enumerate(rows):
             points = [(plot.x(s) + 2 * number - len(rows), plot.y(m)) for s in self.sizes if (m := self.median(row, s))]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            width = 3 if row == STANDBY else 1.8
+            width = 3 if row == Standby.name else 1.8
             parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[row]}" stroke-width="{width}"/>')
             for size in self.sizes:
                 if found := self._seconds(row, size):

@@ -17,6 +17,7 @@ from feed import COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
@@ -129,7 +130,13 @@ class Managed:
     def update(self, strategy: str) -> float:
         """The pause in seconds, as the update's record has it."""
         self.number += 1
-        self.client.update(self.application(), self.deployment, strategy=strategy, timeout=COMMIT_SECONDS)
+        options = UpdateOptions(
+            application=self.application(),
+            deployment=self.deployment,
+            strategy=strategy,
+            submit_timeout=COMMIT_SECONDS,
+        )
+        self.client.update(options)
         return self.updated()
 
     def updated(self) -> float:

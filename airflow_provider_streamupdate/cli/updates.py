@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import IN_FLIGHT, PARALLEL, RUN_FOR_VARIABLE, STANDBY, STRATEGIES
+from ..state.update import DEFAULT_STRATEGY, RUN_FOR_VARIABLE
 from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -15,6 +15,7 @@ from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
+from .strategy import StrategyChoice, StrategyOption
 from .values import Duration
 
 if TYPE_CHECKING:
@@ -197,13 +198,11 @@ def rehearse(
 @rename_option
 @click.option(
     "--strategy",
-    type=click.Choice(STRATEGIES),
-    default=STANDBY,
+    cls=StrategyOption,
+    type=StrategyChoice(),
+    default=DEFAULT_STRATEGY,
     show_default=True,
-    help="standby: the new version gets ready beside the old one, which then hands over (two drivers for that time); "
-    "restart: the old one ends, then the new one is started; with --snapshot in place of standby. "
-    "parallel: both run, the new one from a snapshot and into sinks of its own, until it has caught up. "
-    "in_flight: only reloadable parameters differ, and the running driver goes on with them.",
+    help="With --snapshot, restart stands in for standby.",
 )
 @click.option(
     "--rehearse",
@@ -260,14 +259,23 @@ def update(
       streamupdate update flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate update flight_windows/v2.py --strategy parallel --set input=/data/in --set output=/data/new
     """
-    from ..control.parallel import CATCH_UP_SECONDS, SideBySide
-    from ..state.names import check_name
+    from ..control.update.engine import UpdateEngine
+    from ..control.update.options import UpdateOptions
 
-    if strategy != PARALLEL and (run_beside or catch_up_timeout):
-        raise click.UsageError("--run-beside and --catch-up-timeout need --strategy parallel")
-    if deployment is not None:
-        check_name("deployment", deployment)
-    side = SideBySide(seconds=run_beside or 0.0, catch_up_timeout=catch_up_timeout or CATCH_UP_SECONDS)
+    options = UpdateOptions(
+        application=application,
+        deployment=deployment,
+        snapshot=snapshot,
+        agree=agree,
+        renames=renames,
+        strategy=strategy,
+        rehearse=rehearse or 0,
+        run_beside=run_beside,
+        catch_up_timeout=catch_up_timeout,
+        drain_timeout=drain_timeout,
+        submit_timeout=timeout,
+        verify_for=verify_for,
+    )
     client = settings.client()
     if snapshot is not None:
         need_snapshot(client, snapshot)
@@ -277,23 +285,10 @@ def update(
         return note(settings, str(unchanged))
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
-        record = client.update(
-            application,
-            deployment,
-            agree,
-            snapshot,
-            drain_timeout,
-            timeout,
-            report,
-            renames,
-            strategy,
-            rehearse or 0,
-            side=side if strategy == PARALLEL else None,
-            run_for=verify_for,
-        )
+        record = UpdateEngine(client, options, report).update()
     if settings.as_json:
         print_json(record)
-    if record.strategy == IN_FLIGHT:
+    if record.in_place:
         return note(settings, f"{record.app} runs as deployment {record.runs} with the parameters given")
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
     note(settings, f"{record.app} runs as deployment {record.new}, in place of {record.old}{paused}")

@@ -58,7 +58,7 @@ class AdoptRequests(Requests):
         application.check()
         check_name("app", app)
         check_name("snapshot", snapshot)
-        launcher = self._need_launcher()
+        launcher = self.need_launcher()
         launcher.check()
         given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
         uris = {query: find_checkpoint(uri, self.storage_options).address for query, uri in given.items()}

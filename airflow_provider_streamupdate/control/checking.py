@@ -25,7 +25,7 @@ class CheckRequests(Requests):
 
     def plan(self, application: Application) -> AppPlan:
         """Run a plan-only driver (15-30 s); nothing is started."""
-        return plan_application(self._need_launcher(), application).plan
+        return plan_application(self.need_launcher(), application).plan
 
     def check(
         self,
@@ -74,17 +74,25 @@ class CheckRequests(Requests):
                 SnapshotStore(registry).get(snapshot)
         if snapshot is not None:
             check_name("snapshot", snapshot)
-        planned = plan_application(
-            self._need_launcher(),
-            application,
-            root=self.root,
-            storage_options=self.storage_options,
-            against=f"snapshot:{snapshot}" if snapshot else "current",
-            agree=agree,
-            renames=renames,
-            fork=fork,
-            from_app=from_app,
-        )
+        try:
+            planned = plan_application(
+                self.need_launcher(),
+                application,
+                root=self.root,
+                storage_options=self.storage_options,
+                against=f"snapshot:{snapshot}" if snapshot else "current",
+                agree=agree,
+                renames=renames,
+                fork=fork,
+                from_app=from_app,
+            )
+        except NotFoundError as error:
+            if app is None:
+                raise
+            # the app is there, and so is the snapshot: what was not found is what the file asks for
+            raise ApplicationError(
+                f"{application.file} defines another app than {app}: {error}; give the file of {app}"
+            ) from error
         if app is not None:
             same_app(application, planned.plan, app)
         assert planned.report is not None  # it was checked against something

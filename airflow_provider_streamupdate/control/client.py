@@ -5,33 +5,33 @@ Requests that change something are idempotent: a rerun after a crash continues w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import attrs
 
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import RESTART, STANDBY, UpdateRecord
-from . import preflight, recording, reverting, updating
+from ..state.update import UpdateRecord
 from .adopting import Adopted, AdoptRequests
-from .changing import ChangeRequests
 from .collecting import CollectRequests
 from .drivers import NEW
-from .handover import HandoverRequests
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .overview import Beside, OverviewRequests, beside
-from .parallel import ParallelRequests, SideBySide
 from .rehearsing import RehearseRequests
 from .requests import quiet
 from .restarting import RestartRequests
 from .snapshotting import SnapshotRequests
 from .stopping import StopRequests
 from .submitting import Deployed, SubmitRequests
+from .update import preflight, promotion, record, rollback
+from .update.engine import UpdateEngine
+from .update.options import UpdateOptions
+from .update.strategies import strategy_named
 from .verifying import HealthRequests
 from .waiting import Progress
 
-__all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "SideBySide", "StreamUpdateClient"]
+__all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "StreamUpdateClient", "UpdateOptions"]
 
 
 @attrs.frozen(kw_only=True)
@@ -60,14 +60,11 @@ class AppStatus:
 
 
 class StreamUpdateClient(
-    ParallelRequests,
     SnapshotRequests,
     CollectRequests,
     SubmitRequests,
     RestartRequests,
     RehearseRequests,
-    HandoverRequests,
-    ChangeRequests,
     StopRequests,
     HealthRequests,
     AdoptRequests,
@@ -120,19 +117,20 @@ class StreamUpdateClient(
     def log_tail(self, app: str, deployment: str, lines: int = 30) -> str:
         return self._drivers(self.registry.existing(app)).log_tail(deployment, lines)
 
-    def begin_update(self, app: str, deployment: str, digest: str = "", strategy: str = RESTART) -> UpdateRecord:
+    def begin_update(self, app: str, deployment: str, digest: str = "", strategy: str = "restart") -> UpdateRecord:
         """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
         LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError
         when there is nothing to update."""
-        return recording.begin(self, app, deployment, digest, strategy)
+        registry, in_place = self.registry.existing(app), strategy_named(strategy).in_place
+        return record.begin(self, record.draft(registry, deployment, digest, strategy, in_place))
 
     def end_update(self, app: str, deployment: str, outcome: str, reason: str | None = None) -> None:
         """Record how the update ended and give the lease back; nothing when it had ended already."""
-        recording.end(self, app, deployment, outcome, reason)
+        record.end(self, app, deployment, outcome, reason)
 
     def promote(self, app: str, deployment: str) -> UpdateRecord | None:
         """Make the deployment the one a rollback goes back to later; ends its update."""
-        return recording.promote(self, app, deployment)
+        return promotion.promote(self, app, deployment)
 
     def rollback(
         self,
@@ -150,7 +148,7 @@ class StreamUpdateClient(
         later_ids: queries whose sink function skips batch ids it has had, and whose app does not say so (`seen_batch`):
             what they compute again gets ids after those that `deployment` used. InvalidInputError for another query
         """
-        return reverting.rollback(
+        return rollback.rollback(
             self, app, deployment, timeout, progress, asked_by=asked_by, later_ids=tuple(later_ids)
         )
 
@@ -166,48 +164,7 @@ class StreamUpdateClient(
         application already. app: its name; None: as far as the application's file says it"""
         return preflight.look(self, application, deployment, snapshot, app)
 
-    def update(
-        self,
-        application: Application,
-        deployment: str | None = None,
-        agree: Iterable[str] = (),
-        snapshot: str | None = None,
-        drain_timeout: float = 300.0,
-        timeout: float = 300.0,
-        progress: Progress = quiet,
-        renames: Mapping[str, str] | None = None,
-        strategy: str = STANDBY,
-        rehearse: int = 0,
-        asked_by: str | None = None,
-        side: SideBySide | None = None,
-        run_for: float = 0.0,
-    ) -> UpdateRecord:
+    def update(self, options: UpdateOptions, progress: Progress = quiet) -> UpdateRecord:
         """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
-        when the new version fails after the old one was stopped. Run again after a crash, it continues.
-
-        strategy: ``restart`` (the old version ends, then the new one is started), or ``standby`` (the new one gets
-        ready beside the old one, which then hands over; it takes two drivers' resources for that time), or
-        ``parallel`` (the new one runs beside the old one, from a snapshot and with sink parameters of its own, until it
-        has caught up; then the old one is drained), or ``in_flight`` (the running driver goes on with other values of
-        reloadable parameters, and nothing else may differ; there is no new deployment)
-        rehearse: so many batches before that, on `snapshot` or the app's newest (0: none); when the new version fails
-        there, the update is refused
-        asked_by: for the record of a change in flight and of a rollback; None: this process's user and host
-        side: with strategy parallel: how long both run
-        run_for: seconds the new version must have run, and be well at their end, before it is promoted
-        """
-        request = updating.UpdateRequest(
-            application=application,
-            deployment=deployment,
-            agree=tuple(agree),
-            snapshot=snapshot,
-            drain_timeout=drain_timeout,
-            timeout=timeout,
-            renames=renames,
-            strategy=updating.check_strategy(strategy, snapshot, side),
-            rehearse=rehearse,
-            asked_by=asked_by,
-            side=side,
-            run_for=run_for,
-        )
-        return updating.update(self, request, progress)
+        when the new version fails after the old one was stopped. Run again after a crash, it continues."""
+        return UpdateEngine(self, options, progress).update()

@@ -18,14 +18,15 @@ from ..state.report import CompatibilityReport
 from ..state.serde import parse_json, to_dict
 from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
-from ..state.update import PARALLEL, UpdateRecord
+from ..state.update import UpdateRecord
 from . import process
 from .driver_log import driver_log
 from .drivers import NEW, Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .requests import Requests
-from .usual import step_seconds
+from .update.strategies import strategy_named
+from .update.usual_times import step_seconds
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
 EVENTS_SHOWN = 50
@@ -38,7 +39,7 @@ DAMAGED = "damaged"  # in place of a snapshot's kind
 
 @attrs.frozen(kw_only=True)
 class Beside:
-    """The new version of an update with strategy parallel, before it is promoted."""
+    """The new version of an update whose versions run side by side, before it is promoted."""
 
     deployment: str
     state: str
@@ -65,7 +66,7 @@ class Glance:
 
 def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
     """What `update`, the last one, runs beside the current deployment."""
-    if update is None or update.outcome is not None or update.strategy != PARALLEL:
+    if update is None or update.outcome is not None or not strategy_named(update.strategy).runs_beside:
         return None
     if update.new == current.deployment or registry.launch(update.new) is None:
         return None

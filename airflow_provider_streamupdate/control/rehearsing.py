@@ -111,7 +111,7 @@ class RehearseRequests(Requests):
         self.registry.folder.check_writable()
         try:
             return plan_application(
-                self._need_launcher(),
+                self.need_launcher(),
                 application,
                 root=self.root,
                 storage_options=self.storage_options,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state.errors import NotRunningError, StreamUpdateError
+from ..state.errors import StreamUpdateError
 from ..state.registry import AppRegistry, Registry
 from .drivers import Drivers
 from .launcher import Launcher
@@ -39,13 +39,7 @@ class Requests:
     def _drivers(self, registry: AppRegistry, watch: bool = True) -> Drivers:
         return Drivers(registry, self.launcher, self.root, self.storage_options, watch=watch)
 
-    def _current(self, registry: AppRegistry) -> tuple[str, int]:
-        current = registry.current()
-        if current is None:
-            raise NotRunningError(f"app {registry.name} has no current deployment; submit it first")
-        return current.deployment, current.epoch
-
-    def _need_launcher(self) -> Launcher:
+    def need_launcher(self) -> Launcher:
         if self.launcher is None:
             raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
         return self.launcher

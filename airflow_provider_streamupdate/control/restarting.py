@@ -10,11 +10,11 @@ from ..state.names import check_name
 from ..state.registry import AppRegistry
 from .drivers import NEW, Drivers
 from .holding import holding
-from .recording import under_way
 from .requests import Requests, quiet
 from .stateless import told
 from .stopping import STOP_SECONDS
 from .submitting import Deployed
+from .update.record import under_way
 from .waiting import Progress, wait_for
 
 
@@ -43,7 +43,7 @@ class RestartRequests(Requests):
         if deployment is not None:
             check_name("deployment", deployment)
         registry = self.registry.existing(app)
-        self._need_launcher().check()
+        self.need_launcher().check()
         self.registry.folder.check_writable()
         drivers = self._drivers(registry)
         found = self._restartable(registry, deployment)
@@ -57,7 +57,7 @@ class RestartRequests(Requests):
 
     def _restartable(self, registry: AppRegistry, wanted: str | None) -> str:
         """The current deployment, when it may be started again."""
-        current, _ = self._current(registry)
+        current, _ = registry.running()
         if wanted not in (None, current):
             raise NotRunningError(
                 f"deployment {wanted} of {registry.name} is not current, {current} is "

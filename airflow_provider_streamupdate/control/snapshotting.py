@@ -70,7 +70,7 @@ class SnapshotRequests(Requests):
         registry = self.registry.existing(app)
         check_name("snapshot", name)
         store, drivers = SnapshotStore(registry), self._drivers(registry)
-        deployment, epoch = self._current(registry)
+        deployment, epoch = registry.running()
         box = CommandBox(registry.deployment_folder(deployment), epoch)
         asked = box.issued(commands.SNAPSHOT, name)
         state = drivers.state(deployment)
@@ -97,7 +97,7 @@ class SnapshotRequests(Requests):
         StreamUpdateError with the agent's words when it failed."""
         registry = self.registry.existing(app)
         store, drivers = SnapshotStore(registry), self._drivers(registry)
-        deployment, epoch = self._current(registry)
+        deployment, epoch = registry.running()
         state = drivers.state(deployment)
         over = state in FINAL_STATES and drivers.gone(deployment)
         if store.exists(name) and (over or not cancel):

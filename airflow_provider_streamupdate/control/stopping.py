@@ -20,7 +20,7 @@ class StopRequests(Requests):
     def begin_cancel(self, app: str, drain: bool = True) -> None:
         """Ask the running deployment to end. NotRunningError when nothing runs."""
         registry = self.registry.existing(app)
-        deployment, epoch = self._current(registry)
+        deployment, epoch = registry.running()
         state = self._drivers(registry).state(deployment)
         if state in FINAL_STATES or state == NEW:
             raise NotRunningError(f"app {app} is not running (deployment {deployment} is {state}); nothing to cancel")
@@ -30,7 +30,7 @@ class StopRequests(Requests):
     def poll_cancel(self, app: str) -> bool:
         """Whether the app has ended and its driver is gone."""
         registry = self.registry.existing(app)
-        deployment, _ = self._current(registry)
+        deployment, _ = registry.running()
         drivers = self._drivers(registry)
         return drivers.state(deployment) in (*FINAL_STATES, NEW) and drivers.gone(deployment)
 
@@ -40,7 +40,7 @@ class StopRequests(Requests):
         self.begin_cancel(app, drain)
         progress(f"{'draining' if drain else 'cancelling'} {app}")
         registry = self.registry.existing(app)
-        deployment, _ = self._current(registry)
+        deployment, _ = registry.running()
         if drain:
             wait_for(lambda: self.poll_cancel(app) or None, f"the drain of {app}", timeout)
         else:
@@ -75,7 +75,7 @@ class StopRequests(Requests):
     def _command(self, app: str, kind: str, wanted: str, target: str, timeout: float) -> None:
         registry = self.registry.existing(app)
         drivers = self._drivers(registry)
-        deployment, epoch = self._current(registry)
+        deployment, epoch = registry.running()
         state = drivers.state(deployment)
         if state != wanted:
             raise NotRunningError(f"app {app} is {state}; to {kind} it, it must be {wanted}")

@@ -80,7 +80,7 @@ class SubmitRequests(CheckRequests):
             raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
         if fresh and snapshot is not None:
             raise InvalidInputError("a fresh start is one without state; leave the snapshot out, or fresh")
-        launcher = self._need_launcher()
+        launcher = self.need_launcher()
         launcher.check()
         self.registry.folder.check_writable()
         agree = tuple(agree)
@@ -168,7 +168,7 @@ class SubmitRequests(CheckRequests):
         Nothing more is looked at when this owner has submitted it: then what the app has is its own."""
         progress(f"planning {application.file}")
         planned = plan_application(
-            self._need_launcher(),
+            self.need_launcher(),
             application,
             root=self.root,
             storage_options=self.storage_options,

@@ -56,7 +56,7 @@ class HealthRequests(Requests):
     ) -> Health:
         """How a deployment (default: the current one) does, against what it was in a snapshot. See `health.assess`."""
         registry = self.registry.existing(app)
-        deployment = deployment or self._current(registry)[0]
+        deployment = deployment or registry.running()[0]
         registry.spec(deployment)
         drivers = self._drivers(registry)
         baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None

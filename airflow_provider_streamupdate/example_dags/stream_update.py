@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES, summaries
 from airflow_provider_streamupdate.forms import suggested_apps
-from airflow_provider_streamupdate.state.update import STANDBY, STRATEGIES
+from airflow_provider_streamupdate.state.update import DEFAULT_STRATEGY
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 # The form's groups. What has no section stands in the first one, the only one that is open at the start.
@@ -83,15 +84,12 @@ PARAMS = {
         description='Stages and sources that have new names, a JSON object, for example {"daily": "per_day"}.',
     ),
     "strategy": Param(
-        STANDBY,
+        DEFAULT_STRATEGY,
         type="string",
         enum=list(STRATEGIES),
         section=STEPS,
         title="Strategy",
-        description="standby: the new version gets ready beside the old one, which then hands over (two drivers for "
-        "that time). restart: the old one ends, then the new one is started. parallel: both run, the new one from a "
-        "snapshot and with sink parameters of its own, until it has caught up. in_flight: only reloadable parameters "
-        "differ, and the running driver goes on with them.",
+        description=summaries(),
     ),
     "rehearse": Param(
         0,

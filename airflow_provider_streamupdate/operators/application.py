@@ -7,29 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..hooks.values import optional_text, text_list, text_map
+from ..hooks.application import application_from
+from ..hooks.values import optional_text
 from ..state.application import Application
 from ..state.errors import ApplicationError
 from .base import StreamUpdateOperator
-
-
-def application_from(
-    application: Any,
-    py_files: Any = None,
-    files: Any = None,
-    app_params: Any = None,
-    conf: Any = None,
-    env_vars: Any = None,
-) -> Application:
-    """An Application from values as DAG authors give them; see ApplicationOperator for what they are."""
-    return Application(
-        file=optional_text(application) or "",
-        py_files=text_list(py_files, "py_files"),
-        files=text_list(files, "files"),
-        params=text_map(app_params, "app_params"),
-        conf=text_map(conf, "conf"),
-        env_vars=text_map(env_vars, "env_vars"),
-    )
 
 
 class ApplicationOperator(StreamUpdateOperator):

@@ -8,11 +8,10 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..hooks.plain import plain, report_dict
-from ..hooks.values import optional_text, text_list, text_map, truth
+from ..hooks.values import optional_text, text_list, text_map
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from ..state.report import CompatibilityReport
 from .application import ApplicationOperator
-from .steps import end_after_check, note_step, runs_beside
 
 
 class StreamCompatibilityCheckOperator(ApplicationOperator):
@@ -26,8 +25,6 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
     agree: names of the losses that are agreed to, as the report gives them (``query/stage``)
     renames: stages and sources that have new names, ``{"old": "new"}``
     deployment_id: the deployment the application is to become; its report is then kept under the root
-    beside: without one: it is to run beside the app, under query ids of its own
-    check_only: the tasks behind this one are skipped
     """
 
     template_fields = (
@@ -36,8 +33,6 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         "agree",
         "renames",
         "deployment_id",
-        "beside",
-        "check_only",
     )
     operator_extra_links = (CompatibilityReportLink(),)
     ui_color = "#fdf3d8"
@@ -49,43 +44,24 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         agree: Sequence[str] | str = (),
         renames: Mapping[str, str] | str | None = None,
         deployment_id: str | None = None,
-        beside: Any = False,
-        check_only: Any = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.beside = beside
-        self.check_only = check_only
         self.from_snapshot = from_snapshot
         self.agree = agree
         self.renames = renames
         self.deployment_id = deployment_id
 
     def execute(self, context: Any) -> dict[str, Any]:
-        result = self._check(context)
-        end_after_check(self, self.check_only)
-        return result
-
-    def _check(self, context: Any) -> dict[str, Any]:
         with self.step(context):
-            application = self.described()
             deployment = optional_text(self.deployment_id)
-            beside = runs_beside(self.client, self.app_name, deployment)
-            if deployment is None:
-                beside = truth(self.beside, "beside")
-            if self.app_name and deployment and beside is None:  # it would be compared with itself, as its own fork
-                self.log.info("%s runs already: its report is that of an earlier try", deployment)
-                report = self.client.stored_report(self.app_name, deployment)
-                return self._show(context, report, deployment)
             report = self.client.check(
-                application,
+                self.described(),
                 app=self.app_name,
                 snapshot=optional_text(self.from_snapshot),
                 agree=text_list(self.agree, "agree"),
                 renames=text_map(self.renames, "renames"),
                 deployment=deployment,
-                fork=bool(beside),
-                in_place=not beside,
             )
             result = self._show(context, report, deployment)
             if not report.compatible:
@@ -106,6 +82,4 @@ class StreamCompatibilityCheckOperator(ApplicationOperator):
         if deployment:
             folder = self.client.registry.app(report.app).folder
             push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")
-            if report.compatible:
-                note_step(self.client, report.app, deployment, "checked")
         return result

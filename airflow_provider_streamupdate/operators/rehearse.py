@@ -9,10 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..control.rehearsing import BATCHES, check_batches
 from ..hooks.plain import plain, rehearsal_dict
-from ..hooks.values import optional_text, seconds, text_list, text_map, truth
-from ..state.errors import InvalidInputError
+from ..hooks.update_options import count
+from ..hooks.values import optional_text, seconds, text_list, text_map
 from .application import ApplicationOperator
-from .steps import end_after_check, note_step, runs_beside
 
 
 class StreamRehearseOperator(ApplicationOperator):
@@ -30,7 +29,6 @@ class StreamRehearseOperator(ApplicationOperator):
     renames: stages and sources that have new names, ``{"old": "new"}``
     deployment_id: the deployment the application is to become; its report is then kept under the root
     timeout: seconds (or a timedelta, or ISO 8601 text), for each of the two versions
-    beside, check_only: as for StreamCompatibilityCheckOperator
     """
 
     template_fields = (
@@ -41,8 +39,6 @@ class StreamRehearseOperator(ApplicationOperator):
         "renames",
         "deployment_id",
         "timeout",
-        "beside",
-        "check_only",
     )
     ui_color = "#fdf3d8"
 
@@ -56,8 +52,6 @@ class StreamRehearseOperator(ApplicationOperator):
         renames: Mapping[str, str] | str | None = None,
         deployment_id: str | None = None,
         timeout: Any = 600.0,
-        beside: Any = False,
-        check_only: Any = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(app=app, **kwargs)
@@ -67,25 +61,11 @@ class StreamRehearseOperator(ApplicationOperator):
         self.renames = renames
         self.deployment_id = deployment_id
         self.timeout = timeout
-        self.beside = beside
-        self.check_only = check_only
 
     def execute(self, context: Any) -> dict[str, Any] | None:
-        result = self._rehearse(context)
-        end_after_check(self, self.check_only)
-        return result
-
-    def _rehearse(self, context: Any) -> dict[str, Any] | None:
         with self.step(context):
-            if not (batches := _count(self.batches)):
+            if not (batches := count(self.batches, "batches")):
                 self.log.info("no rehearsal was asked for")
-                return None
-            deployment = optional_text(self.deployment_id)
-            beside = runs_beside(self.client, self.app_name, deployment)
-            if deployment is None:
-                beside = truth(self.beside, "beside")
-            if beside is None:
-                self.log.info("%s runs already: there is nothing to rehearse", deployment)
                 return None
             report = self.client.rehearse(
                 self.described(),
@@ -93,11 +73,10 @@ class StreamRehearseOperator(ApplicationOperator):
                 snapshot=optional_text(self.from_snapshot),
                 batches=check_batches(batches),
                 agree=text_list(self.agree, "agree"),
-                deployment=deployment,
+                deployment=optional_text(self.deployment_id),
                 renames=text_map(self.renames, "renames"),
                 timeout=seconds(self.timeout, "timeout"),
                 progress=self.log.info,
-                fork=beside,
             )
             markdown = report.to_markdown()
             self.log.info("%s", markdown)
@@ -110,14 +89,4 @@ class StreamRehearseOperator(ApplicationOperator):
                     f"the new version of {report.app} failed its rehearsal on snapshot {report.snapshot}; nothing was "
                     f"stopped or changed:\n{problems}"
                 )
-            note_step(self.client, report.app, deployment, "rehearsed")
             return result
-
-
-def _count(value: int | str | None) -> int:
-    """A number, perhaps as text; blank: 0."""
-    text = optional_text(value) or "0"
-    try:
-        return int(text)
-    except ValueError as error:
-        raise InvalidInputError(f"batches must be a whole number, not {text!r}") from error

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
 from airflow.sdk import BaseOperator
 
-from ..control import recording
-from ..hooks.values import truth
+from ..control.update import record as records
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..state.errors import StreamUpdateError
-from ..state.update import PARALLEL
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -26,24 +24,14 @@ def note_step(
     registry = client.registry.existing(app)
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
-        recording.step(registry, record.new, step, verified=tuple(verified))
+        records.step(registry, record.new, step, verified=tuple(verified))
 
 
-def runs_beside(client: StreamUpdateClient, app: str | None, deployment: str | None) -> bool | None:
-    """Whether an update with strategy parallel brings `deployment` in; None when it did, and is current now."""
-    registry = client.registry.app(app) if app else None
-    record = registry.update(deployment) if registry and deployment else None
-    if registry is None or record is None or record.strategy != PARALLEL:
-        return False
-    return None if registry.current_id() == record.new else True
-
-
-def end_after_check(task: BaseOperator, check_only: Any) -> None:
-    """Ends the run's work behind `task`, which the run was asked to leave it at. What follows is skipped, down to the
+def end_after_check(task: BaseOperator) -> None:
+    """Ends the run's work behind `task`, because a check only was asked for. What follows is skipped, down to the
     outcome, which tells how the check went."""
-    if truth(check_only, "check_only"):
-        task.log.info("a check only was asked for: nothing is updated")
-        raise DownstreamTasksSkipped(tasks=sorted(task.downstream_task_ids))
+    task.log.info("a check only was asked for: nothing is updated")
+    raise DownstreamTasksSkipped(tasks=sorted(task.downstream_task_ids))
 
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:

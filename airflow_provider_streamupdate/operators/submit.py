@@ -8,26 +8,21 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from ..control import recording, updating
-from ..control.holding import holding
-from ..control.submitting import Deployed
 from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from ..state.application import Application
 from ..state.errors import DriverError, StreamUpdateError
 from ..state.names import check_name
-from ..state.update import IN_FLIGHT, PARALLEL, STANDBY
 from .application import ApplicationOperator, check_app
 from .base import owner_of
-from .steps import link_driver, note_step, stop_driver
+from .steps import link_driver, stop_driver
 
 
 class StreamSubmitOperator(ApplicationOperator):
     """Starts an application as a new deployment and returns once its driver runs; the driver outlives the
     task.
 
-    In an update with strategy in_flight it has the running deployment go on with the application's parameters instead.
     A retry of the task finds what an earlier try submitted, by `owner_token`, and goes on with it: there is
     never a second driver. A task killed before the driver ran stops that driver.
 
@@ -94,8 +89,6 @@ class StreamSubmitOperator(ApplicationOperator):
                 check_name("deployment", wanted)  # before a driver is started for the plan
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             try:
-                if changed := self._changed(application, timeout, owner_of(context["ti"])):
-                    return changed
                 deployed = self.client.submit(
                     application,
                     app=self._app(application, owner),
@@ -128,27 +121,8 @@ class StreamSubmitOperator(ApplicationOperator):
                 deployed.app,
                 deployed.epoch,
             )
-            note_step(self.client, deployed.app, deployed.deployment, "submitted")
             result: dict[str, Any] = plain(deployed)
             return result
-
-    def _changed(self, application: Application, timeout: float, asked_by: str) -> dict[str, Any] | None:
-        """Have the running deployment go on with other parameters, when this is a step of an update that says so."""
-        app, update = self.app_name, optional_text(self.deployment_id)
-        record = self.client.registry.app(app).update(update) if app and update else None
-        if record is None or record.strategy != IN_FLIGHT or record.outcome is not None:
-            return None
-        registry = self.client.registry.existing(record.app)
-        agree = text_list(self.agree, "agree")
-        with holding(registry, record.new):
-            updating.change(self.client, record, application, agree, timeout, self.log.info, asked_by)
-            recording.step(registry, record.new, "submitted")
-        current = registry.current()
-        assert current is not None  # it was changed
-        result: dict[str, Any] = plain(
-            Deployed(app=record.app, deployment=record.runs, epoch=current.epoch, reattached=True)
-        )
-        return result
 
     def _app(self, application: Application, owner: str) -> str | None:
         """The app's name; checked against the application's plan unless an earlier task or try did so."""
@@ -173,9 +147,6 @@ class StreamSubmitOperator(ApplicationOperator):
                     yield app, spec.deployment
 
     def _stop_started(self, owner: str) -> None:
-        """Stop the driver this task started, so that a killed task leaves no orphan. One that took over from the old
-        version was started by another task, and is what runs: `rollback` is the way back from it."""
+        """Stop the driver this task started, so that a killed task leaves no orphan."""
         for app, deployment in self._owned(owner):
-            record = self.client.registry.app(app).update(deployment)
-            if record is None or record.strategy not in (STANDBY, PARALLEL):
-                stop_driver(self.client, app, deployment, self.log)
+            stop_driver(self.client, app, deployment, self.log)

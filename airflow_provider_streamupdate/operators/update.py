@@ -1,228 +1,219 @@
-"""The steps that only an update has: beginning it, stopping the old version, going back, and its outcome."""
+"""The tasks of an update: a step each, going back, and the outcome."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
-from ..control import recording, reverting, updating
-from ..control.holding import holding
-from ..control.parallel import CATCH_UP_SECONDS, SideBySide
+from ..control.submitting import Deployed
+from ..control.update import rollback
+from ..control.update.engine import UpdateEngine, strategy_of
+from ..control.update.step import Step
+from ..control.update.update import Update
 from ..hooks.errors import ERROR_KEY
-from ..hooks.plain import plain
-from ..hooks.values import optional_seconds, optional_text, seconds, truth
+from ..hooks.plain import plain, rehearsal_dict, report_dict
+from ..hooks.values import optional_text, seconds, truth
+from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
+from ..state.errors import DriverError, IncompatibleError, RehearsalError
 from ..state.names import check_name
-from ..state.update import IN_FLIGHT, PARALLEL, PROMOTED, REFUSED, ROLLED_BACK, STANDBY, SUPERSEDED
+from ..state.rehearsal import RehearsalReport
+from ..state.report import CompatibilityReport
+from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
-from .application import ApplicationOperator, check_app
 from .base import StreamUpdateOperator, owner_of
 from .rollback import StreamRollbackOperator
+from .steps import end_after_check, link_driver, stop_driver
+from .update_task import UpdateTaskOperator
 
 
-class StreamUpdateBeginOperator(ApplicationOperator):
-    """Plans the new version, settles the update's names, and takes the app's update lease.
+class StreamUpdateBeginOperator(UpdateTaskOperator):
+    """The step `plan`: plans the new version and checks it, settles the update's names, and takes the app's lease.
 
     What follows from the input alone is refused here, before anything is written. An update of the same
     application that did not come to its end (a crash, a killed run) is continued. Returns, an XCom each:
     ``app``, ``deployment`` (the new id), ``digest``, ``old`` (the deployment that runs now), ``snapshot``
     (what the new one starts from: the name the old one's last snapshot gets, or `from_snapshot`), ``runs`` (the
     deployment that runs afterwards) and ``baseline`` (the snapshot it is to be as healthy as). A change in flight
-    brings in no deployment and starts from no snapshot: ``deployment`` is its own id then.
+    brings in no deployment and starts from no snapshot: ``deployment`` is its own id then. Of a check only
+    ``deployment``, ``runs`` and ``baseline`` are None.
 
-    application ...: see ApplicationOperator; `app` is required
-    deployment_id: id of the new deployment; None: made from the application's digest
-    from_snapshot: start from this snapshot, not from the one the old deployment is stopped with
-    strategy: ``standby`` (``restart`` with `from_snapshot`), ``restart``, ``parallel`` or ``in_flight``, see
-        update_dag.stream_update
-    check_only: takes no lease and writes nothing: ``deployment`` is None then, and ``beside`` says whether the new
-        version is to run beside the old one
-    durations: what later tasks get as durations, by name, so that a wrong one is found before anything is stopped
+    app, options: see UpdateTaskOperator
     """
 
-    template_fields = (
-        *ApplicationOperator.template_fields,
-        "deployment_id",
-        "from_snapshot",
-        "strategy",
-        "durations",
-        "check_only",
-    )
     ui_color = "#eef3f8"
 
-    def __init__(
-        self,
-        *,
-        app: str,
-        deployment_id: str | None = None,
-        from_snapshot: str | None = None,
-        strategy: str | None = STANDBY,
-        durations: Mapping[str, Any] | None = None,
-        check_only: Any = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(app=app, multiple_outputs=True, **kwargs)
-        self.strategy = strategy
-        self.durations = durations
-        self.check_only = check_only
-        self.deployment_id = deployment_id
-        self.from_snapshot = from_snapshot
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
-            app = check_name("app", self.app_name)
-            given = optional_text(self.from_snapshot)
-            strategy = updating.check_strategy(optional_text(self.strategy) or STANDBY, given)
-            for name, duration in (self.durations or {}).items():
-                optional_seconds(duration, name, 0.0)
-            application = self.described()
-            digest = application.digest()
-            registry = self.client.registry.existing(app)
-            deployment = recording.new_deployment(registry, digest, optional_text(self.deployment_id))
-            if given:
-                self.client.snapshot(app, given)  # NotFoundError now, not when the old version was stopped
-            if unchanged := self.client.look_ahead(application, optional_text(self.deployment_id), given, app):
+            app, engine = check_name("app", self.app), self.engine(context)
+            options = engine.options
+            self.client.registry.existing(app)
+            unchanged = self.client.look_ahead(options.application, options.deployment, options.snapshot, app)
+            if unchanged:
                 raise AirflowSkipException(str(unchanged))
-            self.log.info("planning %s", application.file)
-            plan = self.client.plan(application)
-            check_app(app, plan.app, application.file)
-            for warning in plan.warnings:
-                self.log.warning("%s", warning)
-            if strategy == IN_FLIGHT:
-                self.client.check_change(application, plan)
-            if strategy == PARALLEL and registry.update(deployment) is None:  # else it may be what runs
-                self.client.check_side_by_side(application, plan)
-            if truth(self.check_only, "check_only"):
-                return {
-                    "app": app,
-                    "deployment": None,
-                    "digest": digest,
-                    "old": registry.current_id(),
-                    "snapshot": given,
-                    "runs": None,
-                    "baseline": None,
-                    "beside": strategy == PARALLEL,
-                }
-            record = recording.begin(self.client, app, deployment, digest, strategy)
-            self.log.info("update of app %s from %s to %s began", app, record.old, deployment)
+            update = engine.begin(app)
+            record = update.record
+            if not options.check_only:
+                self.log.info("update of app %s from %s to %s began", app, record.old, record.new)
             return {
                 "app": app,
-                "deployment": deployment,
-                "digest": digest,
+                "deployment": None if options.check_only else record.new,
+                "digest": record.digest,
                 "old": record.old,
-                "snapshot": given or updating.stop_snapshot(deployment),
-                "runs": record.runs,
-                "baseline": None if record.strategy == IN_FLIGHT else given or updating.stop_snapshot(deployment),
-                "beside": record.strategy == PARALLEL,
+                "snapshot": update.snapshot,
+                "runs": None if options.check_only else record.runs,
+                "baseline": None if options.check_only else strategy_of(update).baseline(update),
             }
 
 
-class StreamUpdateStopOperator(StreamUpdateOperator):
-    """Ends the old version: with the snapshot the new one starts from, or by a drain when that one exists
-    already. With strategy standby it hands over to the new one, between the two drivers, and ends when that one has
-    committed its first batch. With strategy parallel it waits until both have run side by side for as long as they
-    should and the new one has caught up, then drains the old one and makes the new one current.
+class StreamUpdateStepOperator(UpdateTaskOperator):
+    """One step of an update that StreamUpdateBeginOperator began: ``check``, ``rehearse``, ``standby``, ``snapshot`` or
+    ``submit``. It does nothing when the update's strategy does not have the step, or an earlier try has done it.
 
-    Does nothing when an earlier try did it. Returns the snapshot's name.
+    Returns what the step gives, as plain data: the report of a check or a rehearsal (on a refusal, too, it is in XCom
+    under ``report``, and as text under ``report_markdown``), the snapshot's name, the deployment that runs. A task that
+    is killed while it starts a driver stops that driver.
 
-    app, deployment_id: the update's
-    snapshot: what the new version starts from
-    timeout: seconds (or a timedelta, or ISO 8601 text) it may take; None: the connection's drain timeout
-    run_beside: with strategy parallel: both run at least so long (None: until the new one has caught up);
-        catch_up_timeout: how long that may take afterwards (None: an hour)
-    deferrable: wait for that in the triggerer
+    step: its name
+    app, options: see UpdateTaskOperator
+    deployment_id: the update's; blank for a check only
+    digest: the application must have this one: it is what `plan` looked at
+    deferrable: wait in the triggerer where the step waits for long (strategy parallel)
     """
 
-    template_fields = (
-        *StreamUpdateOperator.template_fields,
-        "app",
-        "deployment_id",
-        "snapshot",
-        "timeout",
-        "run_beside",
-        "catch_up_timeout",
-    )
-    ui_color = "#dfeaf8"
+    template_fields = (*UpdateTaskOperator.template_fields, "deployment_id", "digest")
+    operator_extra_links = (CompatibilityReportLink(), SparkUiLink(), DriverLogLink())
 
     def __init__(
         self,
         *,
-        app: str,
-        deployment_id: str,
-        snapshot: str,
-        timeout: Any = None,
-        run_beside: Any = None,
-        catch_up_timeout: Any = None,
+        step: str,
+        deployment_id: str | None = None,
+        digest: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.app = app
+        self.step_name = Step(step)
+        self.ui_color = _COLORS[self.step_name]
         self.deployment_id = deployment_id
-        self.snapshot = snapshot
-        self.timeout = timeout
-        self.run_beside = run_beside
-        self.catch_up_timeout = catch_up_timeout
+        self.digest = digest
         self.deferrable = deferrable
 
-    def execute(self, context: Any) -> str:
-        with self.step(context):
-            return self._stop(self.deferrable)
+    def execute(self, context: Any) -> Any:
+        return self._run(context, self.deferrable)
 
-    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Back from the triggerer."""
         with self.step(context):
             value_of(event)
-            return self._stop(deferrable=False)
+        return self._run(context, deferrable=False)
 
-    def _stop(self, deferrable: bool) -> str:
-        side = SideBySide(
-            seconds=optional_seconds(self.run_beside, "run_beside", 0.0),
-            catch_up_timeout=optional_seconds(self.catch_up_timeout, "catch_up_timeout", CATCH_UP_SECONDS),
-        )
-        timeout = self.hook.settings.drain_timeout if self.timeout is None else seconds(self.timeout, "timeout")
-        registry = self.client.registry.existing(self.app)
-        with holding(registry, self.deployment_id):
-            record = recording.begin(self.client, self.app, self.deployment_id)
-            if record.strategy == IN_FLIGHT:
-                self.log.info("the strategy is in_flight: the driver goes on")
-                return self.snapshot
-            if record.strategy == PARALLEL and deferrable:
-                self._defer_until_caught_up(side)
-            updating.stop_old(
-                self.client,
-                record,
-                self.snapshot,
-                fresh=self.snapshot == updating.stop_snapshot(self.deployment_id),
-                timeout=timeout,
-                progress=self.log.info,
-                side=side,
-            )
-            recording.step(registry, self.deployment_id, "snapshotted", snapshot=self.snapshot)
-        return self.snapshot
+    def _run(self, context: Any, deferrable: bool) -> Any:
+        with self.step(context):
+            engine = self.engine(context)
+            update = engine.resume(self.app, optional_text(self.deployment_id), optional_text(self.digest))
+            if deferrable and self.step_name == Step.SNAPSHOT:
+                self._defer_until_caught_up(update)
+            result = _AROUND.get(self.step_name, _plainly)(self, context, engine, update)
+        last = (
+            Step.CHECK if self.options.get("rehearse") is None else Step.REHEARSE
+        )  # it has no task where none is given
+        if engine.options.check_only and self.step_name == last:
+            end_after_check(self)
+        return result
 
-    def _defer_until_caught_up(self, side: SideBySide) -> None:
+    def _defer_until_caught_up(self, update: Update) -> None:
         """Goes on in `execute_complete`; returns when there is nothing to wait for."""
-        pursuit = self.client.pursuit(self.app, self.deployment_id, self.snapshot, side)
-        if not (missing := pursuit.missing()):
+        pursuit = strategy_of(update).pursuit(update)
+        if pursuit is None or not (missing := pursuit.missing()):
             return
         self.log.info("%s", missing)
         self.defer(
             trigger=CaughtUpTrigger(
                 streamupdate_conn_id=self.streamupdate_conn_id,
                 app=self.app,
-                deployment=self.deployment_id,
-                snapshot=self.snapshot,
-                run_beside=side.seconds,
-                catch_up_timeout=side.catch_up_timeout,
+                deployment=update.record.new,
+                snapshot=update.snapshot,
+                run_beside=update.options.run_beside or 0.0,
+                catch_up_timeout=update.options.catch_up_timeout,
                 deadline=time.time() + pursuit.left(),
                 poll_interval=self.hook.settings.poll_interval,
             ),
             method_name="execute_complete",
         )
+
+
+_COLORS = {
+    Step.CHECK: "#fdf3d8",
+    Step.REHEARSE: "#fdf3d8",
+    Step.STANDBY: "#d5ecd9",
+    Step.SNAPSHOT: "#dfeaf8",
+    Step.SUBMIT: "#d5ecd9",
+}
+
+
+def _plainly(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    return engine.run(task.step_name, update)
+
+
+def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    """A report is shown whether or not it lets the update go on."""
+    try:
+        report = engine.run(task.step_name, update)
+    except (IncompatibleError, RehearsalError) as error:
+        if error.report is not None:
+            _show(context, update, error.report)
+        raise
+    return None if report is None else _show(context, update, report)
+
+
+def _show(context: Any, update: Update, report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
+    markdown = report.to_markdown()
+    update.progress(markdown)
+    shown = rehearsal_dict(report) if isinstance(report, RehearsalReport) else report_dict(report)
+    context["ti"].xcom_push(key="report", value=shown)
+    context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
+    if isinstance(report, CompatibilityReport) and not update.options.check_only:
+        push_link(
+            context, CompatibilityReportLink, f"{update.registry.folder.uri}/updates/{update.record.new}.report.md"
+        )
+    return shown
+
+
+def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    """A step that starts a driver, or finds it: a killed task leaves none behind, and a driver that died has a log as
+    well."""
+    strategy, record = strategy_of(update), update.record
+    starts = task.step_name == (Step.STANDBY if strategy.starts_early else Step.SUBMIT) and not strategy.in_place
+    try:
+        result = engine.run(task.step_name, update)
+    except DriverError as error:
+        if task.step_name == Step.SUBMIT:  # the old version is down: go back without delay
+            raise AirflowFailException(str(error)) from error
+        raise
+    except BaseException as error:
+        if starts and not isinstance(error, Exception):  # killed, or an execution timeout: nobody else cleans up
+            stop_driver(task.client, record.app, record.new, task.log)
+        raise
+    finally:
+        if record.runs in update.registry.deployment_ids():
+            link_driver(context, task.client, record.app, record.runs)
+    return plain(result) if isinstance(result, Deployed) else result
+
+
+_AROUND: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
+    Step.CHECK: _with_report,
+    Step.REHEARSE: _with_report,
+    Step.STANDBY: _with_driver,
+    Step.SUBMIT: _with_driver,
+}
 
 
 class StreamUpdateRollbackOperator(StreamRollbackOperator):
@@ -249,7 +240,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                 return None
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             failed, why = failure(context["ti"], self.steps)
-            deployed = reverting.rollback(
+            deployed = rollback.rollback(
                 self.client,
                 self.app,
                 deployment,

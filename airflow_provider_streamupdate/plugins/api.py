@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from ..control.client import StreamUpdateClient
 from ..control.overview import summary
+from ..control.update.strategies import STRATEGIES
 from ..state import errors
 from ..state.errors import StreamUpdateError
-from ..state.update import STRATEGIES
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks

@@ -12,7 +12,7 @@ import attrs
 from . import clock
 from .boundaries import boundary
 from .deployment import Current, DeploymentSpec, Launch, Status
-from .errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, StorageError
+from .errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
 from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name, check_part, check_path
 from .plan import AppPlan
@@ -91,6 +91,13 @@ class AppRegistry:
         """The id of the current deployment."""
         current = self.current()
         return current.deployment if current else None
+
+    def running(self) -> tuple[str, int]:
+        """The current deployment and its epoch, whether or not its driver lives; NotRunningError when there is none."""
+        current = self.current()
+        if current is None:
+            raise NotRunningError(f"app {self.name} has no current deployment; submit it first")
+        return current.deployment, current.epoch
 
     def claim(self, current: Current, after: int | None = None) -> bool:
         """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
@@ -233,6 +240,11 @@ class AppRegistry:
     def report(self, deployment: str) -> CompatibilityReport | None:
         """What the check of the update that brings or brought `deployment` in came to."""
         return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
+
+    def remove_report(self, deployment: str) -> None:
+        """Nothing when there is none."""
+        self.folder.remove(f"updates/{deployment}.report.json")
+        self.folder.remove(f"updates/{deployment}.report.md")
 
     def _update_names(self) -> list[str]:
         return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]

@@ -7,13 +7,11 @@ import attrs
 from . import clock
 from .names import named
 
-# Steps in order; a record's `step` is the last one completed. Only strategy standby has a step standby, only parallel a
-# step beside, and a rehearsal is a step only where it was asked for.
 RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
 RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
+DEFAULT_STRATEGY = "standby"  # of control/update/strategies
+# What is noted of the steps, in order; a record's `step` is the last one. An update has those of its strategy.
 STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
-RESTART, STANDBY, PARALLEL, IN_FLIGHT = "restart", "standby", "parallel", "in_flight"  # strategies
-STRATEGIES = (RESTART, STANDBY, PARALLEL, IN_FLIGHT)
 PROMOTED, ROLLED_BACK, REFUSED = "promoted", "rolled-back", "refused"  # outcomes
 SUPERSEDED = "superseded"  # the outcome of one that nobody went on with before another update was begun
 
@@ -22,9 +20,10 @@ SUPERSEDED = "superseded"  # the outcome of one that nobody went on with before 
 class UpdateRecord:
     """old: deployment that ran before
     digest: of the new application
-    strategy: how the old one is replaced
+    strategy: how the old one is replaced (control/update/strategies)
+    in_place: no deployment is brought in: the old one goes on, and `new` is the update's own id
     outcome: None while under way, then ``promoted``, ``rolled-back``, ``refused`` or ``superseded``
-    pause_seconds: the old version's last commit to the new one's first (None with strategy parallel: the new one had
+    pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)
     snapshot_checked_at: when every byte of `snapshot` was last found to be whole
     """
@@ -34,7 +33,8 @@ class UpdateRecord:
     new: str = attrs.field(validator=named("deployment"))
     started_at: str = attrs.field(validator=clock.is_moment)
     digest: str = ""
-    strategy: str = RESTART
+    strategy: str = "restart"
+    in_place: bool = False
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
@@ -46,6 +46,5 @@ class UpdateRecord:
 
     @property
     def runs(self) -> str:
-        """The deployment that runs when the update has come to its end. A change in flight brings in none: `new` is
-        its own id only."""
-        return self.old if self.strategy == IN_FLIGHT and self.old else self.new
+        """The deployment that runs when the update has come to its end."""
+        return self.old if self.in_place and self.old else self.new

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..control.parallel import Pursuit, SideBySide
+from ..control.update.strategies.parallel import CatchUp
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ class CaughtUpTrigger(StreamUpdateTrigger):
     one of them died (an error). It keeps the app for the update meanwhile. See the base class.
 
     deployment: the new version's; snapshot: what it was started from
-    run_beside: seconds both run at least; catch_up_timeout: seconds the new one may take afterwards
+    run_beside: seconds both run at least; catch_up_timeout: seconds the new one may take afterwards (None: an hour)
     """
 
     def __init__(
-        self, deployment: str, snapshot: str, run_beside: float, catch_up_timeout: float, **kwargs: Any
+        self, deployment: str, snapshot: str, run_beside: float, catch_up_timeout: float | None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.deployment = deployment
         self.snapshot = snapshot
         self.run_beside = run_beside
         self.catch_up_timeout = catch_up_timeout
-        self._pursuit: Pursuit | None = None
+        self._pursuit: CatchUp | None = None
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -45,9 +45,10 @@ class CaughtUpTrigger(StreamUpdateTrigger):
         pursuit = self._of(client)
         return f"{self.deployment} to catch up: {pursuit.late(pursuit.missing())}"
 
-    def _of(self, client: StreamUpdateClient) -> Pursuit:
+    def _of(self, client: StreamUpdateClient) -> CatchUp:
         """One for all looks: it remembers how far the old version was a while ago."""
         if self._pursuit is None:
-            side = SideBySide(seconds=self.run_beside, catch_up_timeout=self.catch_up_timeout)
-            self._pursuit = client.pursuit(self.app, self.deployment, self.snapshot, side)
+            self._pursuit = CatchUp(
+                client, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout
+            )
         return self._pursuit

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from airflow_provider_streamupdate.control.update.strategies.restart import Restart
+from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 from airflow_provider_streamupdate.state.boundaries import BOUNDARIES
-from airflow_provider_streamupdate.state.update import RESTART, STANDBY
 
 TASK, OLD, NEW, STORAGE = "task", "old", "new", "storage"  # who dies; STORAGE: the next storage call fails, none dies
 
@@ -46,7 +47,7 @@ class Stretch:
 
 # As an update goes that nothing happens to.
 WAYS = {
-    RESTART: (
+    Restart.name: (
         Stretch(TASK, "planned"),
         Stretch(TASK, "begun checked snapshot-asked", OLD),
         Stretch(OLD, "command-taken draining drained files-copied snapshot-stored answered", OLD),
@@ -58,7 +59,7 @@ WAYS = {
         Stretch(TASK, "new-running submitted", NEW),
         Stretch(TASK, "healthy verified promoted pause-noted ended"),
     ),
-    STANDBY: (
+    Standby.name: (
         Stretch(TASK, "planned"),
         Stretch(TASK, "begun checked code-stored deployment-made driver-forked", OLD),
         Stretch(TASK, "driver-noted", f"{OLD} {NEW}"),
@@ -90,7 +91,7 @@ ALONE = (
 
 # On the way back from a new version that fails: boundary, process, and what was passed before.
 BACK = {
-    RESTART: (
+    Restart.name: (
         ("rollback-noted", TASK, None),
         ("new-stopped", TASK, None),
         ("old-settled", TASK, None),
@@ -102,7 +103,7 @@ BACK = {
         ("gone-back", TASK, None),
         ("rollback-ended", TASK, None),
     ),
-    STANDBY: (
+    Standby.name: (
         ("epoch-claimed", OLD, "handed-over"),
         ("current-replaced", OLD, "handed-over"),
         ("taken-back", OLD, None),
@@ -121,7 +122,7 @@ def cases() -> list[Case]:
             for boundary in stretch.boundaries.split():
                 for victim in (TASK, STORAGE, *stretch.drivers.split()):
                     found.append(Case(strategy=strategy, boundary=boundary, process=stretch.process, victims=(victim,)))
-                if strategy == STANDBY and boundary in ALONE:
+                if strategy == Standby.name and boundary in ALONE:
                     for driver in (OLD, NEW):
                         found.append(
                             Case(

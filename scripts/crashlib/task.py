@@ -17,6 +17,7 @@ from typing import Any
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.planning import Planned
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.errors import StreamUpdateError
 from airflow_provider_streamupdate.state.serde import from_json, to_json
@@ -60,14 +61,15 @@ def application(file: str, params: dict[str, str]) -> Application:
 def main(root: str, spark_submit: str, file: str, deployment: str, strategy: str, params: str, plans: str) -> None:
     version = application(file, json.loads(params))
     try:
-        client(root, spark_submit, Path(plans)).update(
-            version,
-            deployment,
+        options = UpdateOptions(
+            application=version,
+            deployment=deployment,
             strategy=strategy,
-            timeout=SECONDS,
+            submit_timeout=SECONDS,
             drain_timeout=SECONDS,
-            progress=lambda line: print(line, file=sys.stderr, flush=True),
         )
+        made = client(root, spark_submit, Path(plans))
+        made.update(options, lambda line: print(line, file=sys.stderr, flush=True))
     except StreamUpdateError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

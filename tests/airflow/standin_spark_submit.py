@@ -89,7 +89,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     answer["warnings"] = application.get("WARNINGS", [])
     if application.get("FAIL") == "plan":
         answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
-    elif (problem := missing_snapshot(options, application)) is not None:
+    elif (problem := missing(options, application)) is not None:
         answer["error"] = {"type": type(problem).__name__, "message": str(problem)}
     else:
         made = plan_of(application)
@@ -130,12 +130,16 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     return 1 if answer["error"] else 0
 
 
-def missing_snapshot(options: argparse.Namespace, application: dict[str, Any]) -> NotFoundError | None:
-    """What is wrong when the newest snapshot is asked for and there is none."""
-    if options.against != "snapshot:":
+def missing(options: argparse.Namespace, application: dict[str, Any]) -> NotFoundError | None:
+    """What is wrong when the saved state is of an app that is not there, or its newest snapshot is asked for and it has
+    none."""
+    kind, _, name = (options.against or "").partition(":")
+    if kind not in ("current", "snapshot"):
         return None
     try:
-        SnapshotStore(Registry(options.root).existing(application["APP"])).newest()
+        registry = Registry(options.root).existing(options.from_app or application["APP"])
+        if kind == "snapshot" and not name:
+            SnapshotStore(registry).newest()
     except NotFoundError as error:
         return error
     return None

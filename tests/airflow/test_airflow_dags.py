@@ -12,6 +12,7 @@ import airflow.sdk
 import pytest
 from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, Site, part_of_airflow
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.hooks.values import seconds
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
@@ -220,7 +221,8 @@ def test_a_restart_that_the_page_asks_for_does_not_wait(bag: Any) -> None:
 def test_rolling_back_by_hand(site: Site) -> None:
     site.submit()
     client = site.client
-    client.update(application_of(describe(release(site, site.application("v2")))), "v2", strategy="restart")
+    v2 = application_of(describe(release(site, site.application("v2"))))
+    client.update(UpdateOptions(application=v2, deployment="v2", strategy="restart"))
     assert site.drivers_alive() == ["v2"]
     for _ in range(2):  # the second one changes nothing
         run = site.run_dag("stream_rollback", app="alarm", deployment_id="v2")
@@ -295,7 +297,7 @@ def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site)
     client = site.client
     wanted = describe(release(site, site.application("v2", FAIL="start")))
     with pytest.raises(Exception, match="rolled back"):
-        client.update(application_of(wanted), "v2", strategy="restart")
+        client.update(UpdateOptions(application=application_of(wanted), deployment="v2", strategy="restart"))
     needed, reason = release_needed(client, wanted)
     assert not needed and "rolled back before (deployment v2" in reason
     assert release_needed(client, wanted, try_again=True)[0]

@@ -47,7 +47,8 @@ def made(site: Site, name: str) -> Any:
         "name": "s1",
         "steps": {"update.plan": "plan"},
         "group_id": "update",
-        "snapshot": "s1",
+        "options": {"application": site.application()},
+        "step": "check",
         "new": "v2",
     }
     needed = {

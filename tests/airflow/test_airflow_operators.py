@@ -24,8 +24,8 @@ from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOpera
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
-from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
+from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
 
 Context = dict[str, Any]
 OTHER_KEYS = {"rooms": ["floor"]}  # the stage of the same name with another meaning
@@ -184,11 +184,7 @@ def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Contex
 
 def test_a_killed_standby_stops_the_driver_it_started(site: Site, context: Context) -> None:
     site.submit()
-    application = site.application("v2", FAIL="never")
-    site.client.begin_update("alarm", "v2", strategy="standby")
-    operator = StreamUpdateStandbyOperator(
-        task_id="t", app="alarm", application=application, deployment_id="v2", snapshot="before-v2"
-    )
+    operator = step_of_v2(site, "standby", FAIL="never")
     kill_once_launched(site, operator, context, "v2")
     assert site.drivers_alive() == ["v1"]
     assert "driver-2.log" in context["ti"].pushed["driver_log"]
@@ -197,17 +193,23 @@ def test_a_killed_standby_stops_the_driver_it_started(site: Site, context: Conte
 def test_a_killed_submit_leaves_a_version_that_took_over(site: Site, context: Context) -> None:
     """It was started by another task, nothing else runs, and `rollback` is the way back from it."""
     site.submit()
-    site.client.begin_update("alarm", "v2", strategy="standby")
-    mine = {"app": "alarm", "application": site.application("v2"), "deployment_id": "v2"}
-    StreamUpdateStandbyOperator(task_id="t", snapshot="before-v2", **mine).execute(context)
-    site.client.hand_over("alarm", "v1", "v2", "before-v2", timeout=20)
-    operator = StreamSubmitOperator(task_id="t", from_snapshot="before-v2", owner_token="update v2", **mine)
+    step_of_v2(site, "standby").execute(context)
+    step_of_v2(site, "snapshot").execute(context)
+    operator = step_of_v2(site, "submit")
     client = operator.client
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(client, "submit", lambda *_, **__: operator.on_kill())
         with pytest.raises(SystemExit):
             operator.execute(context)
     assert site.drivers_alive() == ["v2"]
+
+
+def step_of_v2(site: Site, step: str, **constants: Any) -> StreamUpdateStepOperator:
+    """A step of an update to v2, which has begun."""
+    application = site.application("v2", **constants)
+    site.client.begin_update("alarm", "v2", strategy="standby")
+    options = {"application": application, "drain_timeout": 20}
+    return StreamUpdateStepOperator(task_id="t", step=step, app="alarm", options=options, deployment_id="v2")
 
 
 def kill_once_launched(site: Site, operator: Any, context: Context, deployment: str) -> None:

@@ -16,13 +16,14 @@ import attrs
 import pytest
 from airflow_site import Site
 
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.plugins.looks import SECONDS
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Current, Launch
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder
-from airflow_provider_streamupdate.state.update import STRATEGIES, UpdateRecord
+from airflow_provider_streamupdate.state.update import UpdateRecord
 from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
 
 ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}

@@ -17,16 +17,13 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import Drivers
-from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
-from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOperator
-from airflow_provider_streamupdate.operators.standby import StreamUpdateStandbyOperator
+from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,
     StreamUpdateEndOperator,
     StreamUpdateRollbackOperator,
-    StreamUpdateStopOperator,
+    StreamUpdateStepOperator,
 )
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.serde import to_json
@@ -50,6 +47,17 @@ def failed_at(step: str, rollback: str = "success") -> dict[str, str]:
         "rollback": rollback,
         "outcome": "failed",
     }
+
+
+def plan_of(application: str, app: str | None = "alarm", **options: Any) -> StreamUpdateBeginOperator:
+    return StreamUpdateBeginOperator(task_id="plan", app=app, options={"application": application, **options})
+
+
+def step_of(step: str, application: str, **options: Any) -> StreamUpdateStepOperator:
+    """A step of the update to v2."""
+    return StreamUpdateStepOperator(
+        task_id=step, step=step, app="alarm", deployment_id="v2", options={"application": application, **options}
+    )
 
 
 def lease_is_free(site: Site) -> bool:
@@ -206,10 +214,15 @@ def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
         ({"from_snapshot": "nope"}, "no snapshot 'nope'"),
         ({"from_snapshot": "../x"}, "snapshot name '../x' is not allowed"),
         ({"application": "/no/v2.py"}, "/no/v2.py does not exist"),
-        ({"application": "other.py"}, "defines app 'other', not 'alarm'"),
+        ({"application": "other.py"}, "defines another app than alarm: no app 'other'"),
         ({"conf": "{"}, "conf must be a JSON object"),
         ({"app_params": {"a": []}}, "app_params 'a' must be text"),
-        ({"durations": {"drain_timeout": "", "verify_for": "soon"}}, "verify_for must be seconds"),
+        ({"drain_timeout": "", "verify_for": "soon"}, "verify_for must be seconds"),
+        ({"rehearse": "many"}, "rehearse must be a whole number"),
+        ({"rehearse": -1}, "ask for at least one"),
+        ({"strategy": "slow"}, "there is no strategy 'slow'; choose one of restart, standby, parallel, in_flight"),
+        ({"run_beside": "PT1M"}, "with strategy standby the versions do not run side by side"),
+        ({"speed": 1}, "an update has no option speed; it has deployment_id"),
     ],
 )
 def test_bad_input_is_refused_by_the_plan(
@@ -218,9 +231,9 @@ def test_bad_input_is_refused_by_the_plan(
     site.submit()
     if arguments.get("application") == "other.py":
         arguments = {"application": site.application("other", APP="other")}
-    arguments = {"app": "alarm", "application": site.application("v2"), **arguments}
+    arguments = {"application": site.application("v2"), **arguments}
     with pytest.raises(AirflowFailException) as caught:
-        StreamUpdateBeginOperator(task_id="plan", **arguments).execute(context)
+        plan_of(**arguments).execute(context)
     assert reason in str(caught.value)
     assert site.drivers_alive() == ["v1"]
     assert site.client.registry.app("alarm").updates() == []
@@ -230,31 +243,24 @@ def test_bad_input_is_refused_by_the_plan(
 def test_a_second_update_while_one_is_under_way(site: Site, context: dict[str, Any]) -> None:
     site.submit()
     site.client.begin_update("alarm", "other")
-    operator = StreamUpdateBeginOperator(task_id="plan", app="alarm", application=site.application("v2"))
     with pytest.raises(AirflowException, match="under way: other holds the lease") as caught:
-        operator.execute(context)
+        plan_of(site.application("v2")).execute(context)
     assert not isinstance(caught.value, AirflowFailException)  # the other one will end
     assert site.drivers_alive() == ["v1"]
 
 
 def test_an_update_under_way_is_not_continued_with_another_application(site: Site, context: dict[str, Any]) -> None:
-    from airflow_provider_streamupdate.control import recording
-
     site.submit()
-    recording.begin(site.client, "alarm", "v2", "0" * 64)
-    operator = StreamUpdateBeginOperator(
-        task_id="plan", app="alarm", application=site.application("v2"), deployment_id="v2"
-    )
+    site.client.begin_update("alarm", "v2", "0" * 64)
     with pytest.raises(AirflowFailException, match="'v2' with another application is under way"):
-        operator.execute(context)
+        plan_of(site.application("v2"), deployment_id="v2").execute(context)
 
 
 def test_a_stopped_app_cannot_be_updated(site: Site, context: dict[str, Any]) -> None:
     site.submit()
     site.client.cancel("alarm")
-    operator = StreamUpdateBeginOperator(task_id="plan", app="alarm", application=site.application("v2"))
     with pytest.raises(AirflowFailException, match="alarm is not running"):
-        operator.execute(context)
+        plan_of(site.application("v2")).execute(context)
 
 
 def test_going_back_from_what_did_not_begin_changes_nothing(site: Site) -> None:
@@ -301,13 +307,12 @@ def test_an_update_from_an_older_snapshot(site: Site) -> None:
 @pytest.mark.parametrize("done", ["begin", "stop", "submit"])
 def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, done: str) -> None:
     """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
-    from airflow_provider_streamupdate.control import recording
     from airflow_provider_streamupdate.state.application import Application
 
     site.submit()
     application = Application(file=site.application("v2"))
     client, new = site.client, application.digest()[:8]
-    recording.begin(client, "alarm", new, application.digest())
+    client.begin_update("alarm", new, application.digest())
     if done != "begin":
         client.save_snapshot("alarm", f"before-{new}", cancel=True)
     if done == "submit":
@@ -419,9 +424,7 @@ def test_a_version_that_does_not_catch_up_is_dropped(site: Site) -> None:
 
 def test_a_version_with_the_old_one_s_sink_does_not_begin(site: Site, context: dict[str, Any]) -> None:
     site.submit(SINK=SINKS[0])
-    operator = StreamUpdateBeginOperator(
-        task_id="plan", app="alarm", application=site.application("v2", SINK=SINKS[0]), strategy="parallel"
-    )
+    operator = plan_of(site.application("v2", SINK=SINKS[0]), strategy="parallel")
     with pytest.raises(AirflowFailException, match="writes to the same place as the running version"):
         operator.execute(context)
     assert site.client.registry.app("alarm").updates() == [] and site.drivers_alive() == ["v1"]
@@ -431,16 +434,17 @@ def test_a_version_with_the_old_one_s_sink_does_not_begin(site: Site, context: d
 def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site, context: dict[str, Any]) -> None:
     """The tasks one by one, as a DAG author may put them together; each is killed once."""
     site.submit(SINK=SINKS[0])
-    described = {"app": "alarm", "application": site.application("v2", SINK=SINKS[1])}
-    plan = StreamUpdateBeginOperator(task_id="plan", deployment_id="v2", strategy="parallel", **described)
+    update = {
+        "application": site.application("v2", SINK=SINKS[1]),
+        "strategy": "parallel",
+        "run_beside": pendulum.duration(seconds=1),
+        "catch_up_timeout": "PT1M",
+    }
+    plan = plan_of(deployment_id="v2", **update)
     begun = plan.execute(context)
-    update = {"deployment_id": begun["deployment"], "snapshot": begun["snapshot"]}
-    check = StreamCompatibilityCheckOperator(task_id="check", deployment_id="v2", **described)
+    check, standby, stop = (step_of(step, **update) for step in ("check", "standby", "snapshot"))
     report = check.execute(context)
     assert report["compatible"]
-    standby = StreamUpdateStandbyOperator(task_id="standby", **update, **described)
-    side = {"run_beside": pendulum.duration(seconds=1), "catch_up_timeout": "PT1M"}
-    stop = StreamUpdateStopOperator(task_id="stop", app="alarm", **side, **update)
 
     def killed(*_args: object, **_more: object) -> None:
         raise SystemExit(143)
@@ -453,7 +457,7 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
     standby.execute(context)
     assert site.drivers_alive() == ["v1", "v2"]
     with site.monkeypatch.context() as killing:
-        killing.setattr(StreamUpdateClient, "take_over", killed)
+        killing.setattr(parallel, "take_over", killed)
         with pytest.raises(SystemExit):
             stop.execute(context)
     stop.execute(context)
@@ -463,8 +467,7 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
     # The whole chain again, as after a crash of Airflow: what was done is not done again.
     assert plan.execute(context) == begun
     assert check.execute(context) == report
-    rehearse = StreamRehearseOperator(task_id="rehearse", deployment_id="v2", **described)
-    assert rehearse.execute(context) is None
+    assert step_of("rehearse", rehearse=1, **update).execute(context) is None
     standby.execute(context)
     stop.execute(context)
     assert site.drivers_alive() == ["v2"] and site.client.status("alarm").current == current
@@ -473,13 +476,11 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
 def test_the_time_beside_is_waited_for_in_the_triggerer(site: Site, context: dict[str, Any]) -> None:
     """Nobody works on the update then; the trigger keeps the app for it."""
     site.submit(SINK=SINKS[0])
-    described = {"app": "alarm", "application": site.application("v2", SINK=SINKS[1])}
-    begun = StreamUpdateBeginOperator(task_id="plan", deployment_id="v2", strategy="parallel", **described).execute(
-        context
-    )
-    update = {"deployment_id": begun["deployment"], "snapshot": begun["snapshot"]}
-    StreamUpdateStandbyOperator(task_id="standby", **update, **described).execute(context)
-    stop = StreamUpdateStopOperator(task_id="stop", app="alarm", run_beside="PT3S", deferrable=True, **update)
+    update = {"application": site.application("v2", SINK=SINKS[1]), "strategy": "parallel", "run_beside": "PT3S"}
+    plan_of(deployment_id="v2", **update).execute(context)
+    step_of("standby", **update).execute(context)
+    stop = step_of("snapshot", **update)
+    stop.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         stop.execute(context)
     registry = site.client.registry.app("alarm")
@@ -513,9 +514,7 @@ def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(
         ({"from_snapshot": "s"}, "leave the snapshot out"),
     ):
         application = site.application(RELOADABLE=["threshold"])
-        operator = StreamUpdateBeginOperator(
-            task_id="plan", app="alarm", application=application, strategy="in_flight", **arguments
-        )
+        operator = plan_of(application, strategy="in_flight", **arguments)
         with pytest.raises(AirflowException, match=reason):
             operator.execute(context)
     assert site.client.registry.app("alarm").updates() == []

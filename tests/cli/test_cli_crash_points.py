@@ -11,11 +11,13 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control import drivers as module
-from airflow_provider_streamupdate.control import handover, recording, updating
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.requests import quiet
-from airflow_provider_streamupdate.control.version import NewVersion
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
+from airflow_provider_streamupdate.control.update.update import Update
 from airflow_provider_streamupdate.state import clock, commands
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
@@ -38,9 +40,15 @@ def running(site: Site) -> Site:
 def stopped_for(site: Site, file: str) -> Application:
     """An update to v2 that has stopped v1 with its snapshot, and gets no further."""
     application, client = Application(file=file), site.client
-    record = recording.begin(client, "alarm", "v2", application.digest())
-    updating.stop_old(client, record, "before-v2", True, 30.0, quiet)
+    strategy_named("restart").stop_old(update_of(client, application, "restart"))
     return application
+
+
+def update_of(client: StreamUpdateClient, application: Application, strategy: str) -> Update:
+    """An update to v2 that has begun."""
+    record = client.begin_update("alarm", "v2", application.digest(), strategy)
+    options = UpdateOptions(application=application, deployment="v2", strategy=strategy)
+    return Update(client=client, options=options, record=record, progress=quiet)
 
 
 def test_what_the_way_back_rests_on_stays_until_the_new_version_is_final(running: Site) -> None:
@@ -133,21 +141,34 @@ def launching(site: Site) -> StreamUpdateClient:
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
     application, client = Application(file=str(running.application("v2"))), launching(running)
-    version = NewVersion(application=application, deployment="v2", snapshot="before-v2")
     drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
-    recording.begin(client, "alarm", "v2", application.digest(), "standby")
-    client.stand_by("alarm", version)
+    update = update_of(client, application, "standby")
+    standby.stand_by(update)
     first = drivers.status("v2")
     drivers.kill("v2")
     CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
     registry.deployment_folder("v2").write("restored/events.json", b"{}")
-    client.stand_by("alarm", version)
+    standby.stand_by(update)
     second = drivers.status("v2")
     assert first and second and (second.state, second.epoch) == ("standby", first.epoch)
     assert second.pid != first.pid and drivers.state("v2") == "standby"
     assert registry.deployment_folder("v2").names("restored") == []
-    client.hand_over("alarm", "v1", "v2", "before-v2")
+    standby.hand_over(update)
     assert running.alive() == ["v2"]
+
+
+def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
+    """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
+    application, client = Application(file=str(running.application("v2"))), launching(running)
+    client.begin_update("alarm", "v2", application.digest(), "standby")
+    options = UpdateOptions(application=application, deployment="v2", strategy="restart", verify_for=0)
+    engine = UpdateEngine(client, options)
+    update = engine.begin()
+    for step in strategy_named("restart").steps[1:]:
+        engine.run(step, update)
+    record = client.registry.app("alarm").update("v2")
+    assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
+    assert "standby" in record.step_times and running.alive() == ["v2"]
 
 
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
@@ -168,6 +189,7 @@ def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
 ) -> None:
     """The answer is in the box of an epoch that is over; the update does not wait for what will not come."""
     client, registry = running.client, running.client.registry.app("alarm")
+    update = update_of(client, Application(file=str(running.application("v2"))), "standby")
     registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2", parent="v1"))
     assert registry.claim(Current(deployment="v2", epoch=2))
 
@@ -176,6 +198,6 @@ def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
         assert registry.claim(Current(deployment="v1", epoch=3))
         poll()
 
-    monkeypatch.setattr(handover, "wait_for", taken_back_meanwhile)
+    monkeypatch.setattr(standby, "wait_for", taken_back_meanwhile)
     with pytest.raises(DriverError, match="v2 took over and failed, and v1 has taken back"):
-        client.hand_over("alarm", "v1", "v2", "before-v2")
+        standby.hand_over(update)

@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state import boundaries
 from airflow_provider_streamupdate.state.application import Application
@@ -65,7 +66,11 @@ def test_an_update_is_struck_and_run_again(site: Site, tmp_path: Path, case: Cas
     def update() -> None:
         boundaries._folder = str(marks)  # of this process only: the drivers are not struck
         client = StreamUpdateClient(site.client.root, SparkSubmit())
-        client.update(version, "v2", strategy=case.strategy, timeout=60, drain_timeout=60)
+        client.update(
+            UpdateOptions(
+                application=version, deployment="v2", strategy=case.strategy, submit_timeout=60, drain_timeout=60
+            )
+        )
 
     process = forked(update)
     if case.after:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_streamupdate.control import recording, updating
+from airflow_provider_streamupdate.control.update import engine
+from airflow_provider_streamupdate.control.update.strategies import in_flight
 from airflow_provider_streamupdate.state import lease
 
 from .conftest import Site, document
@@ -133,7 +134,7 @@ def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: py
         raise KeyboardInterrupt
 
     registry = running.client.registry.app("alarm")
-    for module, step, changes in ((updating, "change", 0), (recording, "promote", 1)):
+    for module, step, changes in ((in_flight, "change", 0), (engine, "promote", 1)):
         with monkeypatch.context() as crashing:
             crashing.setattr(module, step, crash)
             assert change(running, *changed("threshold=7")).exit_code == 130

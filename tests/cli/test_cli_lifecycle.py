@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_streamupdate.control import recording, reverting
+from airflow_provider_streamupdate.control.update import rollback
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
 from airflow_provider_streamupdate.state.update import UpdateRecord
@@ -474,7 +474,7 @@ def test_later_ids_are_given_before_the_old_version_runs(
             raise SystemExit(143)
 
     with monkeypatch.context() as dying:
-        dying.setattr(reverting, "boundary", die)
+        dying.setattr(rollback, "boundary", die)
         assert site.run("rollback", "alarm").exit_code == 143
     again = site.run("rollback", "alarm", "--later-ids", "events")
     assert again.exit_code == code, again.stderr
@@ -508,7 +508,7 @@ def test_a_rollback_that_died_is_completed_and_goes_no_further(
             raise SystemExit(143)
 
     with monkeypatch.context() as dying:
-        dying.setattr(reverting, "boundary", die)
+        dying.setattr(rollback, "boundary", die)
         assert running.run("rollback", "alarm").exit_code == 143
     again = running.run("rollback", "alarm")
     assert again.exit_code == 0 and "runs as deployment v2 again" in again.stdout, again.stderr
@@ -582,7 +582,7 @@ def test_the_same_update_run_twice_at_once_is_carried_out_by_one(running: Site) 
 
 
 def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
-    recording.begin(running.client, "alarm", "v2", "0" * 64)
+    running.client.begin_update("alarm", "v2", "0" * 64)
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--json")
     assert result.exit_code == 1
     assert "'v2' with another application is under way" in document(result)["error"]["message"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control import updating
-from airflow_provider_streamupdate.control.preflight import app_named_in
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
+from airflow_provider_streamupdate.control.update.preflight import app_named_in
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.identity import ProcessIdentity
 
@@ -33,7 +33,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def planned(*_: object) -> None:
         raise AssertionError("a driver was started")
 
-    monkeypatch.setattr(updating, "_checked", planned)
+    monkeypatch.setattr(UpdateEngine, "_plan_and_check", planned)
 
 
 @pytest.mark.usefixtures("no_driver")

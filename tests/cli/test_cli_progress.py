@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from airflow_provider_streamupdate.cli import progress as module
-from airflow_provider_streamupdate.control.usual import usually
+from airflow_provider_streamupdate.control.update.usual_times import usually
 from airflow_provider_streamupdate.state.update import UpdateRecord
 
 from .conftest import Site

@@ -116,14 +116,14 @@ def test_an_update_rehearses_first(running: Site) -> None:
 
 
 def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_streamupdate.control import updating
+    from airflow_provider_streamupdate.control.update.strategies import standby
 
     def crash(*_args: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
     args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
     with monkeypatch.context() as crashing:
-        crashing.setattr(updating, "stand_by", crash)
+        crashing.setattr(standby, "stand_by", crash)
         assert running.run(*args).exit_code == 130
     record = running.client.registry.app("alarm").update("v2")
     assert record is not None and record.step == "rehearsed"

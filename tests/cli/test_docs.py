@@ -54,7 +54,7 @@ def test_every_operator_and_sensor_and_its_arguments_are_described(package: str)
     text = "\n".join(p.read_text() for p in (DOCS / package).glob("*.md"))
     described = 0
     for module in (REPOSITORY / "airflow_provider_streamupdate" / package).glob("*.py"):
-        if module.stem in ("base", "application"):
+        if module.stem in ("base", "application", "update_task"):
             continue
         for node in ast.parse(module.read_text()).body:
             if isinstance(node, ast.ClassDef):

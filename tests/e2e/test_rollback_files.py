@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from tests.ground.records import Records
 
@@ -32,7 +33,7 @@ def ground(tmp_path: Path) -> Iterator[Files]:
 @pytest.mark.slow
 def test_a_rollback_loses_nothing_that_the_newer_version_had_read(ground: Files) -> None:
     ground.run_version_1()
-    ground.client.update(ground.of_version(2), "two", strategy="restart")
+    ground.client.update(UpdateOptions(application=ground.of_version(2), deployment="two", strategy="restart"))
     ground.run_version_2()
     shared = [record for record in ground.records if record[0] >= 2 * ground.new_in_file]
     assert len(shared) == 2 * ground.new_in_file

@@ -21,7 +21,6 @@ from airflow_provider_streamupdate.state import clock, commands, lease
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, RUNNING, STANDBY, Current, DeploymentSpec
-from airflow_provider_streamupdate.state.update import STANDBY as BY_STANDBY
 from airflow_provider_streamupdate.state.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import StreamingApp, agent, standby
 from airflow_provider_streamupdate.streaming.agent import Agent
@@ -164,7 +163,7 @@ def hand_over(
             drivers.append(_Driver(bench, OLD, 1, old.app(bench), stands_by=False))
             drivers[0].wait_for(RUNNING)
             drivers[0].read_all()
-            record = UpdateRecord(app="bench", old=OLD, new=NEW, digest="", strategy=BY_STANDBY, started_at=clock.now())
+            record = UpdateRecord(app="bench", old=OLD, new=NEW, digest="", strategy="standby", started_at=clock.now())
             bench.registry.set_update(record)
             lease.acquire(bench.registry.folder, NEW)
             spec = _spec(NEW, parent=OLD, from_snapshot="before", agree=agree, renames=dict(renames or {}))

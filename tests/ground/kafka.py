@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 
@@ -214,7 +215,8 @@ def add_a_topic_under_load(ground: OnKafka) -> None:
     ground.feed()
     before = ground.written
     ground.given["at_once"] = str(100 * AT_ONCE)
-    record = ground.client.update(ground.of_version(2), "two", strategy="standby", timeout=PATIENCE, progress=print)
+    options = UpdateOptions(application=ground.of_version(2), deployment="two", submit_timeout=PATIENCE)
+    record = ground.client.update(options, print)
     ground.topics.append("b")
     print(f"records written meanwhile: {ground.written - before} times; pause {record.pause_seconds}")
     assert ground.written > before

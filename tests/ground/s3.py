@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder
 from tests import folders
@@ -162,9 +163,14 @@ def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: InBucket, strat
     ground.write()
     ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
     ground.feed()
-    record = ground.client.update(
-        ground.of_version(2), "two", timeout=PATIENCE, strategy=strategy, progress=print, drain_timeout=PATIENCE
+    options = UpdateOptions(
+        application=ground.of_version(2),
+        deployment="two",
+        strategy=strategy,
+        submit_timeout=PATIENCE,
+        drain_timeout=PATIENCE,
     )
+    record = ground.client.update(options, print)
     print(f"pause {record.pause_seconds} s")
     ground.stop_feeding()
     ground.wait_for_all()

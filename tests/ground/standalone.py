@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from tests.e2e.conftest import SPARK_SUBMIT
 
 from .daemon import daemon
@@ -73,7 +74,10 @@ def test_an_update_on_executors_loses_and_doubles_nothing(ground: OnCluster) -> 
     ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
     ground.wait_for_all()
     assert ground.executors("Running task") == ["0", "1"]
-    ground.client.update(ground.of_version(2), "two", timeout=PATIENCE, strategy="restart", progress=print)
+    options = UpdateOptions(
+        application=ground.of_version(2), deployment="two", strategy="restart", submit_timeout=PATIENCE
+    )
+    ground.client.update(options, print)
     assert ground.executors("deployments/two/checkpoint/totals/migration/") == ["0", "1"]
     ground.run_version_2()
     ground.check("files", ground.file_sink())

@@ -14,6 +14,7 @@ from airflow_provider_streamupdate.control import yarn
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.process import end
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.deployment import CANCELLED, LOST, RUNNING
 from airflow_provider_streamupdate.state.errors import StorageError
@@ -129,9 +130,10 @@ class OnYarn(Migrated):
     def update(self, number: int, deployment: str, strategy: str) -> None:
         """Under load."""
         before = self.written
-        record = self.client.update(
-            self.of_version(number), deployment, strategy=strategy, timeout=PATIENCE, progress=print
+        options = UpdateOptions(
+            application=self.of_version(number), deployment=deployment, strategy=strategy, submit_timeout=PATIENCE
         )
+        record = self.client.update(options, print)
         print(f"files written meanwhile: {self.written - before}; pause {record.pause_seconds}")
         assert self.written > before
 

@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import DRAIN, CommandBox
 from airflow_provider_streamupdate.state.deployment import RUNNING, Current, DeploymentSpec
-from airflow_provider_streamupdate.state.update import PARALLEL, PROMOTED, REFUSED, UpdateRecord
+from airflow_provider_streamupdate.state.update import PROMOTED, REFUSED, UpdateRecord
 from airflow_provider_streamupdate.streaming.agent import Agent
 
 
@@ -33,7 +33,7 @@ class Beside:
         self.bench.run(counts)
         self.registry = self.bench.registry
         assert self.registry.claim(Current(deployment="d1", epoch=1, promoted=True))
-        record = UpdateRecord(app="bench", old="d1", new="d2", started_at=clock.now(), strategy=PARALLEL)
+        record = UpdateRecord(app="bench", old="d1", new="d2", started_at=clock.now(), strategy="parallel")
         self.registry.set_update(record)
         self.registry.create_deployment(
             DeploymentSpec(

@@ -32,6 +32,7 @@ NOT_REPEATED = {
         "tells of files and partitions",
     ),
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), "calls Java"),
+    "python_worker_logs": "tells what Python workers wrote to their log",
 }  # fmt: skip
 
 

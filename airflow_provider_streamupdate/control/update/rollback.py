@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..state import clock
-from ..state.boundaries import boundary
-from ..state.commands import CommandBox
-from ..state.deployment import CANCELLED, FINAL_STATES, RUNNING
-from ..state.errors import NotFoundError, NotRunningError, RefusedError
-from ..state.names import check_name
-from ..state.registry import AppRegistry
-from ..state.rollback import RollbackRecord
-from ..state.superseded import check_kept
-from ..state.update import IN_FLIGHT, REFUSED, ROLLED_BACK
-from .batch_ids import check_later_ids, committed_since, ids_used_again
-from .drivers import NEW, Drivers
-from .holding import holding
-from .recording import this_user, under_way
-from .submitting import Deployed
-from .waiting import Progress, wait_for
+from ...state import clock
+from ...state.boundaries import boundary
+from ...state.commands import CommandBox
+from ...state.deployment import CANCELLED, FINAL_STATES, RUNNING
+from ...state.errors import NotFoundError, NotRunningError, RefusedError
+from ...state.names import check_name
+from ...state.registry import AppRegistry
+from ...state.rollback import RollbackRecord
+from ...state.superseded import check_kept
+from ...state.update import REFUSED, ROLLED_BACK
+from ..batch_ids import check_later_ids, committed_since, ids_used_again
+from ..drivers import NEW, Drivers
+from ..holding import holding
+from ..submitting import Deployed
+from ..waiting import Progress, wait_for
+from .record import this_user, under_way
+from .strategies import strategy_named
 
 if TYPE_CHECKING:
-    from .client import StreamUpdateClient
+    from ..client import StreamUpdateClient
 
 
 def rollback(
@@ -96,9 +97,9 @@ def _go_back(
         note = attrs.evolve(note, later_ids=tuple(sorted({*note.later_ids, *later_ids})))
         registry.set_rollback(note)
     undone = False
-    if record is not None and record.strategy == IN_FLIGHT:
+    if record is not None and record.in_place:
         _settled(registry, drivers, old, timeout)
-        undone = client.undo_change(app, old, new, timeout)
+        undone = strategy_named(record.strategy).settle(record, registry, drivers, timeout)
     if new in registry.deployment_ids():
         if before is not None and before.deployment == new:
             committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())

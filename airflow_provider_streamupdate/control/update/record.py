@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..state import clock
-from ..state.application import default_deployment_id
-from ..state.boundaries import boundary
-from ..state.deployment import RUNNING
-from ..state.errors import AlreadyExistsError, CorruptError, NotRunningError
-from ..state.names import check_name
-from ..state.registry import AppRegistry, used_before
-from ..state.update import PARALLEL, PROMOTED, RESTART, SUPERSEDED, UpdateRecord
-from .drivers import NEW
-from .holding import holding
+from ...state import clock
+from ...state.application import default_deployment_id
+from ...state.boundaries import boundary
+from ...state.deployment import RUNNING
+from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError
+from ...state.names import check_name
+from ...state.registry import AppRegistry, used_before
+from ...state.update import SUPERSEDED, UpdateRecord
+from ..drivers import NEW
+from ..holding import holding
 
 if TYPE_CHECKING:
-    from .client import StreamUpdateClient
+    from ..client import StreamUpdateClient
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
@@ -46,12 +46,27 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
     return wanted
 
 
-def begin(
-    client: StreamUpdateClient, app: str, deployment: str, digest: str = "", strategy: str = RESTART
-) -> UpdateRecord:
-    """See StreamUpdateClient.begin_update."""
+def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in_place: bool = False) -> UpdateRecord:
+    """The record of an update that begins now: nothing is written."""
+    now = clock.now()
+    return UpdateRecord(
+        app=registry.name,
+        old=registry.current_id(),
+        new=check_name("deployment", deployment),
+        digest=digest,
+        strategy=strategy,
+        in_place=in_place,
+        started_at=now,
+        step_times={"planned": now},
+    )
+
+
+def begin(client: StreamUpdateClient, wanted: UpdateRecord) -> UpdateRecord:
+    """Write the record `wanted` (`draft`), unless one of the same update is there, which is returned. LeaseHeldError
+    when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when there is nothing
+    to update."""
+    app, deployment = wanted.app, wanted.new
     registry = client.registry.existing(app)
-    check_name("deployment", deployment)
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None and record.outcome is not None:
@@ -70,19 +85,11 @@ def begin(
                 f"streamupdate restart {app} starts it again, to be updated then; or take its state with save-snapshot "
                 "--cancel, then start it with submit --snapshot"
             )
-        record = UpdateRecord(
-            app=app,
-            old=old,
-            new=deployment,
-            digest=digest,
-            strategy=strategy,
-            started_at=clock.now(),
-            step_times={"planned": clock.now()},
-        )
+        wanted = attrs.evolve(wanted, old=old)
         _close_others(registry, deployment)
-        registry.set_update(record)
+        registry.set_update(wanted)
         boundary("begun")
-        return record
+        return wanted
 
 
 def _close_others(registry: AppRegistry, deployment: str) -> None:
@@ -106,6 +113,15 @@ def step(
             registry.set_update(attrs.evolve(record, verified=verified or record.verified))
 
 
+def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
+    """Note that every byte of the snapshot was found to be whole just now."""
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is not None:
+            registry.set_update(attrs.evolve(record, snapshot=snapshot, snapshot_checked_at=clock.now()))
+            boundary("stop-noted")
+
+
 def end(
     client: StreamUpdateClient, app: str, deployment: str, outcome: str, reason: str | None = None
 ) -> UpdateRecord | None:
@@ -120,29 +136,6 @@ def end(
         return record
 
 
-def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateRecord | None:
-    """See StreamUpdateClient.promote."""
-    registry = client.registry.existing(app)
-    with holding(registry, deployment):
-        current, record = registry.current(), registry.update(deployment)
-        runs = record.runs if record else deployment
-        if current is None or current.deployment != runs:
-            raise NotRunningError(
-                f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
-                "only the current deployment can be promoted"
-            )
-        if not current.promoted:
-            registry.set_current(attrs.evolve(current, promoted=True))
-            boundary("promoted")
-        if record is not None and record.outcome is None:
-            step(registry, deployment, "promoted")
-            noted = registry.update(deployment)
-            assert noted is not None
-            registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
-            boundary("pause-noted")
-        return end(client, app, deployment, PROMOTED)
-
-
 def this_user() -> str:
     """Who asks for something, when nobody says so."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
@@ -155,28 +148,16 @@ def under_way(registry: AppRegistry) -> UpdateRecord | None:
     return found[-1] if found else None
 
 
-def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
-    """Seconds from the old version's last commit to the new one's first, the longest of all queries; None when they ran
-    side by side."""
-    if record.strategy == PARALLEL:
-        return None
-    old = registry.status(record.old) if record.old else None
-    new = registry.status(record.new)
-    if old is None or new is None:
-        return None
-    pauses = [
-        (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds()
-        for name, after in new.queries.items()
-        if (before := old.queries.get(name)) and before.last_commit_at and after.first_commit_at
-    ]
-    return round(max(pauses), 3) if pauses else None
+def interrupted(
+    client: StreamUpdateClient, digest: str, deployment: str | None, app: str | None = None
+) -> UpdateRecord | None:
+    """The record of an update that did not come to its end and brings in the same application.
 
-
-def interrupted(client: StreamUpdateClient, digest: str, deployment: str | None) -> UpdateRecord | None:
-    """The record of an update that did not come to its end and brings in the same application."""
-    for app in client.apps():
+    app: where to look; None: in all of them
+    """
+    for name in client.apps() if app is None else [app]:
         with contextlib.suppress(CorruptError):  # told when that app is the one to update; else it is not of interest
-            for record in client.registry.app(app).updates():
+            for record in client.registry.app(name).updates():
                 if record.outcome is None and record.digest == digest and deployment in (None, record.new):
                     return record
     return None

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..state import clock
-from ..state.application import Application
-from ..state.deployment import RUNNING
-from ..state.registry import AppRegistry
-from ..state.update import PROMOTED, UpdateRecord
-from . import recording
-from .holding import check_free
+from ...state import clock
+from ...state.application import Application
+from ...state.deployment import RUNNING
+from ...state.registry import AppRegistry
+from ...state.update import PROMOTED, UpdateRecord
+from ..holding import check_free
+from . import record as records
 
 if TYPE_CHECKING:
-    from .client import StreamUpdateClient
+    from ..client import StreamUpdateClient
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ def look(
     registry, digest = client.registry.existing(name), application.digest()
     if snapshot is None and (found := _unchanged(client, registry, digest, deployment)):
         return found
-    check_free(registry, recording.new_deployment(registry, digest, deployment))
+    check_free(registry, records.new_deployment(registry, digest, deployment))
     return None
 
 
@@ -83,7 +83,7 @@ def _unchanged(
     client: StreamUpdateClient, registry: AppRegistry, digest: str, deployment: str | None
 ) -> Unchanged | None:
     current = registry.current_id()
-    if current is None or deployment not in (None, current) or recording.under_way(registry) is not None:
+    if current is None or deployment not in (None, current) or records.under_way(registry) is not None:
         return None
     if (
         registry.spec(current).digest != digest

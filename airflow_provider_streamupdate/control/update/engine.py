@@ -1,0 +1,268 @@
+"""The update as a whole: its steps, one after the other. Every step looks at what is there and does what is missing, so
+that the chain can be run again from the start after a crash anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...state.boundaries import boundary
+from ...state.errors import ApplicationError, IncompatibleError, RehearsalError, StreamUpdateError
+from ...state.names import check_name
+from ...state.registry import AppRegistry
+from ...state.rehearsal import RehearsalReport
+from ...state.report import CompatibilityReport
+from ...state.update import UpdateRecord
+from ..health import Health
+from ..holding import holding
+from ..planning import Planned
+from ..requests import quiet
+from ..submitting import Deployed
+from ..waiting import Progress
+from . import preflight, record, rollback
+from .options import UpdateOptions
+from .promotion import promote
+from .step import Step
+from .strategies import Strategy, strategy_named
+from .update import Update
+from .usual_times import usually
+
+if TYPE_CHECKING:
+    from ..client import StreamUpdateClient
+
+
+def strategy_of(update: Update) -> Strategy:
+    """That which the update was begun with: one that is continued keeps it, whatever is asked for now."""
+    return strategy_named(update.record.strategy)
+
+
+class UpdateEngine:
+    """Runs an update: all of it (`update`), or a step at a time (`begin` for the first, then `resume` and `run`)."""
+
+    def __init__(self, client: StreamUpdateClient, options: UpdateOptions, progress: Progress = quiet) -> None:
+        self.client, self.progress = client, progress
+        self.strategy: Strategy = strategy_named(options.strategy).accept(options)
+        self.options = attrs.evolve(options, strategy=self.strategy.name)
+        self._steps: dict[Step, Callable[[Update], Any]] = {
+            Step.CHECK: self._check,
+            Step.REHEARSE: self._rehearse,
+            Step.STANDBY: self._get_ready,
+            Step.SNAPSHOT: self._stop_old,
+            Step.SUBMIT: self._start_new,
+            Step.VERIFY: self._verify,
+            Step.PROMOTE: self._promote,
+        }
+
+    def update(self) -> UpdateRecord:
+        """The whole chain; rolls back and raises when a step fails. The record it ends with."""
+        update = self.begin()
+        registry, old, new = update.registry, update.record.old, update.record.new
+        strategy = strategy_of(update)
+        with holding(registry, new):
+            if usual := usually(registry.updates(), update.record.strategy):
+                self.progress(usual)
+            try:
+                for step in strategy.steps[1:]:
+                    self.run(step, update)
+            except Exception as error:
+                self.progress(f"the update failed: {error}")
+                gone_back = rollback.rollback(
+                    self.client,
+                    update.app,
+                    new,
+                    self.options.submit_timeout,
+                    self.progress,
+                    str(error),
+                    self.options.asked_by,
+                )
+                if gone_back is None:
+                    self.progress(strategy.left_alone(str(old)))
+                if gone_back is None or isinstance(error, IncompatibleError):
+                    raise
+                raise StreamUpdateError(
+                    f"the update of {update.app} to {new} failed and was rolled back; "
+                    f"{gone_back.deployment} runs again: {error}"
+                ) from error
+        ended = registry.update(new)
+        assert ended is not None  # it was promoted
+        paused = "" if ended.pause_seconds is None else f"; the pause was {ended.pause_seconds} s"
+        self.progress(f"{update.app} runs as {ended.runs}{paused}")
+        return ended
+
+    def begin(self, app: str | None = None) -> Update:
+        """The step `plan`: plan the new version and check it, settle the update's names, take the app's lease and write
+        the record. An update of the same application that did not come to its end is continued.
+
+        app: its name, when that is known; ApplicationError when the file defines another one
+        """
+        application, digest = self.options.application, self.options.application.digest()
+        begun = record.interrupted(self.client, digest, self.options.deployment, app)
+        planned: Planned | None = None
+        if begun is not None:
+            app = begun.app
+        else:
+            preflight.look(self.client, application, self.options.deployment, self.options.snapshot, app)
+            if not self.options.check_only:
+                planned = self._plan_and_check(app)
+                app = planned.plan.app
+        if app is None:  # nothing is known of it yet, and a check only is to leave nothing
+            app = self.client.plan(application).app
+        registry = self.client.registry.existing(app)
+        boundary("planned")
+        deployment = record.new_deployment(registry, digest, self.options.deployment)
+        draft = self._draft(registry, deployment)
+        if planned is not None:
+            self.strategy.check_plan(self._of(draft), planned.plan)
+        if self.options.check_only:
+            return self._of(draft)
+        with holding(registry, deployment):
+            written = record.begin(self.client, draft)
+            if planned is not None and planned.report is not None:
+                self.client.store_report(planned.report, deployment)
+            elif registry.current_id() == written.old:
+                registry.remove_report(deployment)  # of an earlier try, perhaps of other options: it is checked again
+        return self._of(written)
+
+    def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:
+        """The update that `begin` began. ApplicationError when the application was changed since (`digest`)."""
+        now = self.options.application.digest()
+        if digest and now != digest:
+            raise ApplicationError(
+                f"application {self.options.application.file} was changed after it was planned and checked (digest "
+                f"{now[:8]}, was {digest[:8]}); run the update again from its first task"
+            )
+        registry = self.client.registry.existing(check_name("app", app))
+        if self.options.check_only:
+            new = record.new_deployment(registry, now, self.options.deployment)
+            return self._of(self._draft(registry, new))
+        return self._of(record.begin(self.client, self._draft(registry, str(deployment))))
+
+    def run(self, step: Step, update: Update) -> Any:
+        """One step; nothing, and None, when the update's strategy does not have it."""
+        strategy = strategy_of(update)
+        if step not in strategy.steps:
+            self.progress(f"nothing to do: strategy {strategy.name} has no step {step}")
+            return None
+        if self.options.check_only:
+            return self._steps[step](update)
+        with holding(update.registry, update.record.new):
+            return self._steps[step](update)
+
+    def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
+        digest, strategy = self.options.application.digest(), self.strategy
+        return record.draft(registry, deployment, digest, strategy.name, strategy.in_place)
+
+    def _of(self, found: UpdateRecord) -> Update:
+        return Update(client=self.client, options=self.options, record=found, progress=self.progress)
+
+    def _check(self, update: Update) -> CompatibilityReport | None:
+        registry, new = update.registry, update.record.new
+        report = None if self.options.check_only else registry.report(new)
+        if report is None and update.pending:
+            planned = self._plan_and_check(update.app, strategy_of(update))
+            strategy_of(update).check_plan(update, planned.plan)
+            report = planned.report
+            if report is not None and not self.options.check_only:
+                self.client.store_report(report, new)
+        if report is not None and not report.compatible and update.pending:
+            raise IncompatibleError(
+                f"the new version of {update.app} is not compatible with {report.source}, so it cannot continue from "
+                f"it; nothing was stopped or changed, and {update.record.old} goes on running:\n  "
+                + "\n  ".join(report.problems),
+                report,
+            )
+        self._done(update, "checked")
+        boundary("checked")
+        return report
+
+    def _rehearse(self, update: Update) -> RehearsalReport | None:
+        """On the snapshot it is to start from, or the app's newest while there is none for it, unless an earlier try
+        did. RehearsalError when it fails."""
+        record_now = update.registry.update(update.record.new)
+        if not self.options.rehearse or not update.pending:
+            return None
+        if record_now is not None and "rehearsed" in record_now.step_times:
+            return None
+        version = update.version
+        report = self.client.rehearse(
+            version.application,
+            update.app,
+            self.options.snapshot,
+            self.options.rehearse,
+            version.agree,
+            deployment=None if self.options.check_only else update.record.new,
+            renames=version.renames,
+            progress=self.progress,
+            fork=strategy_of(update).runs_beside,
+        )
+        if not report.passed:
+            raise RehearsalError(
+                f"the new version of {update.app} failed its rehearsal on snapshot {report.snapshot}; nothing was "
+                f"stopped or changed, and {update.registry.current_id()} goes on running:\n  "
+                + "\n  ".join(report.problems),
+                report,
+            )
+        for line in report.notes():
+            self.progress(line)
+        self._done(update, "rehearsed")
+        return report
+
+    def _get_ready(self, update: Update) -> None:
+        if not update.pending:
+            return
+        strategy = strategy_of(update)
+        strategy.get_ready(update)
+        self._done(update, strategy.ready, snapshot=update.snapshot if strategy.runs_beside else None)
+        boundary("standby-noted")
+
+    def _stop_old(self, update: Update) -> str:
+        strategy, noted = strategy_of(update), update.registry.update(update.record.new)
+        if Step.STANDBY in strategy.steps and noted is not None and strategy.ready not in noted.step_times:
+            self._get_ready(update)  # it was begun with another strategy than this DAG has tasks for
+        if update.record.old is not None:
+            strategy.stop_old(update)
+        self._done(update, "snapshotted", snapshot=update.snapshot)
+        boundary("snapshotted")
+        return update.snapshot
+
+    def _start_new(self, update: Update) -> Deployed:
+        deployed = strategy_of(update).start_new(update)
+        self._done(update, "submitted")
+        boundary("submitted")
+        return deployed
+
+    def _verify(self, update: Update) -> Health:
+        health = self.client.wait_healthy(
+            update.app,
+            update.record.runs,
+            strategy_of(update).baseline(update),
+            self.options.submit_timeout,
+            run_for=self.options.verify_for,
+            progress=self.progress,
+        )
+        boundary("healthy")
+        self._done(update, "verified", verified=health.holds)
+        boundary("verified")
+        return health
+
+    def _promote(self, update: Update) -> UpdateRecord | None:
+        return promote(self.client, update.app, update.record.new)
+
+    def _done(self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()) -> None:
+        if not self.options.check_only:
+            record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
+
+    def _plan_and_check(self, app: str | None, strategy: Strategy | None = None) -> Planned:
+        self.progress(f"planning and checking {self.options.application.file}")
+        beside = (strategy or self.strategy).runs_beside
+        return self.client.plan_and_check(
+            self.options.application,
+            app,
+            self.options.snapshot,
+            self.options.agree,
+            self.options.renames,
+            fork=beside,
+            in_place=not beside,
+        )

@@ -1,0 +1,59 @@
+"""The end of an update that went well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...state import clock
+from ...state.boundaries import boundary
+from ...state.errors import NotRunningError
+from ...state.registry import AppRegistry
+from ...state.update import PROMOTED, UpdateRecord
+from ..holding import holding
+from .record import end, step
+from .strategies import strategy_named
+
+if TYPE_CHECKING:
+    from ..client import StreamUpdateClient
+
+
+def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateRecord | None:
+    """See StreamUpdateClient.promote."""
+    registry = client.registry.existing(app)
+    with holding(registry, deployment):
+        current, record = registry.current(), registry.update(deployment)
+        runs = record.runs if record else deployment
+        if current is None or current.deployment != runs:
+            raise NotRunningError(
+                f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
+                "only the current deployment can be promoted"
+            )
+        if not current.promoted:
+            registry.set_current(attrs.evolve(current, promoted=True))
+            boundary("promoted")
+        if record is not None and record.outcome is None:
+            step(registry, deployment, "promoted")
+            noted = registry.update(deployment)
+            assert noted is not None
+            registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
+            boundary("pause-noted")
+        return end(client, app, deployment, PROMOTED)
+
+
+def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
+    """Seconds from the old version's last commit to the new one's first, the longest of all queries; None when they ran
+    side by side."""
+    if not strategy_named(record.strategy).has_pause:
+        return None
+    old = registry.status(record.old) if record.old else None
+    new = registry.status(record.new)
+    if old is None or new is None:
+        return None
+    pauses = [
+        (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds()
+        for name, after in new.queries.items()
+        if (before := old.queries.get(name)) and before.last_commit_at and after.first_commit_at
+    ]
+    return round(max(pauses), 3) if pauses else None

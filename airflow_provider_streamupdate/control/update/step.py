@@ -1,0 +1,18 @@
+"""The steps of an update, by name: the command line runs them in this order, a DAG has a task for each."""
+
+from __future__ import annotations
+
+from ...state.text_enum import TextEnum
+
+
+class Step(TextEnum):
+    """The value is the name of the task in a DAG."""
+
+    PLAN = "plan"
+    CHECK = "check"
+    REHEARSE = "rehearse"
+    STANDBY = "standby"
+    SNAPSHOT = "snapshot"
+    SUBMIT = "submit"
+    VERIFY = "verify"
+    PROMOTE = "promote"

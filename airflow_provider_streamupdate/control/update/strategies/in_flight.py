@@ -1,0 +1,119 @@
+"""Strategy ``in_flight``: the running deployment goes on with other values of parameters that its app declares
+reloadable. Its driver does it; here it is asked for and watched."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from ....state import commands
+from ....state.commands import CommandBox
+from ....state.deployment import FINAL_STATES, RUNNING
+from ....state.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
+from ....state.in_flight import ChangeRequest, check_applications
+from ....state.plan import AppPlan
+from ....state.registry import AppRegistry
+from ....state.update import UpdateRecord
+from ...drivers import Drivers
+from ...holding import holding
+from ...submitting import Deployed
+from ...waiting import Progress, wait_for
+from ..options import UpdateOptions
+from ..record import this_user
+from ..step import Step
+from ..update import Update
+from .strategy import ALL_STEPS, Strategy
+
+
+class InFlight(Strategy):
+    """No new driver and no restart; only reloadable parameters may differ."""
+
+    name = "in_flight"
+    summary = "only reloadable parameters differ, and the running driver goes on with them"
+    steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))
+    in_place = True
+
+    def accept(self, options: UpdateOptions) -> Strategy:
+        if options.snapshot:
+            raise InvalidInputError("strategy in_flight goes on where the app is; leave the snapshot out")
+        return super().accept(options)
+
+    def check_plan(self, update: Update, plan: AppPlan) -> None:
+        """RefusedError when the version differs from the running deployment by more than parameters that the app
+        declares reloadable."""
+        registry = update.registry
+        running = update.drivers.application(registry.spec(registry.running()[0]))
+        check_applications(running, update.options.application, plan.reloadable)
+
+    def start_new(self, update: Update) -> Deployed:
+        options, record = update.options, update.record
+        request = ChangeRequest(
+            id=record.new,
+            params=options.application.params,
+            digest=options.application.digest(),
+            asked_by=options.asked_by or this_user(),
+            agree=options.agree,
+        )
+        timeout = options.drain_timeout + options.submit_timeout
+        change(update.registry, update.drivers, request, timeout, update.progress)
+        deployment, epoch = update.registry.running()
+        return Deployed(app=update.app, deployment=deployment, epoch=epoch, reattached=True)
+
+    def baseline(self, update: Update) -> str | None:
+        return None
+
+    def settle(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
+        return undo_change(registry, drivers, str(record.old), record.new, timeout)
+
+    def left_alone(self, old: str) -> str:
+        return f"{old} goes on running"
+
+
+def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, timeout: float, progress: Progress) -> None:
+    """Have the running deployment go on with the request's parameters, and wait until it does. A rerun with the
+    same id waits for the same change.
+
+    RefusedError when its driver refuses them, or has gone back to the old ones because a query failed; DriverError
+    when it died (what is recorded then counts when it is started again); WaitTimeoutError after `timeout` seconds,
+    with the change going on.
+    """
+    app, (deployment, epoch) = registry.name, registry.running()
+    if registry.spec(deployment).application.params == request.params:
+        progress(f"deployment {deployment} of {app} has these parameters already")
+    elif (state := drivers.state(deployment)) != RUNNING:
+        raise NotRunningError(f"app {app} is {state}; to change it in flight, it must be running")
+    box = CommandBox(registry.deployment_folder(deployment), epoch)
+    name = box.issue(commands.CHANGE, change=request)
+    progress(f"deployment {deployment} of {app} changes its parameters")
+
+    def poll() -> bool | None:
+        if answer := box.result(name):
+            if answer.error:
+                raise RefusedError(f"{deployment} of {app} was not changed: {answer.error}")
+            return True
+        if (state := drivers.state(deployment)) in FINAL_STATES:
+            raise DriverError(drivers.death(deployment, state))
+        return None
+
+    wait_for(poll, f"the change of {app}", timeout)
+
+
+def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: str, timeout: float) -> bool:
+    """Take the change of that id back, by the running driver or, when none runs, in the record; False when it is
+    not the last one that was made."""
+    changes = registry.changes(deployment)
+    if not changes or changes[-1].undoes is not None or changes[-1].request.id != id:
+        return False
+    last = changes[-1]
+    undo = attrs.evolve(last.request, id=f"{id}-undo", params=last.before, digest=last.digest_before)
+    with holding(registry, id):
+        if registry.current_id() == deployment and drivers.state(deployment) == RUNNING:
+            change(registry, drivers, undo, timeout, lambda _line: None)
+        elif drivers.gone(deployment):
+            registry.add_change(deployment, undo, undoes="rolled back")
+        else:
+            raise NotRunningError(
+                f"deployment {deployment} of {registry.name} is {drivers.state(deployment)}; try again"
+            )
+    return True

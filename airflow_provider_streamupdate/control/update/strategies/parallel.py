@@ -1,0 +1,244 @@
+"""Strategy ``parallel``: the new version runs beside the old one, until it has caught up and takes over. Until then it
+holds no epoch of the app, and either can be dropped without touching the other."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ....state import clock
+from ....state.checkpoint import Checkpoint
+from ....state.deployment import FAILED, FINAL_STATES, LOST, RUNNING, Current
+from ....state.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
+from ....state.parallel import Position, behind, check_side_by_side, positions
+from ....state.plan import AppPlan
+from ....state.registry import AppRegistry
+from ....state.rename import rename
+from ....state.shared import check_shared
+from ...drivers import NEW, Drivers
+from ...health import assess
+from ...holding import holding, keep
+from ...verifying import uncounted
+from ...version import store_spec, stored_spec
+from ...waiting import wait_for
+from ..options import CATCH_UP_SECONDS
+from ..update import Update
+from .strategy import Strategy
+
+if TYPE_CHECKING:
+    from ...client import StreamUpdateClient
+
+CLOSE_SECONDS = 30.0  # the new version may be so far behind the old one, which goes on reading
+POLL_SECONDS = 1.0  # a file source's log is read every time
+
+
+class Parallel(Strategy):
+    """Two drivers until the new version has caught up; both write, so that it needs sink parameters of its own."""
+
+    name = "parallel"
+    summary = "both run, the new one from a snapshot and into sinks of its own, until it has caught up"
+    ready = "beside"
+    runs_beside = True
+    starts_early = True
+    has_pause = False
+
+    def check_plan(self, update: Update, plan: AppPlan) -> None:
+        """RefusedError when the version cannot run beside the current deployment: the same sink, or a source that only
+        one can read."""
+        registry, application = update.registry, update.options.application
+        spec = registry.spec(registry.running()[0])
+        running = registry.plan(spec.deployment)
+        if running is not None:
+            check_side_by_side(running, plan, spec.application.params, application.params)
+
+    def get_ready(self, update: Update) -> None:
+        run_beside(update)
+
+    def pursuit(self, update: Update) -> CatchUp | None:
+        return _catch_up(update) if update.pending else None
+
+    def stop_old(self, update: Update) -> None:
+        if update.pending:
+            wait_caught_up(update)
+            take_over(update)
+
+
+def run_beside(update: Update) -> None:
+    """Start the new version beside the running one, from its snapshot under query ids of its own, and wait until
+    its queries run. The running deployment goes on; at most it takes the (`fresh`) snapshot, while it runs.
+
+    A rerun finds the driver of an earlier one, or starts it again on its own checkpoint. The caller has begun the
+    update to it: the driver ends when that ends without it.
+    """
+    app, version, client, timeout = update.app, update.version, update.client, update.options.submit_timeout
+    registry, drivers, progress = update.registry, update.drivers, update.progress
+    deployment, snapshot = version.deployment, version.snapshot
+    client.need_launcher().check()
+    with holding(registry, deployment):
+        parent, epoch = registry.running()
+        if parent == deployment:
+            return
+        spec = stored_spec(registry, version)
+        if spec is None:
+            if version.fresh:
+                check_shared(registry, parent, progress)
+                client.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
+            else:
+                client.verify_snapshot(app, snapshot, progress)
+            spec = store_spec(registry, version, parent, fork=True)
+        if drivers.state(deployment) in (*FINAL_STATES, NEW):
+            # Every start has a number of its own, later than the app's epoch: it becomes the app's when it is
+            # promoted. A driver that sees a later one of its deployment ends.
+            launch = registry.launch(deployment)
+            drivers.start_beside(spec, max(epoch, launch.epoch if launch else 0) + 1)
+            progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+        drivers.wait_running(deployment, timeout)
+        progress(f"deployment {deployment} of {app} runs beside {parent}, from snapshot {snapshot}")
+
+
+def wait_caught_up(update: Update) -> None:
+    """Until the new version has caught up (see CatchUp). DriverError when one of the two died, WaitTimeoutError when it
+    does not catch up in time; both go on as they are."""
+    pursuit = _catch_up(update)
+    told: list[str] = []
+
+    def poll() -> bool | None:
+        missing = pursuit.missing()
+        if not told or told[-1] != missing:
+            update.progress(missing or f"{pursuit.new} has caught up with {pursuit.old}")
+            told.append(missing)
+        return None if missing else True
+
+    try:
+        wait_for(poll, f"{pursuit.new} of {update.app} to catch up", pursuit.left(), POLL_SECONDS)
+    except WaitTimeoutError as error:
+        raise WaitTimeoutError(pursuit.late(told[-1])) from error
+
+
+def take_over(update: Update) -> None:
+    """Drain the current deployment, and make the new one, which runs beside it, current in its place. Nothing is done
+    twice. DriverError when one of them died."""
+    app, new, registry, drivers = update.app, update.record.new, update.registry, update.drivers
+    with holding(registry, new):
+        old, epoch = registry.running()
+        if old == new:
+            return
+        if not _ended(drivers, old):
+            update.client.cancel(app, drain=True, timeout=update.options.drain_timeout, progress=update.progress)
+            _ended(drivers, old)
+        launch = registry.launch(new)
+        if launch is None or drivers.state(new) != RUNNING:
+            raise DriverError(drivers.death(new, drivers.state(new)))
+        if not registry.claim(Current(deployment=new, epoch=launch.epoch), after=epoch):
+            raise FencedError(f"the epoch of {app} passed to {registry.current_id()} a moment ago; try again")
+        update.progress(f"{new} has taken over; {old} was drained")
+
+
+def _catch_up(update: Update) -> CatchUp:
+    options = update.options
+    return CatchUp(
+        update.client, update.app, update.record.new, update.snapshot, options.run_beside, options.catch_up_timeout
+    )
+
+
+class CatchUp:
+    """Two versions side by side, looked at again and again: until both have run for as long as they should, the new one
+    is healthy and has caught up, or the old one was ended by somebody.
+
+    Caught up: all that the old one had committed CLOSE_SECONDS ago at most is in batches that the new one has
+    committed, or a look for input has found none.
+    """
+
+    def __init__(
+        self,
+        client: StreamUpdateClient,
+        app: str,
+        new: str,
+        snapshot: str,
+        run_beside: float | None,
+        catch_up_timeout: float | None,
+    ) -> None:
+        registry = client.registry.existing(app)
+        old, noted = registry.current_id(), registry.update(new)
+        assert old is not None  # an update has begun
+        self.old, self.new = old, new
+        self._registry, self._drivers = registry, client.drivers(app)
+        self._baseline = client.snapshot(app, snapshot)
+        self._since = (noted.step_times.get(Parallel.ready) if noted else None) or clock.now()
+        self._seconds = run_beside or 0.0
+        self._timeout = catch_up_timeout or CATCH_UP_SECONDS
+        self._chase = _Chase(registry, old, new)
+
+    def missing(self) -> str:
+        """What is still waited for; empty when nothing is. DriverError when one of the two died."""
+        state = self._drivers.state(self.new)
+        if state in FINAL_STATES:
+            raise DriverError(self._drivers.death(self.new, state))
+        if self.old == self.new or _ended(self._drivers, self.old):
+            return ""
+        keep(self._registry, self.new)
+        if clock.age(self._since) < self._seconds:
+            return f"{self.old} and {self.new} run side by side for {self._seconds:g} s"
+        apart = uncounted(self._registry, self.new)
+        health = assess(self.new, state, self._drivers.status(self.new), self._baseline, uncounted=apart)
+        return "; ".join((*health.reasons, *self._chase.reasons(self._drivers)))
+
+    def left(self) -> float:
+        """Seconds until it is too late."""
+        return max(self._seconds - clock.age(self._since), 0) + self._timeout
+
+    def late(self, missing: str) -> str:
+        """What is said then."""
+        return (
+            f"{self.new} of {self._registry.name} has not caught up with {self.old} in "
+            f"{self._timeout:g} s: {missing}; give it longer (--catch-up-timeout, catch_up_timeout), or "
+            "more resources"
+        )
+
+
+class _Chase:
+    """How far a deployment is behind another one, as looked at again and again."""
+
+    def __init__(self, registry: AppRegistry, old: str, new: str) -> None:
+        self._registry, self._old, self._new = registry, old, new
+        self._goal: dict[tuple[str, str], Position] = {}
+        self._set_at = float("-inf")
+
+    def reasons(self, drivers: Drivers) -> list[str]:
+        """What is not caught up; nothing when all is."""
+        status = drivers.status(self._new)
+        try:
+            if time.monotonic() - self._set_at > CLOSE_SECONDS:
+                self._goal, self._set_at = self._positions(self._old), time.monotonic()
+            missing = behind(self._goal, self._positions(self._new))
+        except CorruptError as error:  # a log that was compacted between two looks
+            return [str(error)]
+        idle = {name for name, query in status.queries.items() if query.idle} if status else set()
+        return [
+            f"query {query} has not read all of source {source} that {self._old} has read"
+            for query, source in missing
+            if query not in idle
+        ]
+
+    def _positions(self, deployment: str) -> dict[tuple[str, str], Position]:
+        plan = self._registry.plan(deployment)
+        assert plan is not None  # it runs
+        if deployment == self._old:
+            with suppress(InvalidInputError):  # of names that only an older snapshot has
+                plan = rename(plan, self._registry.spec(self._new).renames)
+        return {
+            (query.name, source): position
+            for query in plan.queries
+            for source, position in positions(
+                Checkpoint(self._registry.checkpoint(deployment, query.name)), query
+            ).items()
+        }
+
+
+def _ended(drivers: Drivers, old: str) -> bool:
+    """Whether the old version was ended, at a request. DriverError when it died: a batch of it may be half written."""
+    state = drivers.state(old)
+    if state in (FAILED, LOST):
+        raise DriverError(f"it died before it was drained: {drivers.death(old, state)}")
+    return state in FINAL_STATES and drivers.gone(old)

@@ -1,0 +1,33 @@
+"""Strategy ``restart``: the old version ends, then the new one is started."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..record import note_checked
+from ..step import Step
+from ..update import Update
+from .strategy import ALL_STEPS, Strategy, check_saved
+
+
+class Restart(Strategy):
+    """One driver at a time; the pause is that of a start."""
+
+    name = "restart"
+    summary = "the old version ends, then the new one is started"
+    steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.STANDBY)
+
+    def stop_old(self, update: Update) -> None:
+        """With the snapshot that the new one starts from, else by a drain. Nothing when the new version is current, or
+        the old one ended with that snapshot."""
+        if not update.pending:
+            return
+        client, options, runs = update.client, update.options, check_saved(update)
+        if update.fresh:
+            client.save_snapshot(
+                update.app, update.snapshot, cancel=True, timeout=options.drain_timeout, progress=update.progress
+            )
+        elif runs:
+            client.cancel(update.app, drain=True, timeout=options.drain_timeout, progress=update.progress)
+        if runs:
+            note_checked(update.registry, update.record.new, update.snapshot)

@@ -1,0 +1,123 @@
+"""Strategy ``standby``: the new version gets ready beside the old one, which then hands over to it. The two drivers do
+that between them, through storage; here it is asked for, watched, and completed when one of them died on the way."""
+
+from __future__ import annotations
+
+from ....state import commands
+from ....state.boundaries import boundary
+from ....state.commands import CommandBox, CommandResult
+from ....state.deployment import FINAL_STATES, STANDBY
+from ....state.errors import AlreadyExistsError, DriverError
+from ....state.export import export
+from ....state.registry import AppRegistry
+from ....state.snapshots import SnapshotStore
+from ...drivers import NEW, Drivers
+from ...holding import holding
+from ...version import store_spec, stored_spec
+from ...waiting import wait_for
+from ..options import UpdateOptions
+from ..record import note_checked
+from ..update import Update
+from .restart import Restart
+from .strategy import Strategy, check_saved
+
+
+class Standby(Strategy):
+    """Two drivers until the hand-over; the pause is that of a query's start on saved state."""
+
+    name = "standby"
+    summary = "the new version gets ready beside the old one, which then hands over (two drivers for that time)"
+    starts_early = True
+
+    def accept(self, options: UpdateOptions) -> Strategy:
+        """A standby rests on what the old version is about to end with: from a given snapshot it is a restart."""
+        strategy = super().accept(options)
+        return Restart().accept(options) if options.snapshot else strategy
+
+    def get_ready(self, update: Update) -> None:
+        stand_by(update)
+
+    def stop_old(self, update: Update) -> None:
+        runs = check_saved(update)
+        hand_over(update)
+        if runs:
+            note_checked(update.registry, update.record.new, update.snapshot)
+
+
+def stand_by(update: Update) -> None:
+    """Start the new version's driver beside the running one, and wait until it stands by to take over.
+
+    It starts from what the current deployment will have left behind, which is stored as its snapshot after the
+    hand-over. Nothing of the running deployment is touched. A rerun finds the driver of an earlier one, or starts
+    it again. The caller has begun the update to it: the driver ends with that.
+    """
+    app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
+    deployment = version.deployment
+    update.client.need_launcher().check()
+    with holding(registry, deployment):
+        parent, epoch = registry.running()
+        if parent == deployment:
+            return
+        if SnapshotStore(registry).exists(version.snapshot):
+            raise AlreadyExistsError(
+                f"app {app} already has a snapshot {version.snapshot!r}; choose another deployment id"
+            )
+        spec = stored_spec(registry, version) or store_spec(registry, version, parent)
+        if drivers.state(deployment) in (*FINAL_STATES, NEW):
+            drivers.start_standby(spec, epoch + 1)
+            update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+        drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
+        boundary("standby-ready")
+        update.progress(f"deployment {deployment} of {app} stands by")
+
+
+def hand_over(update: Update) -> None:
+    """Drain the old version, let the new one go on from there, and keep what the old one ended with as the update's
+    snapshot.
+
+    Returns when the new one has committed and the old one is gone; nothing is done twice. DriverError when the new one
+    failed (its predecessor runs again, by itself, or it is for a rollback to start it), WaitTimeoutError after the
+    drain timeout without an end, with the hand-over going on.
+    """
+    registry, drivers, progress, snapshot = update.registry, update.drivers, update.progress, update.snapshot
+    old, new = str(update.record.old), update.record.new
+    current = registry.current()
+    box, command = CommandBox(registry.deployment_folder(old), 0), ""
+    if current is not None and current.deployment == old:
+        progress(f"{old} hands over to {new}")
+        box = CommandBox(registry.deployment_folder(old), current.epoch)
+        command = box.issue(commands.SNAPSHOT, snapshot=snapshot, cancel=True, successor=new)
+        boundary("handover-asked")
+
+    def poll() -> bool | None:
+        if not command and registry.current_id() == old:  # an earlier call asked for it
+            raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.log_tail(new)}")
+        return _handed_over(registry, drivers, old, new, box.result(command) if command else None)
+
+    wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout)
+    boundary("handover-seen")
+    _complete(registry, old, snapshot)
+    boundary("handover-completed")
+    progress(f"{new} has taken over; {old} ended with snapshot {snapshot}")
+
+
+def _handed_over(
+    registry: AppRegistry, drivers: Drivers, old: str, new: str, answer: CommandResult | None
+) -> bool | None:
+    if answer is not None and answer.error:
+        raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.log_tail(new)}")
+    if registry.current_id() == new:
+        if (state := drivers.state(new)) in FINAL_STATES and drivers.gone(old):
+            raise DriverError(drivers.death(new, state))
+        return True if drivers.gone(old) else None
+    if drivers.gone(old):
+        raise DriverError(f"it died before it handed over: {drivers.death(old, drivers.state(old))}")
+    return None
+
+
+def _complete(registry: AppRegistry, old: str, snapshot: str) -> None:
+    """Store the snapshot when the old driver did not come to it: nothing runs in its checkpoint any more."""
+    plan = registry.plan(old)
+    if plan is not None and not SnapshotStore(registry).exists(snapshot):
+        status = registry.status(old)
+        export(registry, old, snapshot, plan, True, status.queries if status else {})

@@ -1,0 +1,73 @@
+"""One update, as its steps see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...state.registry import AppRegistry
+from ...state.update import UpdateRecord
+from ..drivers import Drivers
+from ..version import NewVersion
+from ..waiting import Progress
+from .options import UpdateOptions
+
+if TYPE_CHECKING:
+    from ..client import StreamUpdateClient
+
+
+@attrs.frozen(kw_only=True)
+class Update:
+    """What an update was asked for, its record as it began, and what its steps work with.
+
+    record: of a check only it is not stored, and its `new` is the id the new version would get
+    """
+
+    client: StreamUpdateClient
+    options: UpdateOptions
+    record: UpdateRecord
+    progress: Progress
+
+    @property
+    def app(self) -> str:
+        return self.record.app
+
+    @property
+    def registry(self) -> AppRegistry:
+        return self.client.registry.existing(self.record.app)
+
+    @property
+    def drivers(self) -> Drivers:
+        return self.client.drivers(self.record.app)
+
+    @property
+    def pending(self) -> bool:
+        """The old version is still the current one."""
+        return self.registry.current_id() == self.record.old
+
+    @property
+    def fresh(self) -> bool:
+        """The new version starts from what the old one ends with, not from a snapshot that was given."""
+        return self.options.snapshot is None
+
+    @property
+    def snapshot(self) -> str:
+        """What the new version starts from."""
+        return self.options.snapshot or f"before-{self.record.new}"
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        return self.options.renames
+
+    @property
+    def version(self) -> NewVersion:
+        return NewVersion(
+            application=self.options.application,
+            deployment=self.record.new,
+            snapshot=self.snapshot,
+            fresh=self.fresh,
+            agree=self.options.agree,
+            renames=self.options.renames,
+        )

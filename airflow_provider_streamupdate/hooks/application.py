@@ -1,0 +1,29 @@
+"""An application, from values as DAG authors give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..state.application import Application
+from .values import optional_text, text_list, text_map
+
+APPLICATION_FIELDS = ("application", "py_files", "files", "app_params", "conf", "env_vars")
+
+
+def application_from(
+    application: Any,
+    py_files: Any = None,
+    files: Any = None,
+    app_params: Any = None,
+    conf: Any = None,
+    env_vars: Any = None,
+) -> Application:
+    """An Application from values as DAG authors give them: see ApplicationOperator."""
+    return Application(
+        file=optional_text(application) or "",
+        py_files=text_list(py_files, "py_files"),
+        files=text_list(files, "files"),
+        params=text_map(app_params, "app_params"),
+        conf=text_map(conf, "conf"),
+        env_vars=text_map(env_vars, "env_vars"),
+    )

@@ -1,0 +1,32 @@
+"""What the tasks of an update share: the options, and the engine they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ..control.update.engine import UpdateEngine
+from ..control.update.options import UpdateOptions
+from ..hooks.update_options import update_options
+from .base import StreamUpdateOperator, owner_of
+
+
+class UpdateTaskOperator(StreamUpdateOperator):
+    """Base of the tasks that are a step of an update.
+
+    app: the app's name
+    options: what the update is asked for: the arguments of `update_dag.stream_update`, by name, each templated
+    """
+
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "options")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"options": "json"}
+
+    def __init__(self, *, app: str, options: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+        self.options = options
+
+    def engine(self, context: Any) -> UpdateEngine:
+        """InvalidInputError for an option that cannot be meant."""
+        options: UpdateOptions = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
+        return UpdateEngine(self.client, options, self.log.info)

@@ -1,0 +1,101 @@
+"""What may import what, and who may know a strategy by its name (docs/design.md, "Where things are")."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+
+PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
+NAME = PACKAGE.name
+FOLDER = PACKAGE / "control" / "update" / "strategies"
+
+
+def module_of(file: Path) -> str:
+    parts = (NAME, *file.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(file): file for file in PACKAGE.rglob("*.py")}
+
+
+def on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import; what a type checker alone reads is not among them."""
+    for statement in body:
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            continue
+        yield statement
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                yield from on_import(getattr(statement, part, []))
+
+
+def imports(module: str) -> set[str]:
+    """The modules of the package that importing this one imports, by name."""
+    file, found = MODULES[module], set()
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for statement in on_import(ast.parse(file.read_text()).body):
+        if isinstance(statement, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+            name = ".".join([*base, *([statement.module] if statement.module else [])])
+            for alias in statement.names:
+                found.add(f"{name}.{alias.name}" if f"{name}.{alias.name}" in MODULES else name)
+        elif isinstance(statement, ast.Import):
+            found |= {alias.name for alias in statement.names}
+    return {name for name in found if name in MODULES and name != module}
+
+
+GRAPH = {module: imports(module) for module in MODULES}
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    assert sum(map(len, GRAPH.values())) > 1000
+    try:
+        list(TopologicalSorter(GRAPH).static_order())
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from error
+
+
+def test_arrows_point_down() -> None:
+    """state knows nothing of the others; the driver's side and the control's do not know each other."""
+    below = {
+        "state": {"state"},
+        "streaming": {"streaming", "state"},
+        "control": {"control", "state"},
+        "cli": {"cli", "control", "state"},
+    }
+    for module, found in GRAPH.items():
+        room = module.split(".")[1] if "." in module else ""
+        for name in (n for n in found if "." in n and room in below):
+            assert name.split(".")[1] in below[room], f"{module} imports {name}"
+
+
+def test_nothing_below_updates_knows_of_them() -> None:
+    """Of control's modules only those that look at an update's record, and the client, import from control.update."""
+    update = f"{NAME}.control.update"
+    users = {
+        m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
+    }
+    outside = {m for m in users if not m.startswith(("update", NAME))}
+    assert outside == {"client", "overview", "restarting"}
+
+
+def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:
+    """What differs by strategy is asked of the strategy: nobody else compares its name with anything."""
+    compared = 0
+    for file in PACKAGE.rglob("*.py"):
+        if FOLDER in file.parents:
+            continue
+        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Compare)):
+            compared += 1
+            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+            operands = [node.left, *node.comparators]
+            texts = {n.value for o in operands for n in ast.walk(o) if isinstance(n, ast.Constant)}
+            assert texts.isdisjoint(STRATEGIES), where
+            asked = any(ast.unparse(o).endswith(".strategy") for o in operands)
+            assert not asked or file.name == "usual_times.py", where  # those of two records
+    assert compared > 1000
