@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .hooks.application import APPLICATION_FIELDS, application_from
+from .hooks.update_options import UPDATE_FIELDS
 from .hooks.values import text_list
 from .state import lease
 from .state.application import Application
@@ -20,23 +21,8 @@ if TYPE_CHECKING:
     from .control.client import StreamUpdateClient
 
 # What describes a release; the first two are required, the rest are as for `stream_update`.
-FIELDS = (
-    "app",
-    "application",
-    "py_files",
-    "files",
-    "app_params",
-    "conf",
-    "env_vars",
-    "agree",
-    "renames",
-    "strategy",
-    "rehearse",
-    "run_beside",
-    "catch_up_timeout",
-    "verify_for",
-    "drain_timeout",
-)
+_NOT_HERE = ("deployment_id", "from_snapshot", "submit_timeout", "check_only")
+FIELDS = ("app", *APPLICATION_FIELDS, *(field for field in UPDATE_FIELDS if field not in _NOT_HERE))
 
 
 def read_release(path: str) -> dict[str, Any]:
