@@ -175,6 +175,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
         q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),
     ),
+    "stage.upstream": (
+        q(attrs.evolve(of("deduplicate"), name="d"), of("aggregate", paths=(("after d.", "from a."),))),
+        q(attrs.evolve(of("deduplicate", keys=["a.l"]), name="d"), of("aggregate", paths=(("after d.", "from a."),))),
+    ),
     "stage.hidden-filter": (
         q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
         q(of("aggregate", filters=(), hidden=())),

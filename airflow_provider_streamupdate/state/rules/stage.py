@@ -15,6 +15,7 @@ from .grouping import GROUPING_RULES
 from .join import JOIN_RULES
 from .layout import LAYOUT_RULES
 from .rule import Facts, Rule, differ
+from .upstream import UPSTREAM_RULES
 
 _PARTS = {
     "aggregate": {"keys", "aggregates"},
@@ -224,6 +225,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
         applies=_ways,
     ),
+    *UPSTREAM_RULES,
     _StageRule(
         id="stage.hidden-filter",
         verdict=LOSS,
