@@ -181,5 +181,7 @@ STABLE = {
     "    return x",
     "what holds no state": "import threading, struct, json, contextvars\nA = threading.Lock(), threading.local()\n"
     "B = struct.Struct('<i'), json.JSONDecoder(), contextvars.ContextVar('v')\ndef f(x): return A, B",
+    "a comprehension inside another, and what reads texts": "import inspect\ndef f(x):\n"
+    "    return [[b for b in range(1)] for c in range(3)], inspect.isclass(x)",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
 }

@@ -107,7 +107,9 @@ class _Body:
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             report.note_local(name)
         report.note_function(code.co_name)
-        report.note_text((code.co_consts[:1], code.co_firstlineno))
+        # a docstring, when it is one: the first constant of a comprehension is code, and code is told by its address
+        first = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
+        report.note_text((first, code.co_firstlineno))
         own = {step.value for step in listing.steps if step.op == "STORE_NAME"}
         steps = [self._step(listing, index, step, own) for index, step in enumerate(listing.steps)]
         arguments = [variable.name for variable in listing.arguments]
