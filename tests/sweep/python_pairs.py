@@ -181,6 +181,10 @@ STABLE = {
     "    return x",
     "what holds no state": "import threading, struct, json, contextvars\nA = threading.Lock(), threading.local()\n"
     "B = struct.Struct('<i'), json.JSONDecoder(), contextvars.ContextVar('v')\ndef f(x): return A, B",
+    "a named tuple": "import collections\nT = collections.namedtuple('T', 'a b', defaults=[2])\nV = T(1)\n"
+    "def f(x): return T(x), V",
+    "a NamedTuple": "import typing\nclass T(typing.NamedTuple):\n    a: int\n    b: int = 2\n    def sum(self):\n"
+    "        return self.a + self.b\nV = T(1)\ndef f(x): return T(x).sum(), V._replace(a=2), V._asdict()",
     "a comprehension inside another, and what reads texts": "import inspect\ndef f(x):\n"
     "    return [[b for b in range(1)] for c in range(3)], inspect.isclass(x)",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",

@@ -52,7 +52,7 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     ]
     given = sorted((function.__kwdefaults__ or {}).items())
     own = function.__globals__.get("__builtins__", builtins)
-    if own is not builtins and own is not vars(builtins):
+    if own is not builtins and own is not vars(builtins) and not _is_of_named_tuple(function):
         walk.report.cannot(user.part("__builtins__"), "they are not Python's own")
     return (
         "function",
@@ -64,6 +64,12 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
         imported(walk, function.__globals__),
         function_as_written(function),
     )
+
+
+def _is_of_named_tuple(function: types.FunctionType) -> bool:
+    """The ``__new__`` that collections.namedtuple makes: it has a namespace without builtins, and uses none."""
+    held = {k: v for k, v in function.__globals__.items() if k != "__name__"}
+    return function.__code__.co_names == ("_tuple_new",) and held == {"_tuple_new": tuple.__new__, "__builtins__": {}}
 
 
 def describe_effects(walk: Walk, code: types.CodeType, namespace: dict[str, Any], module: str) -> Any:
