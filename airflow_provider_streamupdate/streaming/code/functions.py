@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import MADE_BY_PYTHON, effects, import_module, member, set_since, source_of
+from .modules import MADE_BY_PYTHON, Effect, effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
 from .source import absolute, function_as_written
@@ -72,10 +72,16 @@ def _is_of_named_tuple(function: types.FunctionType) -> bool:
     return function.__code__.co_names == ("_tuple_new",) and held == {"_tuple_new": tuple.__new__, "__builtins__": {}}
 
 
-def describe_effects(walk: Walk, code: types.CodeType, namespace: dict[str, Any], module: str) -> Any:
+def describe_effects(walk: Walk, effect: Effect) -> Any:
     """What a module does when it is imported, besides giving values to names."""
-    listing = read(code)
-    return "on import", _Body(walk, namespace, Where(f"module {module}"), listing, {}).code(listing)
+    for name in effect.packages:
+        if owner(name) is Owner.PACKAGE:
+            walk.report.packages.add(package(name))
+    if effect.code is None:
+        return "on import", effect.text
+    listing = read(effect.code)
+    namespace, where = vars(sys.modules[effect.module]), Where(f"module {effect.module}")
+    return "on import", _Body(walk, namespace, where, listing, {}).code(listing), effect.text
 
 
 def imported(walk: Walk, namespace: dict[str, Any]) -> list[Any]:

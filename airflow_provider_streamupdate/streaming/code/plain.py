@@ -39,22 +39,17 @@ _DECORATORS = frozenset({"functools", "_functools", "contextlib", "typing", "abc
 _BUILTIN_DECORATORS = (property, staticmethod, classmethod)
 # What keeps functions and instances that it is given, without a call.
 _KEEP = frozenset(
-    {("functools", "partial"), ("functools", "partialmethod"), ("functools", "lru_cache"),
-     ("functools", "cache"), ("functools", "singledispatch"), ("functools", "cached_property"), ("contextlib", "contextmanager"), ("dataclasses", "field"),
-     ("collections", "defaultdict"), ("types", "SimpleNamespace"), ("types", "MappingProxyType"), ("typing", "cast"),
-     ("typing", "NewType"), ("typing", "TypeVar"), ("attr._make", "attrib"), ("attr._next_gen", "field"),
-     ("builtins", "property"), ("builtins", "staticmethod"), ("builtins", "classmethod"),
-     ("pyspark.sql.udf", "udf"), ("pyspark.sql.functions.builtin", "udf"), ("pyspark.sql.functions.builtin", "udtf"),
-     ("pyspark.sql.pandas.functions", "pandas_udf"), ("pyspark.sql.pandas.functions", "arrow_udf")}
+    {("functools", "partial"), ("functools", "partialmethod"), ("functools", "cached_property"),
+     ("dataclasses", "field"), ("collections", "defaultdict"), ("types", "SimpleNamespace"),
+     ("types", "MappingProxyType"), ("typing", "cast"), ("typing", "NewType"), ("typing", "TypeVar"),
+     ("attr._make", "attrib"), ("attr._next_gen", "field"), ("builtins", "property"), ("builtins", "staticmethod"),
+     ("builtins", "classmethod"), ("pyspark.sql.udf", "udf"), ("pyspark.sql.functions.builtin", "udf"),
+     ("pyspark.sql.functions.builtin", "udtf"), ("pyspark.sql.pandas.functions", "pandas_udf"),
+     ("pyspark.sql.pandas.functions", "arrow_udf")}
 )  # fmt: skip
 _OF_ENUMS = (
-    "__init__",
-    "__new__",
-    "__new_member__",
-    "_generate_next_value_",
-    "_missing_",
-    "__setattr__",
-    "__set_name__",
+    *("__init__", "__new__", "__new_member__", "__setattr__", "__set_name__"),
+    *("_generate_next_value_", "_missing_"),
 )
 
 
