@@ -160,6 +160,43 @@ pair("a module's own text", '"@@"\n', "import helpers\ndef f(x): return getattr(
 pair("a name through data", "NAME = '__doc__'\ndef g(): '@@'\ndef f(x): return getattr(g, NAME)\n")
 pair("a name in a format", "def @@(): pass\nG = @@\ndef f(x): return '{0.__name__}'.format(G)\n", MAIN, "one", "two")
 
+# Of an installed package that keeps what it is told, by names.
+REGISTRY_PACKAGE = {
+    "regpkg/__init__.py": """
+REG = {}
+def find(name): return REG[name]
+class Meta(type):
+    def __init__(cls, name, bases, members): REG[name] = cls
+class Base(metaclass=Meta): pass
+class Sub:
+    def __init_subclass__(cls, tag): REG[tag] = cls
+class Field:
+    def __set_name__(self, owner, name): REG[name] = owner
+class Registry:
+    def add(self, name, value): REG[name] = value
+    def __setitem__(self, name, value): REG[name] = value
+    def __ior__(self, other): REG.update(other); return self
+    def route(self, name):
+        def add(function): REG[name] = function; return function
+        return add
+registry = Registry()
+""",
+    "regpkg-1.0.dist-info/METADATA": "Name: regpkg\nVersion: 1.0\n",
+    "regpkg-1.0.dist-info/top_level.txt": "regpkg\n",
+}
+REGISTRY = {
+    "a metaclass": "import regpkg\nclass Mine(regpkg.Base): n = @@\ndef f(x): return regpkg.find('Mine').n\n",
+    "a subclass": "import regpkg\nclass Mine(regpkg.Sub, tag='m'): n = @@\ndef f(x): return regpkg.find('m').n\n",
+    "a subclass of a subclass": "import regpkg\nclass A(regpkg.Base): pass\nclass Mine(A): n = @@\n"
+    "def f(x): return regpkg.find('Mine').n\n",
+    "a field": "import regpkg\nclass Mine:\n    a = regpkg.Field()\n    n = @@\ndef f(x): return regpkg.find('a').n\n",
+    "a call": "from regpkg import registry, find\nX = registry.add('a', @@)\ndef f(x): return find('a')\n",
+    "an item": "from regpkg import registry, find\nregistry['a'] = @@\ndef f(x): return find('a')\n",
+    "an operator": "from regpkg import registry, find\nregistry |= {'a': @@}\ndef f(x): return find('a')\n",
+    "a decorator": "import regpkg\n@regpkg.registry.route('a')\ndef g(): return @@\n"
+    "def f(x): return regpkg.find('a')()\n",
+}
+
 # The same code has the same digest in another process, with another hash seed, from another folder.
 HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
 STABLE = {
@@ -181,5 +218,11 @@ STABLE = {
     "    return x",
     "what holds no state": "import threading, struct, json, contextvars\nA = threading.Lock(), threading.local()\n"
     "B = struct.Struct('<i'), json.JSONDecoder(), contextvars.ContextVar('v')\ndef f(x): return A, B",
+    "a named tuple": "import collections\nT = collections.namedtuple('T', 'a b', defaults=[2])\nV = T(1)\n"
+    "def f(x): return T(x), V",
+    "a NamedTuple": "import typing\nclass T(typing.NamedTuple):\n    a: int\n    b: int = 2\n    def sum(self):\n"
+    "        return self.a + self.b\nV = T(1)\ndef f(x): return T(x).sum(), V._replace(a=2), V._asdict()",
+    "a comprehension inside another, and what reads texts": "import inspect\ndef f(x):\n"
+    "    return [[b for b in range(1)] for c in range(3)], inspect.isclass(x)",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
 }

@@ -68,14 +68,15 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
         with os.fdopen(writer, "w") as file:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(1, 2)
-            file.write(json.dumps(outcome(job)))
+            said = outcome(job)
+            file.write(json.dumps(said, separators=(",", ":")))  # an app may have set others
             file.flush()
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as file:
-        said = file.read()
+        told = file.read()
     os.waitpid(child, 0)
-    return json.loads(said) if said else {"fails": "no answer"}
+    return json.loads(told) if told else {"fails": "no answer"}
 
 
 def main() -> None:

@@ -4,35 +4,65 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.sweep.python_apps import run, write
-from tests.sweep.python_pairs import MAIN, PAIRS, STABLE
+from tests.sweep.python_on_import import EFFECTS
+from tests.sweep.python_ordinary import ORDINARY, OTHER
+from tests.sweep.python_pairs import MAIN, PAIRS, REGISTRY, REGISTRY_PACKAGE, STABLE, Pair
 
 
-def test_a_pair_with_other_results_has_other_digests(tmp_path: Path) -> None:
-    jobs = [
-        {"folder": str(write(tmp_path / str(i) / kind, files)), "inputs": (), "results": False}
-        for i, pair in enumerate(PAIRS)
-        for kind, files in zip(("old", "new"), pair.versions(), strict=True)
-    ]
-    found = run(jobs)
+def digests(folder: Path, apps: list[dict[str, str]], hash_seed: str = "0", **job: str) -> list[dict[str, Any]]:
+    folders = [write(folder / str(i), files) for i, files in enumerate(apps)]
+    found = run([{"folder": str(f), "inputs": (), "results": False, **job} for f in folders], hash_seed)
     assert all("fails" not in outcome for outcome in found), [o for o in found if "fails" in o]
-    outcomes = zip(PAIRS, found[::2], found[1::2], strict=True)
+    return found
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, EFFECTS], ids=["pairs", "on import"])
+def test_a_pair_with_other_results_has_other_digests(tmp_path: Path, pairs: list[Pair]) -> None:
+    found = digests(tmp_path, [files for pair in pairs for files in pair.versions()])
+    outcomes = zip(pairs, found[::2], found[1::2], strict=True)
     silent = [pair.name for pair, old, new in outcomes if old["digest"] and old["digest"] == new["digest"]]
     assert not silent
 
 
+def test_what_an_installed_package_registers_counts(tmp_path: Path) -> None:
+    site = write(tmp_path / "site", REGISTRY_PACKAGE)
+    pairs = [Pair(name, "3", "4", {"app.py": MAIN, "helpers.py": source}) for name, source in REGISTRY.items()]
+    found = digests(tmp_path, [files for pair in pairs for files in pair.versions()], site=str(site))
+    outcomes = zip(pairs, found[::2], found[1::2], strict=True)
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] and old["digest"] == new["digest"]]
+
+
 def test_equal_apps_have_equal_digests(tmp_path: Path) -> None:
     """In bounded time."""
-    found = []
+    apps = [{"app.py": MAIN, "helpers.py": source + "\n"} for source in STABLE.values()]
     started = time.monotonic()
-    for seed, place in (("1", "a"), ("77", "another/place")):
-        folders = [
-            write(tmp_path / place / str(i), {"app.py": MAIN, "helpers.py": source + "\n"})
-            for i, source in enumerate(STABLE.values())
-        ]
-        found.append(run([{"folder": str(f), "inputs": (), "results": False} for f in folders], seed))
+    found = [digests(tmp_path / place, apps, seed) for seed, place in (("1", "a"), ("77", "another/place"))]
     assert time.monotonic() - started < 60
     for name, one, other in zip(STABLE, *found, strict=True):
         assert one["digest"], (name, one)
         assert one["digest"] == other["digest"], name
+
+
+def test_what_importing_does_is_the_same_in_another_process(tmp_path: Path) -> None:
+    apps = [pair.versions()[0] for pair in EFFECTS]
+    found = [digests(tmp_path / place, apps, seed) for seed, place in (("1", "a"), ("77", "another/place"))]
+    outcomes = list(zip(EFFECTS, *found, strict=True))
+    assert not [(pair.name, one["unknown"]) for pair, one, _ in outcomes if not one["digest"]]
+    assert not [pair.name for pair, one, other in outcomes if one["digest"] != other["digest"]]
+
+
+def test_ordinary_statements_of_a_module_are_nothing(tmp_path: Path) -> None:
+    """As if they were not there."""
+    last = "\ndef f(x):\n    return x + 1\n"
+    sources = ["", *(source.replace("@@", by) for source in ORDINARY.values() for by in "34")]
+    found = digests(tmp_path, [{"app.py": MAIN, "helpers.py": s + last, "other.py": OTHER} for s in sources])
+    [alone, *given] = [outcome["digest"] for outcome in found]
+    assert alone
+    olds = dict(zip(ORDINARY, given[::2], strict=True))
+    news = dict(zip(ORDINARY, given[1::2], strict=True))
+    assert not [name for name in ORDINARY if (olds[name], news[name]) != (alone, alone)]

@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import MADE_BY_PYTHON, effects, import_module, member, set_since, source_of
+from .modules import MADE_BY_PYTHON, Effect, effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
 from .source import absolute, function_as_written
@@ -52,7 +52,7 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     ]
     given = sorted((function.__kwdefaults__ or {}).items())
     own = function.__globals__.get("__builtins__", builtins)
-    if own is not builtins and own is not vars(builtins):
+    if own is not builtins and own is not vars(builtins) and not _is_of_named_tuple(function):
         walk.report.cannot(user.part("__builtins__"), "they are not Python's own")
     return (
         "function",
@@ -66,10 +66,22 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     )
 
 
-def describe_effects(walk: Walk, code: types.CodeType, namespace: dict[str, Any], module: str) -> Any:
+def _is_of_named_tuple(function: types.FunctionType) -> bool:
+    """The ``__new__`` that collections.namedtuple makes: it has a namespace without builtins, and uses none."""
+    held = {k: v for k, v in function.__globals__.items() if k != "__name__"}
+    return function.__code__.co_names == ("_tuple_new",) and held == {"_tuple_new": tuple.__new__, "__builtins__": {}}
+
+
+def describe_effects(walk: Walk, effect: Effect) -> Any:
     """What a module does when it is imported, besides giving values to names."""
-    listing = read(code)
-    return "on import", _Body(walk, namespace, Where(f"module {module}"), listing, {}).code(listing)
+    for name in effect.packages:
+        if owner(name) is Owner.PACKAGE:
+            walk.report.packages.add(package(name))
+    if effect.code is None:
+        return "on import", effect.text
+    listing = read(effect.code)
+    namespace, where = vars(sys.modules[effect.module]), Where(f"module {effect.module}")
+    return "on import", _Body(walk, namespace, where, listing, {}).code(listing), effect.text
 
 
 def imported(walk: Walk, namespace: dict[str, Any]) -> list[Any]:
@@ -107,7 +119,9 @@ class _Body:
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             report.note_local(name)
         report.note_function(code.co_name)
-        report.note_text((code.co_consts[:1], code.co_firstlineno))
+        # a docstring, when it is one: the first constant of a comprehension is code, and code is told by its address
+        first = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
+        report.note_text((first, code.co_firstlineno))
         own = {step.value for step in listing.steps if step.op == "STORE_NAME"}
         steps = [self._step(listing, index, step, own) for index, step in enumerate(listing.steps)]
         arguments = [variable.name for variable in listing.arguments]

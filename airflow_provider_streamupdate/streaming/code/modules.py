@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .owner import Owner, owner
-from .quiet import is_quiet
+from .plain import Program, is_not_run, is_plain, loud_statements
+from .reached import reached
 from .report import Where
 from .source import absolute, at_import, made, tree_of
 from .walk import Walk, digest
@@ -32,10 +33,16 @@ MADE_BY_PYTHON = frozenset(
 
 @attrs.define(eq=False)
 class Effect:
-    """The statements of a module that do something else than to give values to names."""
+    """The statements of a module that do, or may do, something else than to give values to names.
+
+    code: those that do, which is walked. text: what all of them reach, as it is written (reached.py), as a digest.
+    packages: topmost modules of others that they take something from
+    """
 
     module: str
-    code: types.CodeType
+    code: types.CodeType | None
+    text: str
+    packages: tuple[str, ...]
 
 
 def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
@@ -55,7 +62,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
         if reason := set_since(module.__name__, name, members[name]):
             walk.report.cannot(where, reason)
         return members[name], ("member", source_of(module.__name__, name, members[name]))
-    if hasattr(module, "__path__") and _spec(f"{module.__name__}.{name}"):
+    if "__path__" in members and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
     if "__getattr__" not in members:
         return None, "no member"
@@ -150,7 +157,7 @@ def describe_module(walk: Walk, module: types.ModuleType, where: Where) -> Any:
         for name, value in vars(module).items()
         if name not in MADE_BY_PYTHON and not _below(module, name, value)
     }
-    for found in pkgutil.iter_modules(getattr(module, "__path__", None) or ()):
+    for found in pkgutil.iter_modules(vars(module).get("__path__") or ()):
         if found.name != "__main__":
             members[found.name] = import_module(walk, f"{module.__name__}.{found.name}", where)
     described = [
@@ -189,13 +196,26 @@ def _imports(name: str, found: dict[str, None]) -> None:
 def _imported(name: str) -> Iterator[str]:
     tree = tree_of(name)
     namespace = vars(sys.modules[name])
-    for statement in at_import(tree.body) if tree else ():
+    for statement in _running(tree.body) if tree else ():
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
             base = absolute(statement.module or "", statement.level, namespace)
             yield base
             yield from (f"{base}.{alias.name}" for alias in statement.names)
+
+
+def _running(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import, those of class bodies as well."""
+    for statement in body:
+        if isinstance(statement, ast.If) and is_not_run(statement):
+            yield from _running(statement.orelse)
+        elif isinstance(statement, ast.ClassDef):
+            yield from _running(statement.body)
+        else:
+            yield from (s for s in at_import([statement]) if not isinstance(s, ast.ClassDef))
+            inner = (s for s in at_import([statement]) if isinstance(s, ast.ClassDef))
+            yield from (s for made in inner for s in _running(made.body))
 
 
 def _effect(name: str) -> Effect | None:
@@ -205,8 +225,14 @@ def _effect(name: str) -> Effect | None:
 
 @functools.lru_cache(maxsize=1000)
 def _compiled(name: str, tree: ast.Module) -> Effect | None:
-    kept = [s for s in tree.body if not is_quiet(s, vars(sys.modules[name]))]
-    return Effect(name, compile(ast.Module(kept, []), f"<{name}>", "exec", dont_inherit=True)) if kept else None
+    loud = list(loud_statements(name, tree))
+    names = Program().names(name)
+    kept = [s for s in tree.body if s in loud or names is None or not is_plain(s, names)]
+    if not kept:
+        return None
+    code = compile(ast.Module(loud, []), f"<{name}>", "exec", dont_inherit=True) if loud else None
+    found = reached(name, kept)
+    return Effect(name, code, digest(found.texts), found.packages)
 
 
 def _spec(name: str) -> Any:

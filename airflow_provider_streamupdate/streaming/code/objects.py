@@ -61,7 +61,7 @@ def describe_object(walk: Walk, value: Any, where: Where) -> Any:
     if kind is types.CellType:
         return _cell(walk, value, where)
     if kind is Effect:
-        return describe_effects(walk, value.code, vars(sys.modules[value.module]), value.module)
+        return describe_effects(walk, value)
     if kind is types.FunctionType:
         return _function(walk, value, where)
     if isinstance(value, _BUILTINS):

@@ -9,11 +9,13 @@ import os
 import site
 import sys
 import sysconfig
+import types
 from collections.abc import Iterator
 from importlib import metadata
 
 # Which Spark and which provider run is compared elsewhere: they count by name.
 _PLATFORM = frozenset({"pyspark", "py4j", "airflow_provider_streamupdate"})
+_PLACES = ("__file__", "__path__")
 _RUNTIME_LIBRARIES = f"{os.sep}_libraries{os.sep}"  # inside the runtime zip (control/runtime.py)
 
 
@@ -109,7 +111,9 @@ def package(module: str) -> str:
 def _path(top: str) -> str | None:
     loaded = sys.modules.get(top)
     if loaded is not None:
-        places = [getattr(loaded, "__file__", None), *list(getattr(loaded, "__path__", ()))[:1]]
+        # not by getattr: a module's own __getattr__ may answer to any name
+        held = vars(loaded) if isinstance(loaded, types.ModuleType) else {n: getattr(loaded, n, None) for n in _PLACES}
+        places = [held.get("__file__"), *list(held.get("__path__") or ())[:1]]
     else:
         spec = _spec(top)
         places = [] if spec is None else [spec.origin if spec.has_location else None]

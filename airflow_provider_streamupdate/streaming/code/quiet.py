@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import inspect
 import os
 import types
 from typing import Any
@@ -29,12 +30,15 @@ _QUIET_MODULES = frozenset(
 )  # fmt: skip
 _QUIET_FUNCTIONS = frozenset(
     {("logging", "getLogger"), ("os", "getenv"), ("os", "getcwd"), ("os", "fspath"), ("os", "fsencode"),
-     ("os", "fsdecode"), ("posix", "fspath"), ("posix", "getcwd"), ("posix", "listdir"), ("posix", "getpid")}
+     ("os", "fsdecode"), ("posix", "fspath"), ("posix", "getcwd"), ("posix", "listdir"), ("posix", "getpid"),
+     ("posix", "cpu_count")}
 )  # fmt: skip
 _LOUD_BUILTINS = frozenset({"exec", "eval", "__import__", "setattr", "delattr", "globals", "locals", "vars", "input"})
-_QUIET_PACKAGES = frozenset({"numpy", "pandas", "pyarrow", "attr", "attrs", "pytz", "dateutil"})
+QUIET_PACKAGES = frozenset({"numpy", "pandas", "pyarrow", "attr", "attrs", "pytz", "dateutil"})
 _LOUD_NAMES = ("set", "register", "seed", "install", "patch", "option", "configure", "enable", "disable", "add", "use")
-_QUIET_METHODS = frozenset(
+# Whose instances' methods are known: @app.query("orders"), SCHEMA.fieldNames()
+_INSTANCES = ("airflow_provider_streamupdate.", "pyspark.sql.types")
+QUIET_METHODS = frozenset(
     {"format", "join", "split", "rsplit", "splitlines", "strip", "lstrip", "rstrip", "lower", "upper", "title",
      "replace",
      "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix", "items", "keys", "values",
@@ -44,7 +48,8 @@ _QUIET_METHODS = frozenset(
      "find", "union", "intersection", "difference", "match", "search", "findall", "sub", "fullmatch", "zfill",
      "isoformat",
      "date", "astype", "sum", "mean", "to_dict", "tolist", "setter", "getter", "deleter", "maketrans", "fromkeys",
-     "getvalue", "hexdigest", "digest", "total_seconds", "add", "alias", "cast"}
+     "getvalue", "hexdigest", "digest", "total_seconds", "add", "alias", "cast",
+     "getChild"}
 )  # fmt: skip
 
 
@@ -61,8 +66,10 @@ class _Code:
         self.open = open
 
     def statement(self, s: ast.stmt) -> bool:
-        if isinstance(s, _IMPORTS) or ast.unparse(s).startswith("sys.path."):
+        if isinstance(s, _IMPORTS):
             return True
+        if isinstance(s, ast.Expr) and ast.unparse(s).startswith("sys.path."):
+            return all(map(self.quiet, ast.iter_child_nodes(s.value)))
         if isinstance(s, _DEFINITIONS):
             return self._definition(s)
         if isinstance(s, ast.Expr):
@@ -154,12 +161,14 @@ class _Code:
             base = self._find(node.value)
             if isinstance(base, (types.ModuleType, type)) or base is os.environ or hasattr(base, "registry"):
                 return getattr(base, node.attr, _MISSING)
+            if type(base).__module__.startswith(_INSTANCES):
+                return inspect.getattr_static(type(base), node.attr, _MISSING)
         return _MISSING
 
     def _is_quiet(self, target: Any, node: ast.expr, twice: bool = False) -> bool:
         """twice: what it returns is called, too"""
         if target is _MISSING:
-            return isinstance(node, ast.Attribute) and (node.attr in _QUIET_METHODS or self._is_local(node.value))
+            return isinstance(node, ast.Attribute) and (node.attr in QUIET_METHODS or self._is_local(node.value))
         name = str(getattr(target, "__name__", ""))
         home = str(getattr(target, "__module__", None) or getattr(type(target), "__module__", ""))
         whose = owner(home)
@@ -181,7 +190,7 @@ class _Code:
             )
         said = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         return (
-            home.partition(".")[0] in _QUIET_PACKAGES
+            home.partition(".")[0] in QUIET_PACKAGES
             and not (name or "set").startswith(_LOUD_NAMES)
             and (not said.startswith(_LOUD_NAMES))
         )

@@ -42,13 +42,13 @@ def tree_of(name: str) -> ast.Module | None:
     loader = getattr(sys.modules.get(name), "__loader__", None)
     try:
         source = loader.get_source(name)  # type: ignore[union-attr]
-        return None if source is None else _tree(name, source)
+        return None if source is None else parsed(name, source)
     except Exception:  # no loader, no source, or not of this Python
         return None
 
 
 @functools.lru_cache(maxsize=1000)
-def _tree(name: str, source: str) -> ast.Module:
+def parsed(name: str, source: str) -> ast.Module:
     return ast.parse(source)
 
 
@@ -58,7 +58,7 @@ def made(module: str, name: str, value: Any) -> Any:
     tree = tree_of(module) if owner(module) is Owner.APP else None
     if tree is None:
         return None
-    bound = _outline(tree).bound.get(name, [])
+    bound = outline_of(tree).bound.get(name, [])
     if any(_is_definition(module, name, value, statement) for statement in bound):
         return None
     if len(bound) == 1 and _is_literal(bound[0], value):
@@ -237,7 +237,7 @@ class _Outline:
 
 
 @functools.lru_cache(maxsize=200)
-def _outline(tree: ast.Module) -> _Outline:
+def outline_of(tree: ast.Module) -> _Outline:
     return _Outline(tree)
 
 
@@ -252,7 +252,7 @@ def slice_of(module: str, name: str) -> list[Any]:
         done.add(asked)
         if tree is None:
             continue
-        outline = _outline(tree)
+        outline = outline_of(tree)
         if not name:  # all of it
             todo += [(module, each) for each in outline.bound]
         starred = not outline.bound.get(name)
@@ -263,7 +263,7 @@ def slice_of(module: str, name: str) -> list[Any]:
             if not is_meant and name:
                 continue
             if (module, number) not in found:
-                found[module, number] = _plain(statement)
+                found[module, number] = plain_text(statement)
                 todo += [(module, n.id) for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id != name]
                 todo += _from(module, statement, name if len(bound) > 1 else "")
     return sorted((module, number, text) for (module, number), text in found.items())
@@ -319,15 +319,33 @@ def _now(node: ast.AST) -> Iterator[ast.AST]:
 
 
 @functools.lru_cache(maxsize=5000)
-def _plain(statement: ast.stmt) -> str:
-    """A statement as it is written, without docstrings and the hints of functions."""
+def plain_text(statement: ast.stmt) -> str:
+    """A statement as it is written, without docstrings and the hints of functions, but for hints that compute."""
     changed = copy.deepcopy(statement)
     for node in ast.walk(changed):
         if isinstance(node, _DEFINITIONS):
             if ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
-            if not isinstance(node, ast.ClassDef):
+            if not isinstance(node, ast.ClassDef) and node.returns and is_plain_hint(node.returns):
                 node.returns = None
-        elif isinstance(node, ast.arg):
+        elif isinstance(node, ast.arg) and node.annotation and is_plain_hint(node.annotation):
             node.annotation = None
     return ast.dump(changed)
+
+
+_OF_HINTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.expr_context)
+
+
+def is_plain_hint(hint: ast.expr) -> bool:
+    """Whether a hint is one by its looks: ``dict[str, Order] | None``."""
+    return all(
+        isinstance(n, _OF_HINTS) or (isinstance(n, ast.Constant) and not isinstance(n.value, (int, float)))
+        for n in ast.walk(hint)
+    )
+
+
+def hints_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    a = function.args
+    every = (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg)
+    hints = [x.annotation for x in every if x is not None] + [function.returns]
+    return [hint for hint in hints if hint is not None]
