@@ -9,6 +9,7 @@ from ...state.rules.source_options import folder
 from .jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc
+_FILES = "HadoopFsRelation"
 
 
 def files_of(leaf: Any) -> str | None:
@@ -42,3 +43,18 @@ def place_of(leaf: Any) -> list[str]:
     if "timeTravelSpec" in str(leaf.productElementNames().mkString(" ")) and leaf.timeTravelSpec().isDefined():
         found.append(str(leaf.timeTravelSpec().get().toString()))
     return found
+
+
+def reads(kind: str, leaf: Any) -> str:
+    """The format of what a leaf that is no stream reads, in lower case: ``orc``, ``jdbc``; ``rows`` of those that the
+    code gives; a class's name where it is no known one."""
+    if kind in ("LocalRelation", "OneRowRelation", "Range", "LogicalRDD"):
+        return "rows"
+    if kind == "DataSourceV2Relation":
+        return str(leaf.table().getClass().getSimpleName()).lower().removesuffix("table")
+    if kind != "LogicalRelation":
+        return kind.lower()
+    name = str(leaf.relation().getClass().getSimpleName())
+    if name == _FILES:
+        return str(leaf.relation().fileFormat().toString()).lower().removesuffix("()")
+    return "jdbc" if name == _DATABASE else name.lower()
