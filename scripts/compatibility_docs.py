@@ -132,14 +132,20 @@ time zone where nothing in the plan has to do with time, settings of Parquet and
 (`streaming/unaffected.py`). Plans of earlier versions hold the time zone, case sensitivity and ANSI mode only: there any
 other value than Spark's default is asked about. Queries without state may change all of them.
 
-Two that are no settings of Spark are compared in the same way: `python.timezone`, the zone of the machine (`TZ`), by which
-Python functions see timestamps, and `jvm.locale`, the language of Java, by which `upper`, `lower` and `initcap` write letters
-that are not ASCII; with it what executors are told of theirs. Plans of earlier versions do not hold them: nothing is asked then.
+Four that are no settings of Spark are compared in the same way. `python.timezone` is the zone of the machine (`TZ`), by which
+Python functions and data sources see timestamps. `jvm.locale` is the language of Java, by which `upper`, `lower` and `initcap`
+write letters that are not ASCII. `jvm.timezone` is the zone of Java (`TZ`, `-Duser.timezone`), whatever the session's is: ORC
+files have times of day, and databases are asked for such; times before 1900 in Parquet and Avro files that do not say where
+they were written are put right by it; `java_method`, `reflect` and `%t` in `format_string` see it. It is asked about where one
+of these is there, or a format that is not known. With both of Java's goes what executors are told of theirs.
+`default.parallelism` is the number of parts that rows are shared out into where nothing else says so (`local[N]`,
+`spark.default.parallelism`, the cores that a cluster is asked for). Plans of earlier versions do not hold them: nothing is
+asked then.
 
 **Any other setting** of SQL, of a file format or of Hadoop (`spark.hadoop.*`, whether given in the configuration, the session
 or the code) that a session was given counts, too, when its value changes: whether it changes results is not known. Hadoop's
-own files are not looked at. How the rows of files are shared out among tasks (`spark.sql.files.maxPartitionBytes` ...) is
-asked about where an expression tells it: `spark_partition_id`, `monotonically_increasing_id`, the start or the length of a
+own files are not looked at. How the rows of files are shared out among tasks (`spark.sql.files.maxPartitionBytes` ..., and
+`default.parallelism`) is asked about where an expression tells it: `spark_partition_id`, `monotonically_increasing_id`, the start or the length of a
 block. Not asked about are what the offset log holds (Spark goes on with that), and these:
 
 {harmless}

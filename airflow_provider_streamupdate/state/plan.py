@@ -49,6 +49,7 @@ REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
 # What a plan has beside the settings of a session, by names of the same form (streaming/surroundings.py).
 PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
+JVM_ZONE, PARALLELISM = "jvm.timezone", "default.parallelism"
 
 
 @attrs.frozen(kw_only=True)
@@ -199,7 +200,7 @@ class QueryPlan:
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
     conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
-        those that its Spark has; and what the machine says (PYTHON_ZONE, JVM_LOCALE)
+        those that its Spark has; and what the machine says (PYTHON_ZONE ...)
     not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/unaffected.py)
     given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..state.plan import PYTHON, UNKNOWN
+from . import marks
 from .expression import text
 from .lineage import Lineage, aggregates, join_type
 from .tree import Node
@@ -108,9 +109,23 @@ def _function(lineage: Lineage, node: Node, keys: int) -> dict[str, Any]:
     named = {a.fields["exprId"]["id"]: a.fields["name"] for a in function.children if a.name == "AttributeReference"}
     columns = lineage.columns(node.children[0])[keys:]
     return {
-        "code": _code(function.fields),
+        "code": _code(function.fields) + _kept(node.fields.get("stateType")),
         "input": [f"{named[k]} = {env.get(k, t)}" for k, t in columns if k in named],
     }
+
+
+def _kept(kind: Any) -> str:
+    """The user-defined types of what a function keeps, whose classes make its values; nothing where there are none."""
+    told = sorted({marks.type_text(k) for k in _types(kind) if "code" in k})
+    return f", keeps {', '.join(told)}" if told else ""
+
+
+def _types(kind: Any) -> Iterator[dict[str, Any]]:
+    """A type as JSON, and all in it."""
+    if isinstance(kind, dict):
+        yield kind
+    for inner in kind.values() if isinstance(kind, dict) else kind if isinstance(kind, list) else ():
+        yield from _types(inner)
 
 
 def _code(fields: dict[str, Any]) -> str:

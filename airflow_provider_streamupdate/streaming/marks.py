@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..state.branches import CLOSE, OPEN, OR
+from ..state.plan import UNKNOWN, unknown
 
 BEGIN, END, TYPED = "⟦", "⟧", ": "
 _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){END}")
@@ -19,8 +20,9 @@ _NAME = re.compile(r"[\w$-]+")
 
 
 def mark(path: str, kind: Any) -> str:
-    """A column (or a field in it) that is read; kind: its type as JSON."""
-    return f"{BEGIN}{path}{TYPED}{type_text(kind)}{END}"
+    """A column (or a field in it) that is read; kind: its type as JSON. It is unknown where its type is."""
+    told = type_text(kind)
+    return f"{UNKNOWN if unknown(told) else ''}{BEGIN}{path}{TYPED}{told}{END}"
 
 
 def path_of(text: str) -> str | None:
@@ -73,8 +75,15 @@ def type_text(kind: Any) -> str:
         return f"array<{type_text(kind['elementType'])}>"
     if kind["type"] == "map":
         return f"map<{type_text(kind['keyType'])}, {type_text(kind['valueType'])}>"
-    own = kind.get("class") or kind.get("pyClass") or kind["type"]
-    return f"{own}({type_text(kind.get('sqlType'))})"
+    own = str(kind.get("class") or kind.get("pyClass") or kind["type"])
+    return f"{own}{code_of(kind)}({type_text(kind.get('sqlType'))})"
+
+
+def code_of(kind: Any) -> str:
+    """The code of a user-defined type's class (spark_internals/user_types.py); nothing for one of Spark's own."""
+    if "code" not in kind:
+        return ""
+    return f"#{kind['code']}" if kind["code"] else f" ({UNKNOWN}its code cannot be compared)"
 
 
 def _field(field: dict[str, Any]) -> str:

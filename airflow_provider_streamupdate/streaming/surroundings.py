@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ..state.plan import JVM_LOCALE, PYTHON_ZONE
+from ..state.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
 from . import spark_internals
 from .expression import zone
 
@@ -21,6 +21,8 @@ def surroundings(spark: SparkSession) -> dict[str, str]:
     return {
         PYTHON_ZONE: zone(given if given is not None else python_zone()),
         JVM_LOCALE: spark_internals.jvm_locale(spark),
+        JVM_ZONE: ", ".join(map(zone, spark_internals.jvm_zone(spark))),
+        PARALLELISM: spark_internals.parallelism(spark),
     }
 
 

@@ -3,6 +3,7 @@ rows are shared out among tasks."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import sys
@@ -14,9 +15,10 @@ import pytest
 from bench import HDFS, Bench, stage
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import JVM_LOCALE, PYTHON_ZONE
+from airflow_provider_streamupdate.state.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.surroundings import python_zone
 
@@ -165,6 +167,154 @@ def test_the_language_of_java_counts(bench: Bench) -> None:
     assert asked(bench, snapshot, build) == set()
 
 
+@pytest.fixture
+def zone_of_java(spark) -> Iterator[Callable[[str], None]]:
+    """Sets the default zone of the JVM."""
+    kind = spark._jvm.java.util.TimeZone
+    before = kind.getDefault()
+    yield lambda name: kind.setDefault(kind.getTimeZone(name))
+    kind.setDefault(before)
+
+
+def of_files(kind: str, columns: str = "k string, ts timestamp", key: str = "k") -> Callable:
+    """A stream of files."""
+
+    def build(bench: Bench):
+        read = bench.spark.read if bench.at_rest else bench.spark.readStream
+        return stage("t", read.schema(columns).format(kind).load(str(bench.input(kind))).groupBy(F.expr(key)).count())
+
+    return build
+
+
+def looked_up(kind: str, columns: str = "k string, ts timestamp") -> Callable:
+    """A table of files, as it is and in a subquery."""
+
+    def build(bench: Bench):
+        table = bench.spark.read.schema(columns).format(kind).load(str(bench.input(kind)))
+        return stage("t", bench.source("k string").join(table, "k").groupBy("k").count())
+
+    return build
+
+
+def in_a_subquery(kind: str) -> Callable:
+    def build(bench: Bench):
+        table = bench.spark.read.schema("k string, ts timestamp").format(kind).load(str(bench.input(kind)))
+        table.createOrReplaceTempView("of_files")
+        rows = bench.source("k string").selectExpr("k", "(SELECT max(ts) FROM of_files) AS last")
+        return stage("t", rows.groupBy("last").count())
+
+    return build
+
+
+def in_python(bench: Bench):
+    """A table of a Python data source, whose times Python makes."""
+
+    class Given(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "given_times"
+
+        def schema(self) -> str:
+            return "k string, ts timestamp"
+
+        def reader(self, schema: object) -> DataSourceReader:
+            return Times()
+
+    bench.spark.dataSource.register(Given)
+    table = bench.spark.read.format("given_times").load()
+    return stage("t", bench.source("k string").join(table, "k").groupBy("ts").count())
+
+
+class Times(DataSourceReader):
+    def read(self, partition: object) -> Iterator[tuple[str, datetime.datetime]]:
+        yield "x", datetime.datetime(2026, 1, 1)
+
+
+BY_JAVA_S_ZONE = {
+    "orc": of_files("orc"),
+    "orc without a zone": of_files("orc", "k string, ts timestamp_ntz"),
+    "parquet": of_files("parquet"),
+    "a table of orc": looked_up("orc"),
+    "a list in one": looked_up("orc", "k string, times array<struct<ts: timestamp>>"),
+    "a subquery of orc": in_a_subquery("orc"),
+    "java_method": by("java_method('java.time.LocalDate', 'now')"),
+    "reflect": by("reflect('java.time.LocalDate', 'now')"),
+    "try_reflect": by("try_reflect('java.time.LocalDate', 'now')"),
+    "format_string": by("format_string('%1$tH', a)"),
+    "printf": by("printf('%s %Tc', k, a)"),
+    "an unknown format_string": by("format_string(k, a)"),
+}
+OF_NO_ZONE_OF_JAVA = {
+    "json": by("cast(ts as string)", "hour(ts)"),
+    "csv": of_files("csv", key="cast(ts as string)"),
+    "orc without times": of_files("orc", "k string, a int"),
+    "parquet without times": of_files("parquet", "k string, a int"),
+    "a table of json": looked_up("json"),
+    "a subquery of json": in_a_subquery("json"),
+    "format_string": by("format_string('%s %5.2f%%t', k, 1.5D)"),
+    "a Python data source": in_python,
+}
+
+
+def found_under(bench: Bench, build: Callable, change: Callable[[], None]) -> set[str]:
+    """The settings that are asked about after a change, and after none."""
+    old, again = bench.plan(build)[0], bench.plan(build)[0]
+    assert compare(old, again, "s1").compatible
+    change()
+    return {i.name for i in compare(old, bench.plan(build)[0], "s1").items if i.thing == "setting"}
+
+
+@pytest.mark.parametrize("what", BY_JAVA_S_ZONE)
+def test_the_zone_of_java_counts_where_it_is_looked_at(what: str, bench: Bench, zone_of_java) -> None:
+    zone_of_java("UTC")
+    found = found_under(bench, BY_JAVA_S_ZONE[what], lambda: zone_of_java("Asia/Tokyo"))
+    assert found == {f"q:{JVM_ZONE}"}
+
+
+@pytest.mark.parametrize("what", OF_NO_ZONE_OF_JAVA)
+def test_the_zone_of_java_does_not_count_elsewhere(what: str, bench: Bench, zone_of_java) -> None:
+    zone_of_java("UTC")
+    assert found_under(bench, OF_NO_ZONE_OF_JAVA[what], lambda: zone_of_java("Asia/Tokyo")) == set()
+
+
+def test_other_names_of_one_zone_of_java_are_no_change(bench: Bench, zone_of_java) -> None:
+    zone_of_java("Etc/UTC")
+    assert found_under(bench, of_files("orc"), lambda: zone_of_java("GMT")) == set()
+
+
+def test_orc_has_the_time_of_day_of_where_it_is_read(bench: Bench, zone_of_java) -> None:
+    """With the session in one zone all the time."""
+    build = of_files("orc", "ts timestamp", "cast(ts as string)")
+    zone_of_java("UTC")
+    rows = bench.spark.sql("SELECT timestamp'2026-01-01 00:00:00' AS ts")
+    rows.coalesce(1).write.mode("append").orc(str(bench.input("orc")))
+    assert [next(iter(row.values())) for row in bench.batch(build)] == ["2026-01-01 00:00:00"]
+    zone_of_java("Asia/Tokyo")
+    assert [next(iter(row.values())) for row in bench.batch(build)] == ["2025-12-31 15:00:00"]
+
+
+def test_the_zone_of_the_machine_counts_for_a_table_of_a_python_data_source(bench: Bench, zone) -> None:
+    zone("UTC")
+    assert found_under(bench, in_python, lambda: zone("Asia/Tokyo")) == {f"q:{PYTHON_ZONE}"}
+
+
+def test_the_number_of_parts_counts_where_an_expression_tells(bench: Bench, monkeypatch) -> None:
+    def of_range(bench: Bench):
+        table = bench.spark.range(4).select(F.col("id").alias("a"), F.spark_partition_id().alias("n"))
+        return stage("t", bench.source("a long").join(table, "a").groupBy("n").count())
+
+    for build in (of_range, by("spark_partition_id()"), by("input_file_block_start()"), by("a")):
+        with monkeypatch.context() as patched:
+            found = found_under(
+                bench, build, lambda p=patched: p.setattr(type(bench.spark.sparkContext), "defaultParallelism", 7)
+            )
+        assert found == (set() if build.__name__ == "build" and plain(bench, build) else {f"q:{PARALLELISM}"})
+
+
+def plain(bench: Bench, build: Callable) -> bool:
+    return bench.plan(build)[0].queries[0].stages[0].definition["keys"] == ["source-1.a"]
+
+
 class Context:
     """A session as far as the language is asked of it."""
 
@@ -183,10 +333,30 @@ def test_what_executors_are_told_of_their_language(spark) -> None:
     assert found == f"{alone}, LANG=C, file.encoding=ISO-8859-1, user.language=tr"
 
 
+def test_what_executors_are_told_of_their_zone(spark) -> None:
+    options = {"spark_executor_defaultJavaOptions": "-Duser.timezone=Asia/Tokyo -Da=b", "spark_executorEnv_TZ": "UTC"}
+    [alone] = spark_internals.jvm_zone(spark)
+    assert spark_internals.jvm_zone(Context(spark, spark_master="local[2]", **options)) == [alone]
+    found = spark_internals.jvm_zone(Context(spark, spark_master="yarn", **options))
+    assert found == [alone, "TZ=UTC", "user.timezone=Asia/Tokyo"]
+
+
+def test_the_number_of_parts_is_what_a_cluster_was_asked_for(spark) -> None:
+    """It grows while executors come."""
+    assert spark_internals.parallelism(spark) == str(spark.sparkContext.defaultParallelism)
+    cluster = Context(spark, spark_master="yarn", spark_executor_cores="4", spark_executor_instances="2")
+    assert spark_internals.parallelism(cluster) == "spark.executor.cores=4, spark.executor.instances=2"
+    assert spark_internals.parallelism(Context(spark, spark_master="yarn")) == "what the cluster has"
+    given = Context(spark, spark_master="yarn", spark_default_parallelism="6")
+    given.defaultParallelism = 6  # type: ignore[attr-defined]
+    assert spark_internals.parallelism(given) == "6"
+
+
 def test_plans_of_earlier_versions_do_not_say_and_are_not_asked(bench: Bench) -> None:
     plan, _ = bench.plan(by_hour)
     query = plan.queries[0]
-    assert {PYTHON_ZONE, JVM_LOCALE} <= query.conf.keys()
-    without = {k: v for k, v in query.conf.items() if k not in (PYTHON_ZONE, JVM_LOCALE)}
+    added = (PYTHON_ZONE, JVM_LOCALE, JVM_ZONE, PARALLELISM)
+    assert set(added) <= query.conf.keys()
+    without = {k: v for k, v in query.conf.items() if k not in added}
     old = attrs.evolve(plan, queries=(attrs.evolve(query, conf=without, hadoop=None),))
     assert not [i for i in compare(old, plan, "s1").items if i.thing == "setting"]

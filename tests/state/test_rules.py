@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.fork import compare_fork
 from airflow_provider_streamupdate.state.fresh import compare_fresh
 from airflow_provider_streamupdate.state.plan import (
+    JVM_ZONE,
     TIME_ZONE,
     AppPlan,
     QueryPlan,
@@ -312,6 +313,10 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sink.columns": tuple(
         attrs.evolve(q(), sink=SinkPlan(format="csv", columns=tuple((name, "string") for name in names)))
         for names in ("ab", "ba")
+    ),
+    "sink.zone": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="orc", columns=(("ts", "timestamp"),)), conf={JVM_ZONE: zone})
+        for zone in ("UTC", "Asia/Tokyo")
     ),
     "sink.layout": tuple(
         attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import SinkPlan
+from airflow_provider_streamupdate.state.plan import JVM_ZONE, TIME_ZONE, SinkPlan
 from airflow_provider_streamupdate.state.report import ReportItem
 
 from .builders import app_plan, query_plan
@@ -71,3 +74,69 @@ def test_options_of_csv_files_written_otherwise() -> None:
     for options in ({"sep": ";"}, {"delimiter": ";"}, {"header": "true"}, {"nullvalue": " "}):
         found = item(sink("csv"), sink("csv", **options))
         assert found.needs_agreement and "sink.file-options" in found.rules, options
+
+
+UTC, TOKYO = {TIME_ZONE: "UTC", JVM_ZONE: "UTC"}, {TIME_ZONE: "Asia/Tokyo", JVM_ZONE: "Asia/Tokyo"}
+
+
+def under(old: SinkPlan, new: SinkPlan, before: dict[str, str], after: dict[str, str]) -> ReportItem:
+    """Of a query without state."""
+    plans = (
+        app_plan(attrs.evolve(query_plan(sink=sink, conf=conf), stages=()))
+        for sink, conf in ((old, before), (new, after))
+    )
+    [found] = [i for i in compare(*plans, "s1").items if i.thing == "sink"]
+    return found
+
+
+PLAIN = {"timestampformat": "yyyy-MM-dd HH:mm:ss"}
+ARRAY = {"type": "array", "elementType": "timestamp", "containsNull": True}
+NESTED = {"type": "struct", "fields": [{"name": "timestamp", "type": "string"}, {"name": "a", "type": ARRAY}]}
+NAMED = {"type": "struct", "fields": [{"name": "timestamp", "type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("format", "kind", "partitions", "options", "asked"),
+    [
+        ("parquet", "timestamp", ("ts",), {}, True),
+        ("json", "timestamp", ("ts",), {}, True),
+        ("parquet", "timestamp", (), {}, False),
+        ("parquet", "timestamp_ntz", ("ts",), {}, False),
+        ("parquet", "date", ("ts",), {}, False),
+        ("csv", "timestamp", (), {}, False),
+        *((format, "timestamp", (), PLAIN, True) for format in ("csv", "json", "xml")),
+        ("parquet", "timestamp", (), PLAIN, False),
+        ("json", NESTED, (), PLAIN, True),
+        ("json", NAMED, (), PLAIN, False),
+        ("csv", "timestamp_ntz", (), PLAIN, False),
+        ("csv", "string", (), PLAIN, False),
+        ("csv", "timestamp", (), {"timestampformat": "yyyy-MM-dd HH:mm:ssXXX"}, False),
+        ("csv", "timestamp", (), {"timestampformat": "yyyy-MM-dd HH:mm:ss VV"}, False),
+        ("csv", "timestamp", (), {"timestampformat": "yyyy-MM-dd'Z'HH:mm:ss"}, True),
+        ("csv", "timestamp", (), {**PLAIN, "timezone": "UTC"}, False),
+        ("parquet", "timestamp", ("ts",), {"timezone": "UTC"}, False),
+        ("orc", "timestamp", (), {}, True),
+        ("orc", "timestamp_ntz", (), {"timezone": "UTC"}, True),
+        ("orc", ARRAY, (), {}, True),
+        ("orc", "date", (), {}, False),
+    ],
+)
+def test_a_zone_counts_where_times_do_not_say_theirs(
+    format: str, kind: Any, partitions: tuple[str, ...], options: dict[str, str], asked: bool
+) -> None:
+    columns = (("k", "string"), ("ts", kind))
+    made = attrs.evolve(sink(format, "", *partitions, **options), columns=columns)
+    found = under(made, made, UTC, TOKYO)
+    assert (found.needs_agreement, "sink.zone" in found.rules) == (asked, asked)
+    assert not asked or ("(ts)" in found.reason and "by the zone UTC, and are by Asia/Tokyo" in found.reason)
+    for other in (UTC, {}):
+        assert not under(made, made, other, UTC).needs_agreement
+    assert not under(attrs.evolve(made, columns=None), made, UTC, TOKYO).needs_agreement
+
+
+def test_an_option_that_says_what_the_session_said_is_no_change() -> None:
+    plain = sink("csv", "k:string ts:timestamp", **PLAIN)
+    given = sink("csv", "k:string ts:timestamp", **PLAIN, timezone="UTC")
+    assert not under(plain, given, UTC, TOKYO).needs_agreement
+    assert not under(plain, given, UTC, UTC).needs_agreement
+    assert under(plain, given, TOKYO, TOKYO).rules[-2:] == ("sink.file-options", "sink.zone")

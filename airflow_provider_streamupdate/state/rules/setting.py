@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import attrs
 
-from ..plan import JVM_LOCALE, PYTHON_ZONE, TIME_ZONE
+from ..plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, TIME_ZONE
 from ..report import LOSS
 from .measured import SQL, Measured
 from .rule import Facts, Rule
@@ -121,6 +121,10 @@ _MEANS = {
     PYTHON_ZONE: "the zone of the machine (TZ), by which Python functions see other clock times",
     JVM_LOCALE: "the language of the machine's Java, by which `upper`, `lower` and `initcap` write letters that are "
     "not ASCII",
+    JVM_ZONE: "the zone of Java (TZ, -Duser.timezone), by which times in ORC files and databases are other times, and "
+    "code of the JVM (`java_method`, `%t` in `format_string`) sees other clock times",
+    PARALLELISM: "into how many parts rows are shared out (local[N], the cores of the executors, "
+    "spark.default.parallelism), which `spark_partition_id` and `monotonically_increasing_id` tell",
     "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
     "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
 }
@@ -176,7 +180,8 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         change="another value of one of the [settings that change results](#settings-that-change-results), in a query "
         "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; or "
         "another time zone of the machine, where Python functions are used (`python.timezone`), or language of its "
-        "Java (`jvm.locale`); where a key or aggregate depends on it, it is another key or aggregate. Settings are "
+        "Java (`jvm.locale`), or zone of it (`jvm.timezone`), or number of parts that rows are shared out into "
+        "(`default.parallelism`); where a key or aggregate depends on it, it is another key or aggregate. Settings are "
         "compared as the session has them, with Spark's defaults; one that this Spark does not have is not",
         reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
         source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
@@ -187,6 +192,8 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
             "spark/test_settings.py::test_a_text_is_another_date_under_another_parser",
             "spark/test_surroundings.py::test_the_zone_of_the_machine_counts_for_python_functions",
             "spark/test_surroundings.py::test_the_language_of_java_counts",
+            "spark/test_surroundings.py::test_the_zone_of_java_counts_where_it_is_looked_at",
+            "spark/test_surroundings.py::test_the_number_of_parts_counts_where_an_expression_tells",
         ),
         applies=lambda c: _changed(c, recorded=False),
     ),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 
-from ..plan import QueryPlan, SinkPlan
+from ..plan import JVM_ZONE, TIME_ZONE, QueryPlan, SinkPlan
 from ..report import CARRIED, LOSS, REFUSED
 from ..spark_types import ddl, widens
 from .fork import is_function
 from .rule import Facts, Rule, differ
-from .source_options import ALIASES, FILES, FORMATS, folder, form, short_format
+from .source_options import ALIASES, FILES, FORMATS, ZONE, folder, form, short_format
 
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 _BATCH_IDS = "batch ids continue"
@@ -108,7 +109,65 @@ def _file_options(c: SinkChange) -> Facts | None:
     if short_format(c.new.sink.format) not in FILES or _format(c) or _to_files(c):
         return None
     old, new = written(c.old.sink), written(c.new.sink)
-    return {"names": ", ".join(n)} if (n := sorted(k for k in {*old, *new} if old.get(k) != new.get(k))) else None
+    names = {k for k in {*old, *new} if old.get(k) != new.get(k)}
+    if _session_s_zone(c.old) == _session_s_zone(c.new):
+        names.discard(ZONE)  # it says what the session said
+    return {"names": ", ".join(sorted(names))} if names else None
+
+
+def _session_s_zone(query: QueryPlan) -> str | None:
+    """The zone by which a file sink writes times, but for those that go by Java's."""
+    return query.sink.options.get(ZONE, query.conf.get(TIME_ZONE))
+
+
+# Formats that have times as texts; and ORC, which has the time of day of Java's default zone (OrcSerializer).
+_TEXTS, _BY_JAVA_S_ZONE = ("csv", "json", "xml"), "orc"
+_OF_NO_ZONE = "timestamp_ntz"
+_QUOTED = re.compile("'[^']*'")
+_SAYS_ITS_ZONE = re.compile("[VzOXxZ]")  # java.time.format.DateTimeFormatter: zones and offsets
+
+
+def _zone(c: SinkChange) -> Facts | None:
+    """Times that are written without their zone, by another one than before."""
+    if c.old.sink.columns is None or c.new.sink.columns is None or _format(c) or _to_files(c):
+        return None
+    zones = (_session_s_zone(c.old), _session_s_zone(c.new))
+    if None not in zones and zones[0] != zones[1] and (what := _without_zone(c.new.sink)):
+        return {"old": zones[0], "new": zones[1], "what": what, "which": "the session's zone, or the option timeZone"}
+    zones = (c.old.conf.get(JVM_ZONE), c.new.conf.get(JVM_ZONE))
+    if None not in zones and zones[0] != zones[1] and (what := _by_java(c.new.sink)):
+        return {"old": zones[0], "new": zones[1], "what": what, "which": "the zone of Java: TZ, -Duser.timezone"}
+    return None
+
+
+def _without_zone(sink: SinkPlan) -> str:
+    """The columns of a sink whose times are written as texts that do not say their zone."""
+    folders, inside = _columns_of(sink)
+    given = _QUOTED.sub("", sink.options.get("timestampformat", "XXX"))
+    as_texts = short_format(sink.format) in _TEXTS and not _SAYS_ITS_ZONE.search(given)
+    found = [*folders, *(inside if as_texts else ())]
+    return ", ".join(name for name, kind in found if any(t != _OF_NO_ZONE for t in _times(kind)))
+
+
+def _by_java(sink: SinkPlan) -> str:
+    inside = _columns_of(sink)[1] if short_format(sink.format) == _BY_JAVA_S_ZONE else []
+    return ", ".join(name for name, kind in inside if any(_times(kind)))
+
+
+def _columns_of(sink: SinkPlan) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """Those that make the names of folders, and those that are in files."""
+    columns, names = sink.columns or (), sink.partitioned_by or ()
+    return [c for c in columns if c[0] in names], [c for c in columns if c[0] not in names]
+
+
+def _times(kind: Any) -> Iterator[str]:
+    """The timestamps in a type (as JSON)."""
+    if isinstance(kind, dict):
+        parts = [kind.get(part) for part in ("elementType", "keyType", "valueType", "sqlType")]
+        for inner in (*parts, *(field["type"] for field in kind.get("fields") or ())):
+            yield from _times(inner)
+    elif str(kind).startswith("timestamp"):
+        yield str(kind)
 
 
 # What an option for writing is when it is not given (CSVOptions).
@@ -245,6 +304,24 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
             "state/test_sinks.py::test_columns_of_files",
         ),
         applies=_columns,
+    ),
+    _SinkRule(
+        id="sink.zone",
+        verdict=LOSS,
+        change="another time zone by which a file sink writes times that do not say theirs, in a query without state, "
+        "too: the session's (or the option `timeZone`), for a timestamp in `partitionBy`, and for csv, json and xml "
+        "with a `timestampFormat` without a zone; Java's, for ORC",
+        reason="times in the files ({what}) were written by the zone {old}, and are by {new} from now on ({which}); "
+        "those from before and those from now on lie in one folder, and are not read alike: keep the zone, or write a "
+        "timestampFormat with one to a new folder",
+        source="FileFormatWriter: the zone of partitions' names; TimestampFormatter; OrcSerializer makes a "
+        "java.sql.Timestamp; measured",
+        tests=(
+            "spark/test_sink_zone.py::test_times_without_a_zone_are_written_by_the_session_s",
+            "spark/test_sink_zone.py::test_orc_is_written_by_java_s",
+            "state/test_sinks.py::test_a_zone_counts_where_times_do_not_say_theirs",
+        ),
+        applies=_zone,
     ),
     _SinkRule(
         id="sink.layout",

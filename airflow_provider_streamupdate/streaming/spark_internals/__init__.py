@@ -29,8 +29,10 @@ from .settings import (
     hadoop_setting,
     hadoop_settings,
     jvm_locale,
+    jvm_zone,
     next_state_format,
     other_settings,
+    parallelism,
     session_setting,
 )
 from .sources import streaming_sources
@@ -58,9 +60,11 @@ __all__ = [
     "hadoop_settings",
     "join_thread",
     "jvm_locale",
+    "jvm_zone",
     "next_state_format",
     "optimized_inputs",
     "other_settings",
+    "parallelism",
     "plan_shape",
     "rewrite_stores",
     "save_aggregation",

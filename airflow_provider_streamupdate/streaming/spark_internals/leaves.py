@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ...state.plan import UNKNOWN
 from .jvm import module, scala_map, sequence
 from .python_source import PYTHON_TABLE, python_code
+from .tables import database_of, files_of, place_of
 
 # Formats of files whose columns are found by their position, not by their names (CSVOptions: header is for writing and
 # for skipping a line; UnivocityParser reads tokens by place).
@@ -32,17 +33,18 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "LogicalRDD":
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
-        told = f"{leaf.name()}#{_digest(sorted(dict(leaf.options()).items()))}"
+        told = f"{leaf.name()}#{_digest([*sorted(dict(leaf.options()).items()), *place_of(leaf)])}"
         if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
             return told
-        code = python_code(spark, str(leaf.table().name()).removeprefix("(Python)"))
+        code = python_code(spark, leaf.table())
         return None if code == UNKNOWN else f"{told} {code}"
     if kind != "LogicalRelation":
         return None
-    if leaf.catalogTable().isDefined():
-        return f"{leaf.catalogTable().get().identifier().toString()}#{_digest(_reading(leaf))}"
     if leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
-        return None
+        database = database_of(leaf)
+        return None if database is None else f"{database[0]}#{_digest(database)}"
+    if (table := files_of(leaf)) is not None:
+        return f"{table}#{_digest(_reading(leaf))}"
     paths = sorted(str(path.toString()) for path in sequence(leaf.relation().location().rootPaths()))
     return f"{','.join(paths)}#{_digest(_reading(leaf))}"
 
@@ -50,8 +52,6 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
 def _reading(leaf: Any) -> list[Any]:
     """How files are read: format, options, and where columns go by place, their order."""
     relation = leaf.relation()
-    if relation.getClass().getSimpleName() != "HadoopFsRelation":
-        return [str(relation.getClass().getName())]
     form = str(relation.fileFormat().toString()).lower()
     options = sorted((k.lower(), v) for k, v in scala_map(relation.options()).items() if k.lower() not in _PLACES)
     places = [str(name) for name in relation.dataSchema().fieldNames()] if form.startswith(_BY_POSITION) else []

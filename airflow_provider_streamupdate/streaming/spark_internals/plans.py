@@ -17,6 +17,8 @@ from .expressions import Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
 from .leaves import identity
+from .tables import reads
+from .user_types import with_codes
 
 # Expressions that are Python functions
 _PYTHON = tuple(
@@ -97,9 +99,11 @@ _TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join", "Fla
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     """TreeNode.toJSON, with what it leaves out (fields.py; measured): fields of expressions and of what is no stream,
     watermark delays (a CalendarInterval becomes null) as ``delay_ms``, what a leaf that is no stream reads as
-    ``identity`` (absent: not known), and of Python functions the digest of their ``code`` (None: not comparable, and
-    ``uncomparable`` says why) and what it ``uses``, with versions."""
-    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+    ``identity`` (absent: not known) and its format as ``reads``, of Python functions the digest of their ``code``
+    (None: not comparable, and ``uncomparable`` says why) and what it ``uses``, with versions; and of user-defined types
+    the digest of their classes' ``code``."""
+    told = str(plan.toJSON())
+    nodes: list[dict[str, Any]] = json.loads(told)
     inner = pre_order(spark._jvm, plan)
     streams = [jnode.isStreaming() for jnode in inner]
     for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
@@ -120,8 +124,11 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
             node["notes"] = notes
         if not streaming and not node["num-children"]:
             node["identity"] = identity(spark, _kind(node), jnode)
+            node["reads"] = reads(_kind(node), jnode)
         elif not streaming:
             node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
+    if '"udt"' in told:
+        with_codes(nodes)
     return nodes
 
 

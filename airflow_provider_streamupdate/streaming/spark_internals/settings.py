@@ -144,21 +144,49 @@ def _hadoop_at_first(spark: SparkSession) -> Any:
     return _AT_FIRST[name]
 
 
-# What of the options of an executor's JVM, and of its environment, says which language it has.
+# What of the options of an executor's JVM, and of its environment, says which language it has, and which time zone.
 _LANGUAGE = re.compile(r"-D(user\.(?:language|region|country|variant|script|extensions)[^=\s]*|file\.encoding)=(\S*)")
 _LANGUAGE_OF_ENVIRONMENT = ("LC_ALL", "LANG")
+_ZONE = re.compile(r"-D(user\.timezone)=(\S*)")
 
 
 def jvm_locale(spark: SparkSession) -> str:
     """The language and country by which Java writes texts in capitals; and what executors were told of theirs."""
-    told = [str(spark._jvm.java.util.Locale.getDefault().toLanguageTag())]
+    own = str(spark._jvm.java.util.Locale.getDefault().toLanguageTag())
+    return ", ".join([own, *_told_to_executors(spark, _LANGUAGE, _LANGUAGE_OF_ENVIRONMENT)])
+
+
+def jvm_zone(spark: SparkSession) -> list[str]:
+    """The time zone that Java has by itself, whatever the session's is; and what executors were told of theirs."""
+    own = str(spark._jvm.java.util.TimeZone.getDefault().getID())
+    return [own, *_told_to_executors(spark, _ZONE, ("TZ",))]
+
+
+def _told_to_executors(spark: SparkSession, options: re.Pattern[str], environment: Iterable[str]) -> list[str]:
     conf = spark.sparkContext.getConf()
-    if conf.get("spark.master", "").split("[")[0] != "local":
-        options = " ".join(conf.get(f"spark.executor.{kind}JavaOptions", "") or "" for kind in ("default", "extra"))
-        given_ = {**{name: conf.get(f"spark.executorEnv.{name}") for name in _LANGUAGE_OF_ENVIRONMENT},
-                  **dict(_LANGUAGE.findall(options))}  # fmt: skip
-        told += [f"{name}={value}" for name, value in sorted(given_.items()) if value]
-    return ", ".join(told)
+    if _is_local(conf):
+        return []
+    every = " ".join(conf.get(f"spark.executor.{kind}JavaOptions", "") or "" for kind in ("default", "extra"))
+    told = {**{name: conf.get(f"spark.executorEnv.{name}") for name in environment}, **dict(options.findall(every))}
+    return [f"{name}={value}" for name, value in sorted(told.items()) if value]
+
+
+def _is_local(conf: Any) -> bool:
+    return str(conf.get("spark.master", "")).split("[")[0] == "local"
+
+
+# What says how many tasks a cluster runs at a time, where nothing else is said.
+_CORES = ("spark.cores.max", "spark.executor.cores", "spark.executor.instances", "spark.dynamicAllocation.enabled")
+
+
+def parallelism(spark: SparkSession) -> str:
+    """Into how many parts rows are shared out where nothing else says so (SparkContext.defaultParallelism). A cluster's
+    grows as its executors come: there what was asked of it."""
+    conf = spark.sparkContext.getConf()
+    if _is_local(conf) or conf.get("spark.default.parallelism"):
+        return str(spark.sparkContext.defaultParallelism)
+    told = [f"{key}={value}" for key in _CORES if (value := conf.get(key))]
+    return ", ".join(told) or "what the cluster has"
 
 
 def environment_of_workers(spark: SparkSession, name: str) -> str | None:

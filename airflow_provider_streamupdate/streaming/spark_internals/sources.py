@@ -41,7 +41,7 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
         if leaf.catalog().isDefined() and leaf.identifier().isDefined():
             table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
         python = leaf.table().getClass().getSimpleName() == PYTHON_TABLE
-        code = python_code(spark, name) if python else None
+        code = python_code(spark, leaf.table()) if python else None
         return {"format": name, "options": dict(leaf.extraOptions()), "path": None, "table": table, "code": code}
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}
 

@@ -1,0 +1,191 @@
+"""A table is what its files are, and a Python data source is the class that its relation was made of: neither goes by
+the name it has."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from bench import HDFS, Bench, stage
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource, DataSourceReader, SimpleDataSourceStreamReader
+
+from airflow_provider_streamupdate.state.compatibility import compare
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
+
+Table = Callable[[Bench], DataFrame]
+COLUMNS = "k string, label string"
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Iterator[Bench]:
+    made = Bench(spark, tmp_path, HDFS)
+    for folder, label in (("table", "x"), ("other", "y")):
+        (made.input(folder) / "0.json").write_text(json.dumps({"k": "a", "label": label}) + "\n")
+    yield made
+    for name in ("dim", "renamed"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def labels(table: Table) -> Callable:
+    return lambda bench: stage("t", bench.source().join(table(bench), "k").groupBy("label").count())
+
+
+def same(bench: Bench, old: Callable, new: Callable) -> bool:
+    (before, _), (after, _) = bench.plan(old), bench.plan(new)
+    return all(i.verdict == "carried" for i in compare(before, after, "s1").items)
+
+
+def of_catalog(folder: str, name: str = "dim", columns: str = COLUMNS, more: str = "", kind: str = "json") -> Table:
+    def table(bench: Bench) -> DataFrame:
+        bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
+        place = f"LOCATION 'file://{bench.input(folder)}'"
+        bench.spark.sql(f"CREATE TABLE {name} ({columns}) USING {kind} {more} {place}")
+        return bench.spark.table(name)
+
+    return table
+
+
+def by_path(folder: str) -> Table:
+    return lambda bench: bench.spark.read.schema(COLUMNS).json(str(bench.input(folder)))
+
+
+def test_a_table_of_the_catalog_is_what_its_files_are(bench: Bench) -> None:
+    first = labels(of_catalog("table"))
+    assert same(bench, first, first)
+    assert not same(bench, first, labels(of_catalog("other")))
+    assert same(bench, first, labels(of_catalog("table", "renamed")))
+    assert same(bench, first, labels(by_path("table")))
+    assert not same(bench, first, labels(by_path("other")))
+    assert not same(bench, first, labels(of_catalog("table", more="OPTIONS ('mode' 'DROPMALFORMED')")))
+
+
+def test_a_view_is_what_it_reads(bench: Bench) -> None:
+    def view(folder: str) -> Table:
+        def table(bench: Bench) -> DataFrame:
+            of_catalog(folder)(bench)
+            bench.spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT * FROM dim")
+            return bench.spark.table("v")
+
+        return table
+
+    assert same(bench, labels(view("table")), labels(view("table")))
+    assert not same(bench, labels(view("table")), labels(view("other")))
+
+
+@pytest.mark.parametrize("where", ["label = 'x'", "upper(label) = 'X'"])
+def test_a_table_with_partitions_is_itself_with_any_filter(where: str, bench: Bench) -> None:
+    """The optimizer reads a part of its folders then."""
+
+    def part(folder: str) -> Table:
+        def table(bench: Bench) -> DataFrame:
+            rows = bench.spark.createDataFrame([("a", "x"), ("b", "y")], COLUMNS)
+            rows.write.mode("overwrite").partitionBy("label").json(str(bench.input(folder)))
+            made = of_catalog(folder, more="PARTITIONED BY (label)")(bench)
+            bench.spark.sql("MSCK REPAIR TABLE dim")
+            return made.where(where)
+
+        return table
+
+    assert same(bench, labels(part("table")), labels(part("table")))
+    assert not same(bench, labels(part("table")), labels(part("other")))
+
+
+def test_a_table_of_a_database_is_what_is_asked_of_it(bench: Bench, tmp_path) -> None:
+    def table(database: str, asked: str = "dim", more: str = "") -> Table:
+        def made(bench: Bench) -> DataFrame:
+            bench.spark.sql("DROP TABLE IF EXISTS dim")
+            url = f"jdbc:derby:{tmp_path}/{database};create=true"
+            options = f"'url' '{url}', 'dbtable' '{asked}', 'driver' 'org.apache.derby.iapi.jdbc.AutoloadedDriver'"
+            rows = bench.spark.createDataFrame([("a", "x")], COLUMNS)
+            rows.write.mode("overwrite").format("jdbc").options(
+                url=url, dbtable=asked, driver="org.apache.derby.iapi.jdbc.AutoloadedDriver"
+            ).save()
+            bench.spark.sql(f"CREATE TABLE dim USING jdbc OPTIONS ({options}{more})")
+            return bench.spark.table("dim")
+
+        return made
+
+    first = labels(table("one"))
+    assert same(bench, first, first)
+    assert not same(bench, first, labels(table("two")))
+    assert not same(bench, first, labels(table("one", "another")))
+    assert not same(bench, first, labels(table("one", more=", 'sessionInitStatement' 'values 1'")))
+
+
+def reader(label: str) -> type:
+    class Reader(DataSourceReader):
+        def read(self, partition: object) -> Iterator[tuple[str, str]]:
+            yield "a", label
+
+    class Given(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "given"
+
+        def schema(self) -> str:
+            return COLUMNS
+
+        def reader(self, schema: object) -> DataSourceReader:
+            return Reader()
+
+    return Given
+
+
+def stream(step: int) -> type:
+    class Numbers(SimpleDataSourceStreamReader):
+        def initialOffset(self) -> dict:
+            return {"n": 1}
+
+        def read(self, start: dict):
+            return iter([(str(step * start["n"]), "")]), {"n": start["n"] + 1}
+
+        def readBetweenOffsets(self, start: dict, end: dict):
+            return iter([(str(step * n), "") for n in range(start["n"], end["n"])])
+
+    class Given(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "given"
+
+        def schema(self) -> str:
+            return COLUMNS
+
+        def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:
+            return Numbers()
+
+    return Given
+
+
+@pytest.mark.parametrize("schema", [None, COLUMNS])
+def test_a_python_data_source_is_the_class_its_relation_has(schema: str | None, bench: Bench) -> None:
+    """Whatever was registered under its name afterwards, by another query of the app."""
+
+    def read(kind: str, first: type, then: type) -> DataFrame:
+        spark = bench.spark
+        spark.dataSource.register(first)
+        made = (spark.read if kind == "table" else spark.readStream).format("given")
+        found = (made if schema is None else made.schema(schema)).load()
+        if kind == "table":
+            found.schema  # noqa: B018
+        spark.dataSource.register(then)
+        return found
+
+    def table(first: int, then: int) -> Callable:
+        return labels(lambda bench: read("table", reader(str(first)), reader(str(then))))
+
+    def numbers(first: int, then: int) -> Callable:
+        return lambda bench: stage("t", read("stream", stream(first), stream(then)).groupBy("k").count())
+
+    for made in (table, numbers):
+        if schema is None:
+            assert same(bench, made(1, 3), made(1, 3))
+            assert not same(bench, made(1, 3), made(2, 3))
+            assert same(bench, made(1, 3), made(1, 4))
+        else:  # it is looked for when it is read, and is that of the plan from then on
+            assert not same(bench, made(1, 3), made(1, 4))
+            assert same(bench, made(1, 3), made(1, 3))
