@@ -8,6 +8,7 @@ aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -312,6 +313,7 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
         return keys
     before, after = old.definition["aggregates"], new.definition["aggregates"]
     places = tuple(before.index(text) if text in before else None for text in after)
+    copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
     gone = [text for text in before if text not in after]
     added = [text for text, place in zip(after, places, strict=True) if place is None]
     if gone and added:
@@ -332,6 +334,8 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     steps = [
         *(f"adds {text}, which knows only rows from now on" for text in added),
         *(f"drops {text}" for text in gone),
+        *(f"keeps {text} a second time" for text in copied if text in before),
+        *(f"drops a second {text}" for text in left if text in after),
         *(["puts the aggregates in their new order"] if _reordered(places) else []),
         *types,
         *(f"drops key {old.definition['keys'][i]} and merges its groups" for i in dropped),

@@ -142,9 +142,8 @@ def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
     (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec); the order of the other conditions does not count."""
     left, right = (dict(lineage.columns(child)) for child in node.children)
     env = {**left, **right}
-    sided = env
-    if set.intersection(*map(lineage.names, node.children)):  # then a text does not say which side it is of
-        sided = {**{k: f"left {t}" for k, t in left.items()}, **{k: f"right {t}" for k, t in right.items()}}
+    told = lineage.sided(node)
+    sided = {**{k: told[0](t) for k, t in left.items()}, **{k: told[1](t) for k, t in right.items()}}
     keys, rest = [], []
     conditions = node.expressions("condition")
     for part in _conjuncts(conditions[0]) if conditions else ():

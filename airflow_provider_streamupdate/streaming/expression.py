@@ -24,6 +24,13 @@ _MIRROR = {
     "LessThanOrEqual": "GreaterThanOrEqual",
 }
 _FIELDS = ("GetStructField", "GetArrayStructFields")
+# Expressions that look at the partition a row is on, at its place there, or at the file it comes from, which nobody
+# knows above a shuffle.
+_PLACES = ("MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
+           "InputFileBlockLength")  # fmt: skip
+# Python functions that are given whole partitions, or see one row after the other (PythonEvalType: the iterators).
+_OF_PARTITIONS = (204, 205, 207, 251)
+PARTITIONS = -2  # where `Columns` has what decides the partitions and the order of the rows
 _LAMBDAS = -1  # where `Columns` counts the variables of the lambda functions around
 _COMMON = -(10**9)  # from here downwards `Columns` has the common expressions of WITH
 
@@ -76,7 +83,7 @@ def text(expression: Node, columns: Columns) -> str:
         if len(children) == 1:
             return children[0]
     if "UDF" in name or "UDAF" in name or "UDTF" in name or "UserDefined" in name or "Udf" in name:
-        return _function(name, fields, children)
+        return _function(name, fields, children) + (_partitions(columns) if looks_at_partitions(expression) else "")
     if name == "CaseWhen" and len(children) == 3:
         name, fields = "If", {}  # all there is of one that has but one condition
     if name == "If" and _null(expression.children[2]):
@@ -86,7 +93,18 @@ def text(expression: Node, columns: Columns) -> str:
     if name == "TimestampAddInterval" and not _of_days(expression.children[1]):
         fields = {**fields, "timeZoneId": "UTC"}  # no zone has a part in it
         children[1] = f"{expression.children[1].fields['value']}:interval"  # nor the unit it was given in
-    return f"{name.lower()}({', '.join(children + details(name, fields))})"
+    told = f"{name.lower()}({', '.join(children + details(name, fields))})"
+    return told + (_partitions(columns) if looks_at_partitions(expression) else "")
+
+
+def looks_at_partitions(expression: Node) -> bool:
+    """Whether it is another value where the same rows are on other partitions, or there in another order."""
+    of_python = expression.fields.get("evalType") in _OF_PARTITIONS or "UDTF" in expression.name
+    return expression.name in _PLACES or of_python
+
+
+def _partitions(columns: Columns) -> str:
+    return f" in {columns[PARTITIONS]}" if PARTITIONS in columns else ""
 
 
 # Expressions that are null when one of their operands is (Expression.nullIntolerant): of a filter's column in one of
@@ -188,7 +206,8 @@ def _lambda(expression: Node, columns: Columns) -> str:
 
 
 def _field(expression: Node, columns: Columns) -> str:
-    """A struct's field goes by its name; its place changes when other fields come and go."""
+    """A struct's field goes by its name; its place changes when other fields come and go, and counts only where the
+    name comes again."""
     if (found := _reference(expression, columns)) is not None:
         path, kind, marked = found
         return marks.mark(path, kind) if marked else path
@@ -196,9 +215,11 @@ def _field(expression: Node, columns: Columns) -> str:
 
 
 def _field_name(expression: Node) -> str:
+    """As spark_internals found it (fields.py)."""
     fields = expression.fields
-    named = fields["field"]["name"] if isinstance(fields.get("field"), dict) else fields.get("name")
-    return marks.name(named) if isinstance(named, str) else f"#{fields.get('ordinal')}"
+    named = fields.get("name")
+    place = f"#{fields.get('ordinal')}"
+    return marks.name(named) + (place if fields.get("again") else "") if isinstance(named, str) else place
 
 
 def _reference(expression: Node, columns: Columns) -> tuple[str, Any, bool] | None:
@@ -253,10 +274,11 @@ def _parts(expression: Node, name: str) -> list[Node]:
 
 def drawn(expression: Node) -> bool:
     """Whether an expression, or one in it, has another value each time it is asked for."""
-    return any(map(_drawn, expression.walk()))
+    return any(map(drawn_here, expression.walk()))
 
 
-def _drawn(node: Node) -> bool:
+def drawn_here(node: Node) -> bool:
+    """Whether an expression is so by itself."""
     return node.name in noise.SEEDS or node.name in noise.ONLY_IN["randomSeed"] or _unsteady(node.fields)
 
 

@@ -7,6 +7,7 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -17,8 +18,19 @@ from ..state.branches import AFTER, union
 from ..state.plan import LATE, UNKNOWN, WindowKey, unknown
 from . import marks, noise
 from .digest import digest
-from .expression import Columns, details, drawn, expression_id, not_null, shown_value, text
-from .tree import OUTPUT, Node, is_tree, parse
+from .expression import (
+    PARTITIONS,
+    Columns,
+    details,
+    drawn,
+    drawn_here,
+    expression_id,
+    looks_at_partitions,
+    not_null,
+    shown_value,
+    text,
+)
+from .tree import BUFFER, OUTPUT, Node, is_tree, parse
 from .windows import window_key
 
 Column = tuple[int, str]  # expression id, text
@@ -41,7 +53,10 @@ _NO_ROWS = frozenset(
 # than these looks at it.
 _ORDER = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions", "Sort"})
 _OF_ANY_ORDER = _NO_ROWS | _ORDER | {"Filter", "Join", "Union", "Generate", "Expand"}
-_PLACES = ("MonotonicallyIncreasingID", "SparkPartitionID")
+# Of a table's side: nodes whose rows are the same ones whatever the order of those below, and aggregate functions
+# whose values are.
+_OF_ANY_BRANCHES = _OF_ANY_ORDER | {"Aggregate", "Distinct", "Intersect", "Except"}
+_ADD_UP = frozenset({"Count", "Sum", "Min", "Max", "Average"})
 # Nodes whose rows do not depend on any column but those in their fields.
 _BY_FIELDS = frozenset(
     {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Aggregate", "Window", "Generate",
@@ -54,6 +69,7 @@ _SAME_ROWS = _NO_ROWS | {
     "RebalancePartitions", "ReturnAnswer", "DeduplicateRelations", "Inputs", "ArrowEvalPython", "BatchEvalPython",
     "LocalLimit",
 }  # fmt: skip
+_NO_HINT = "hint=JoinHint(None, None)"  # what a join has that was given none
 _EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
 # Nodes whose Python function is given all rows of a batch.
 _WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
@@ -101,13 +117,15 @@ class Lineage:
         outer: Columns | None = None,
     ) -> None:
         self.plan = plan
-        self._outer = outer or {}
+        self._outer = {key: told for key, told in (outer or {}).items() if key != PARTITIONS}
         leaves = [n for n in plan.walk() if not n.children and n.streaming]
         self._sources = {id(n): name for n, name in zip(leaves, sources, strict=True)}
         stateful = [n for n in plan.walk() if n.stateful]
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._twins = dict(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
+        self._partitions: dict[int, list[str]] = {}
+        self._moves = _moves(plan)
         self._found: dict[int, str] = {}  # how lookups find their rows, by their nodes
         self._written: Columns = written.leaves() if written else {}
         self._lookups: Columns = written.lookups() if written else {}
@@ -121,7 +139,44 @@ class Lineage:
 
     def inputs(self, node: Node) -> Columns:
         """The columns a node's expressions can refer to."""
-        return {**self._outer, **{k: text for child in node.children for k, text in self.columns(child)}}
+        columns = {**self._outer, **{k: text for child in node.children for k, text in self.columns(child)}}
+        if told := self._partitions_below(node):
+            columns[PARTITIONS] = told
+        return columns
+
+    def _partitions_below(self, node: Node) -> str:
+        """What decides on which partitions of a stream the rows are that come to a node, and in which order, in a
+        query that has anything that does. (A stage puts them by its keys, which are told there.)"""
+        if not self._moves or node.stateful:
+            return ""
+        return "; ".join(t for child in node.children if child.streaming for t in self._partitioned(child))
+
+    def _partitioned(self, node: Node) -> list[str]:
+        """What does so in a node and below it, from the top down."""
+        if id(node) not in self._partitions:
+            self._partitions[id(node)] = list(self._partitioning(node))
+        return self._partitions[id(node)]
+
+    def _partitioning(self, node: Node) -> Iterator[str]:
+        if node.stateful or not node.streaming:
+            return
+        if node.name == "Union":
+            branches = [self._in_place(branch) for branch in _branches(node)]
+            known = not any(unknown(t) for branch in branches for t in branch)
+            yield f"union(#{digest(branches)})" if known else f"{UNKNOWN}union"
+            return
+        if node.name in _ORDER:
+            yield from (f"{name.lower()}({', '.join(told)})" for name, told in self._itself(node))
+        hint = details(node.name, {"hint": node.fields.get("hint")}) if node.name == "Join" else []
+        if hint and hint != [_NO_HINT]:
+            yield f"join({hint[0]})"
+        for child in node.children:
+            yield from self._partitioned(child)
+
+    def _in_place(self, branch: Node) -> list[str]:
+        """What tells a branch of a union from the others: its partitions come after those of the one before it."""
+        filters, made = sorted(self._all_filters(branch)), sorted(self._rows_made(branch))
+        return [*sorted(self.names(branch)), "where", *filters, "by", *made, "in", *self._partitioned(branch)]
 
     def windows(self, node: Node, keys: list[str]) -> tuple[WindowKey, ...]:
         """Those of a node's grouping keys (texts) that are time windows, as they were asked for below it."""
@@ -186,14 +241,14 @@ class Lineage:
 
     def _described(self, side: Node) -> Iterator[tuple[str, list[str]]]:
         """Everything that decides the rows of a side without streams, from the top down, a node each; the branches of a
-        union in the order of their texts."""
-        return self._nodes(side, _ORDER if _of_any_order(side) else frozenset())
+        union in the order of their texts, where it is not theirs that counts."""
+        return self._nodes(side, _ORDER if _of_any_order(side) else frozenset(), _of_any_branches(side))
 
-    def _nodes(self, node: Node, left_out: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+    def _nodes(self, node: Node, left_out: frozenset[str], any_branches: bool) -> Iterator[tuple[str, list[str]]]:
         if node.name not in left_out:
             yield from self._itself(node)
-        below = [list(self._nodes(child, left_out)) for child in node.children]
-        for nodes in sorted(below, key=str) if node.name == "Union" else below:
+        below = [list(self._nodes(child, left_out, any_branches)) for child in node.children]
+        for nodes in sorted(below, key=str) if node.name == "Union" and any_branches else below:
             yield from nodes
 
     def _itself(self, node: Node) -> Iterator[tuple[str, list[str]]]:
@@ -335,8 +390,8 @@ class Lineage:
         uses that have a watermark."""
         env = self.inputs(node)
         timed = {env[k] for k in node.fields.get("timed", ()) if k in env}
-        sides = ("left ", "right ") if self._both(node) else ("",) * len(node.children)
-        made = [side + t for side, child in zip(sides, node.children, strict=True) for t in self._rows_made(child)]
+        sides = zip(self.sided(node), node.children, strict=True)
+        made = [told(t) for told, child in sides for t in self._rows_made(child)]
         sources = Counter(name for child in node.children for name in self._sources_of(child))
         again = [f"{name}. {count} times" for name, count in sources.items() if count > 1]
         return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
@@ -381,12 +436,11 @@ class Lineage:
         """The ways on which rows come to a stage, a list each, sorted: the source, the stages they pass, and, from the
         last of these on, the filters they meet and what makes other rows of them. What comes after a watermark (and
         so drops rows that have moved it) is marked so."""
-        sides = ("left ", "right ") if self._both(node) else ("",) * len(node.children)
         filters = set(self.filters(node))
         found = []
-        for side, child in zip(sides, node.children, strict=True):
+        for side, child in zip(self.sided(node), node.children, strict=True):
             for path in self._paths(child):
-                told = [(late, side + t) for late, t, is_filter in path.items if not is_filter or side + t in filters]
+                told = [(late, side(t)) for late, t, is_filter in path.items if not is_filter or side(t) in filters]
                 passed = [f"after {name}." for name in path.stages]
                 found.append(
                     tuple(sorted([f"from {path.source}.", *passed, *((LATE if x else "") + t for x, t in told)]))
@@ -423,17 +477,25 @@ class Lineage:
     def filters(self, node: Node) -> tuple[str, ...]:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
         column is not null, which Spark adds to what is asked of it anyway, is left out."""
-        sides = ("left ", "right ") if self._both(node) else ("", "")
         found: dict[str, set[str]] = {}  # by the text the columns that are not null where it holds
-        for side, child in zip(sides, node.children, strict=False):
+        for side, child in zip(self.sided(node), node.children, strict=True):
             for condition, env in self._all_conditions(child):
-                found[side + text(condition, env)] = {f"{side}isnotnull({t})" for t in not_null(condition, env)}
+                found[side(text(condition, env))] = {side(f"isnotnull({t})") for t in not_null(condition, env)}
         implied = {t for told, needs in found.items() for t in needs - {told}}
         return tuple(sorted(found.keys() - implied))
 
-    def _both(self, node: Node) -> bool:
-        """Whether both sides of a node have rows of one source, so that a text does not say which side it is of."""
-        return len(node.children) == 2 and bool(set.intersection(*map(self.names, node.children)))
+    def sided(self, node: Node) -> list[Callable[[str], str]]:
+        """For each side of a node what is said of it: with the side, where a text does not say which it is of. It does
+        by a source that the other side has not; there is none in what is made of constants or tables."""
+        if len(node.children) != 2:
+            return [str] * len(node.children)
+        names = [self.names(child) for child in node.children]
+        both = bool(set.intersection(*names))
+
+        def told(side: str, own: set[str], text: str) -> str:
+            return text if not both and any(f"{name}." in text for name in own) else f"{side} {text}"
+
+        return [functools.partial(told, side, own) for side, own in zip(("left", "right"), names, strict=True)]
 
     def _all_filters(self, node: Node) -> Iterator[str]:
         """The conditions of a node and of those below it, down to the next stages."""
@@ -497,18 +559,22 @@ class Lineage:
         if node.name in _WHOLE:
             # Of any number of rows it makes any number: a column is what the function, by its code, makes of them all.
             made = self._whole(node)
-            return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
+            return _named(made, node.expressions("output"))
         if node.name in ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow") and node.streaming:
             grouped = ", ".join(self.texts(node, "groupingAttributes"))
             made = f"{self._whole(node)} by ({grouped})"
-            return [(expression_id(a), f"{made}.{marks.name(a.fields['name'])}") for a in node.expressions("output")]
+            return _named(made, node.expressions("output"))
         if node.name in _PASSES:
             return [column for columns in below for column in columns]
         if OUTPUT in node.fields:
             return self._of_table(node, env)
         for field in _OUTPUTS:
             if made_here := node.expressions(field) if isinstance(node.fields.get(field), list) else []:
-                return [(expression_id(a), self._made(node, prefix, a)) for a in made_here]
+                called = marks.names([str(a.fields["name"]) for a in made_here])
+                return [
+                    (expression_id(a), self._made(node, prefix, a, name))
+                    for a, name in zip(made_here, called, strict=True)
+                ]
         return [(key, f"{UNKNOWN}{node.name}: {t}") for columns in below for key, t in columns]
 
     def _projected(self, node: Node, env: Columns) -> list[Column]:
@@ -575,15 +641,15 @@ class Lineage:
         read += AGAIN * self._twins.get(id(node), 0)
         prefix = self._sources.get(id(node), read.replace(marks.TYPED, ":"))
         notes = {name: _noted(told) for name, told in (node.fields.get("notes") or {}).items()}
-        called = [a.fields["name"] for a in columns]
-        names = [f"{prefix}.{marks.name(name)}{notes.get(name, '')}" for name in called]
+        called = [str(a.fields["name"]) for a in columns]
+        shown = zip(called, marks.names(called), strict=True)
+        names = [f"{prefix}.{told}{notes.get(name, '')}" for name, told in shown]
         return [
             (expression_id(a), marks.mark(name, a.fields["dataType"])) for a, name in zip(columns, names, strict=True)
         ]
 
-    def _made(self, node: Node, prefix: str, column: Node) -> str:
+    def _made(self, node: Node, prefix: str, column: Node, called: str) -> str:
         """A column that a node makes by itself: a stage's, or one of a node of which nothing is known."""
-        called = marks.name(column.fields["name"])
         if prefix:
             return marks.mark(prefix + called, column.fields["dataType"])
         return f"{UNKNOWN}{node.name}({digest(node.fields)}).{called}"
@@ -641,14 +707,15 @@ def _seeds(expression: Node) -> Iterator[str]:
 
 
 def aggregates(node: Node, env: Columns) -> list[str]:
-    """The distinct aggregate functions in the order of their buffers in the state row (PhysicalAggregation)."""
-    found = [
-        text(inner, env)
-        for e in node.expressions("aggregateExpressions")
-        for inner in e.walk()
-        if inner.name == "AggregateExpression"
-    ]
-    return list(dict.fromkeys(found))
+    """The aggregate functions in the order of their buffers in the state row (PhysicalAggregation). Two may have one
+    text and a buffer each, where Spark does not see that they are the same; so the text comes again."""
+    found: dict[Any, str] = {}
+    for expression in node.expressions("aggregateExpressions"):
+        for inner in expression.walk():
+            if inner.name == "AggregateExpression":
+                told = text(inner, env)
+                found.setdefault(inner.fields.get(BUFFER, told), told)
+    return list(found.values())
 
 
 def watermarks(lineage: Lineage) -> list[str]:
@@ -685,7 +752,42 @@ def _of_any_order(side: Node) -> bool:
     """Whether a table's rows are the same in any order, on whichever partition they are."""
     if any(n.children and n.name not in _OF_ANY_ORDER for n in side.walk()):
         return False
-    return not any(e.name in _PLACES for n in side.walk() for e in n.all_expressions())
+    return not _looked_at(side)
+
+
+def _of_any_branches(side: Node) -> bool:
+    """Whether a table's rows are the same with the branches of a union in any order."""
+    if not any(n.name == "Union" for n in side.walk()):
+        return True
+    for node in side.walk():
+        if node.children and node.name not in _OF_ANY_BRANCHES:
+            return False
+        functions = (e.children[0] for e in node.all_expressions() if e.name == "AggregateExpression")
+        if node.name == "Aggregate" and any(f.name not in _ADD_UP for f in functions):
+            return False
+    return not _looked_at(side)
+
+
+def _looked_at(side: Node) -> bool:
+    """Whether anything looks at the partitions of a table's rows: a random number does, by its seed."""
+    return any(looks_at_partitions(e) or drawn_here(e) for n in side.walk() for e in n.all_expressions())
+
+
+def _moves(plan: Node) -> bool:
+    """Whether anything decides on which partitions a stream's rows are, and anything looks at that."""
+    above = ("Union", *_ORDER)
+    if not any(n.streaming and (n.name in above or (n.name == "Join" and n.fields.get("hint"))) for n in plan.walk()):
+        return False
+    return any(looks_at_partitions(e) for n in plan.walk() for e in n.all_expressions())
+
+
+def _branches(union: Node) -> Iterator[Node]:
+    """The branches of a union, and of those that are one themselves, as the optimizer has them."""
+    for branch in union.children:
+        top = branch
+        while top.name in _NO_ROWS and len(top.children) == 1:
+            top = top.children[0]
+        yield from _branches(top) if top.name == "Union" else [branch]
 
 
 def _certain(found: Iterable[tuple[int, str]]) -> Columns:
@@ -694,6 +796,12 @@ def _certain(found: Iterable[tuple[int, str]]) -> Columns:
     for key, told in found:
         said.setdefault(key, set()).add(told)
     return {key: told.pop() for key, told in said.items() if len(told) == 1}
+
+
+def _named(made: str, columns: list[Node]) -> list[Column]:
+    """The columns of what a node makes, which go by their names."""
+    called = marks.names([str(a.fields["name"]) for a in columns])
+    return [(expression_id(a), f"{made}.{name}") for a, name in zip(columns, called, strict=True)]
 
 
 def _output(expression: Node, env: Columns) -> Column:

@@ -7,7 +7,7 @@ fields of a struct, and of which types they are. A plan keeps the plain text and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..state.branches import CLOSE, OPEN, OR
@@ -58,6 +58,11 @@ def _noted(inner: str, types: dict[str, str]) -> str:
 def name(given: str) -> str:
     """A column's or field's name as a text has it: in backticks, when it could be taken for something else."""
     return given if _NAME.fullmatch(given) else "`" + escape(given).replace("`", "``").replace(TYPED, ":\\u0020") + "`"
+
+
+def names(given: Sequence[str]) -> list[str]:
+    """The names of columns that are beside each other: with its place, where a name comes again."""
+    return [name(each) + (f"#{place}" if given.count(each) > 1 else "") for place, each in enumerate(given)]
 
 
 def escape(text: str) -> str:

@@ -16,7 +16,17 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..state.errors import ApplicationError, StreamUpdateError, describe
 from ..state.names import confused
-from ..state.plan import TIME_ZONE, UNKNOWN, AppPlan, QueryPlan, SinkPlan, StagePlan, StateSchema
+from ..state.plan import (
+    TIME_ZONE,
+    UNKNOWN,
+    AggregateBuffer,
+    AppPlan,
+    QueryPlan,
+    SinkPlan,
+    StagePlan,
+    StateSchema,
+    unknown,
+)
 from ..state.redaction import redacted
 from ..state.rules.setting import SHARES, harmless
 from ..state.rules.settings_table import MEASURED
@@ -144,8 +154,7 @@ def _plan_query(
         )
     stages = tuple(
         attrs.evolve(
-            stage,
-            buffers=planned.buffers.get(stage.operator_id, ()),
+            _counted(stage, planned.buffers.get(stage.operator_id, ())),
             migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
         )
         for stage in stages
@@ -169,6 +178,15 @@ def _plan_query(
         },
         written=written,
     )
+
+
+def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
+    """A stage with the buffers of its aggregates. Where these are not as many, it is not known which is whose."""
+    stage, texts = attrs.evolve(stage, buffers=buffers), stage.definition.get("aggregates", [])
+    if not buffers or len(buffers) == len(texts) or any(map(unknown, texts)):
+        return stage
+    told = [f"{UNKNOWN}{len(buffers)} buffers for {', '.join(texts) or 'no aggregates'}"]
+    return attrs.evolve(stage, definition={**stage.definition, "aggregates": told})
 
 
 def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:

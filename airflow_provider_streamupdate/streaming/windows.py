@@ -20,7 +20,7 @@ def window_key(expression: Node, text: Text) -> WindowKey | None:
     expression. `position` is left at 0."""
     if expression.name in ("Alias", "KnownNullable"):
         return window_key(expression.children[0], text)
-    if not _is_window(expression):
+    if not _is_window(expression) or not _ends_after(expression, text):
         return None
     inner = list(expression.walk())
     columns = {text(n.children[0]) for n in inner if n.name == "PreciseTimestampConversion" and _to_long(n)}
@@ -60,6 +60,21 @@ def _is_window(expression: Node) -> bool:
         and len(expression.children) == 4
         and [c.fields.get("value") for c in expression.children[::2]] == ["start", "end"]
     )
+
+
+def _ends_after(window: Node, text: Text) -> bool:
+    """Whether its end is its start and a number: an author's own struct may have fields of these names, of anything."""
+    start, end = (_converted(window.children[place]) for place in (1, 3))
+    if start is None or end is None or end.name != "Add" or end.children[1].name != "Literal":
+        return False
+    return text(start) == text(end.children[0])
+
+
+def _converted(node: Node) -> Node | None:
+    """What is made a point in time of, if anything is."""
+    while node.name in ("Alias", "KnownNullable"):
+        node = node.children[0]
+    return node.children[0] if node.name == "PreciseTimestampConversion" and not _to_long(node) else None
 
 
 def _offset(dividend: Node) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..migration import variables
 from ..plan import PYTHON
 from ..report import CARRIED, LOSS, REFUSED
@@ -23,7 +25,8 @@ def _code(c: StageChange) -> Facts | None:
 @of(*FUNCTIONS)
 def _input(c: StageChange) -> Facts | None:
     old, new = c.lists("input")
-    return differ(sorted(set(old) - set(new)), sorted(set(new) - set(old)))
+    gone, more = Counter(old) - Counter(new), Counter(new) - Counter(old)  # a column may be there twice
+    return differ(sorted(gone.elements()), sorted(more.elements()))
 
 
 @of(*FUNCTIONS)

@@ -59,16 +59,57 @@ class Expressions:
         """What a method without arguments gives for each expression of a class, as text, by the expressions' numbers.
         Empty where it cannot be asked for: there is no such method, or it fails."""
         if (name, asked) not in self._told:
-            self._told[name, asked] = self._tell(name, asked)
+            self._told[name, asked] = self._tell(name, f"{name}#{asked}")
         return self._told[name, asked]
 
-    def _tell(self, name: str, asked: str) -> dict[int, str]:
+    def fields(self, name: str) -> dict[int, list[str]]:
+        """The names of the fields that the struct has which an expression of a class (`FIELDS`) takes one of."""
+        if (name, "") not in self._told:
+            self._told[name, ""] = self._tell(name, *FIELDS[name], f"{_STRUCT}#fieldNames", then=_joined(self._jvm))
+        return {number: text.split(_BETWEEN) for number, text in self._told[name, ""].items()}
+
+    def buffers(self) -> dict[int, int]:
+        """For each aggregate function the number of the first one that Spark takes for the same, so that both have one
+        buffer (PhysicalAggregation, EquivalentExpressions): not where it gives another value each time, as Spark says
+        of ``first``. Empty where it cannot be told."""
+        alike, steady = (self.told(AGGREGATE, asked) for asked in ("semanticHash", "deterministic"))
+        first: dict[str, int] = {}
+        return {
+            number: first.setdefault(told, number) if steady.get(number) == "true" else number
+            for number, told in sorted(alike.items())
+        }
+
+    def _tell(self, name: str, *asked: str, then: Any = None) -> dict[int, str]:
         numbers = self._numbers[name]
         try:
-            texts = lines(self._jvm, self._all.filter(is_a(self._jvm, name)).map(asking(self._jvm, f"{name}#{asked}")))
+            found = self._all.filter(is_a(self._jvm, name)).map(asking(self._jvm, *asked))
+            texts = lines(self._jvm, found if then is None else found.map(then))
         except Py4JError:
             return {}
         return dict(zip(numbers, texts, strict=True)) if len(texts) == len(numbers) else {}
+
+
+_TYPES = "org.apache.spark.sql.types"
+_STRUCT = f"{_TYPES}.StructType"
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
+AGGREGATE = f"{_CATALYST}.aggregate.AggregateExpression"
+# Expressions that take a field of a struct, and the methods that give the struct's type.
+FIELDS = {
+    f"{_CATALYST}.GetStructField": (f"{_CATALYST}.GetStructField#childSchema",),
+    f"{_CATALYST}.GetArrayStructFields": (
+        f"{_CATALYST}.GetArrayStructFields#child",
+        f"{_CATALYST}.Expression#dataType",
+        f"{_TYPES}.ArrayType#elementType",
+    ),
+}
+_BETWEEN = "\x1f"
+
+
+@functools.cache
+def _joined(jvm: Any) -> Any:
+    """The scala.Function1 that makes one text of an array of texts."""
+    join = method(jvm, "java.lang.String", "join", "java.lang.CharSequence", "[Ljava.lang.CharSequence;")
+    return function(jvm, given(jvm, join.asFixedArity(), _BETWEEN, 0))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ calls of the JVM. What has no stable text is marked with the reason; it is never
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,9 +18,11 @@ from pyspark.sql import SparkSession
 
 from ...state.errors import EnvironmentProblem
 from ..tree import is_tree
-from .expressions import Expressions
+from .exact import exact
+from .expressions import FIELDS, Expressions
 from .jvm import java_class
-from .values import Unreadable, render, telling
+from .unreadable import Unreadable
+from .values import NO_UTF_8, render, telling
 
 # What a field that Spark's JSON leaves out has instead: ``{RENDERED: text}``, or ``{UNREADABLE: why}``.
 RENDERED, UNREADABLE = "rendered", "unreadable"
@@ -30,9 +33,8 @@ JsonNode = dict[str, Any]
 Special = Callable[[Any, JsonNode], None]
 
 _CUT = re.compile(r"\.\.\. \d+ more fields\]?$")  # SparkStringUtils.truncatedString, in lists of strings
-_NO_UTF_8 = "\ufffd"  # what bytes that are no UTF-8 become in Java's texts
 _LITERAL = "org.apache.spark.sql.catalyst.expressions.Literal"
-_FIELD = "org.apache.spark.sql.catalyst.expressions.GetStructField"
+_VARIABLE = "org.apache.spark.sql.catalyst.expressions.VariableReference"
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
@@ -48,7 +50,7 @@ def complete(
     wanted = [
         i
         for i, node in enumerate(nodes)
-        if _left_out(node) or node["class"] in special or _zoned(node) or _unnamed(node)
+        if _left_out(node) or node["class"] in special or node["class"] in _LOOKED_AT or _zoned(node)
     ]
     if not wanted:
         return
@@ -78,8 +80,11 @@ class _Completed:
 
     def fill(self, special: dict[str, Special]) -> None:
         node, name = self.node, self.node["class"]
-        if _unnamed(node):
-            node["name"] = self._told("extractFieldName")
+        if name == _VARIABLE:
+            self._become_its_value(special)
+            return
+        if name in FIELDS:
+            self._name()
         if name in special:
             special[name](self.expression, node)
         if _zoned(node) and self._told("needsTimeZone") == "false":
@@ -95,8 +100,35 @@ class _Completed:
         value, kind = self.expression.value(), self.node["dataType"]
         if str(kind).startswith("string"):
             return {RENDERED: f"bytes {bytes(value.getBytes()).hex()}"}
-        text = str(value if kind == "timestamp" else self.expression.sql())
-        return {UNREADABLE: "it has text that is not UTF-8"} if _NO_UTF_8 in text else {RENDERED: text}
+        if kind == "timestamp":
+            return {RENDERED: str(value)}
+        if _said_by_sql(kind) and NO_UTF_8 not in (text := str(self.expression.sql())):
+            return {RENDERED: text}
+        try:
+            return {RENDERED: f"words {exact(self.spark, self.expression)}"}
+        except Unreadable as error:
+            return {UNREADABLE: str(error)}
+
+    def _become_its_value(self, special: dict[str, Special]) -> None:
+        """Of a session's variable: as the optimizer has it. (A table is described as it was written.)"""
+        literal = self.expression.varDef().currentValue()
+        self.node.clear()
+        self.node.update(json.loads(literal.toJSON())[0])
+        complete(self.spark, [self.node], lambda: Expressions.of(self.spark, literal), special)
+
+    def _name(self) -> None:
+        """Of a field: its name in the struct, which may be asked for by its place, or in other letters; and its place,
+        where the name comes again."""
+        node, names = self.node, self.expressions.fields(self.node["class"]).get(self.number)
+        if names is not None:
+            node["name"] = names[node["ordinal"]]
+            node["again"] = names.count(node["name"]) > 1
+            return
+        node["again"] = True  # not known: then it goes by both
+        if isinstance(node.get("field"), dict):
+            node["name"] = node["field"]["name"]
+        elif not isinstance(node.get("name"), str):
+            node["name"] = self._told("extractFieldName")
 
     def _told(self, asked: str) -> str:
         """What a method gives, as text."""
@@ -138,7 +170,7 @@ def _left_out(node: JsonNode) -> list[str]:
     """The fields of a node that its JSON does not tell, or cuts short."""
     if node["class"] == _LITERAL:
         value = node.get("value")
-        garbled = isinstance(value, str) and _NO_UTF_8 in value
+        garbled = isinstance(value, str) and NO_UTF_8 in value
         return ["value"] if value is not None and (garbled or _has_no_text(node.get("dataType"))) else []
     return [k for k, v in node.items() if v is None or (isinstance(v, str) and v.startswith("[") and _CUT.search(v))]
 
@@ -149,13 +181,25 @@ def _has_no_text(kind: Any) -> bool:
     return isinstance(kind, dict) or kind in ("binary", "object", "variant", "timestamp") or str(kind)[:3] == "geo"
 
 
+# Expressions that have more to tell than their JSON says, whatever that has.
+_LOOKED_AT = frozenset({*FIELDS, _VARIABLE})
+# Types whose values are told apart by their SQL (Literal.sql).
+_BY_SQL = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp_ntz",
+                     "binary", "string", "void", "interval"})  # fmt: skip
+
+
+def _said_by_sql(kind: Any) -> bool:
+    """Whether all of a value of a type is in its SQL. Points in time are not: they are written in the session's time
+    zone, where an hour may come twice."""
+    if isinstance(kind, dict):
+        parts = ("elementType", "keyType", "valueType")
+        inner = [kind[p] for p in parts if p in kind] + [f["type"] for f in kind.get("fields", ())]
+        return kind["type"] in ("array", "map", "struct") and all(map(_said_by_sql, inner))
+    return kind in _BY_SQL or str(kind).startswith(("decimal", "string collate", "interval "))
+
+
 def _zoned(node: JsonNode) -> bool:
     return node["class"] == _CAST and "timeZoneId" in node
-
-
-def _unnamed(node: JsonNode) -> bool:
-    """A struct's field that was asked for by its place."""
-    return node["class"] == _FIELD and "name" not in node
 
 
 def _without_children(spark: SparkSession, nodes: list[JsonNode]) -> None:

@@ -63,13 +63,13 @@ def method(jvm: Any, owner: str, name: str, *kinds: str) -> Any:
 
     kinds: the classes of its arguments
     """
-    found = java_class(jvm, owner).getMethod(name, _array(jvm, "java.lang.Class", [java_class(jvm, k) for k in kinds]))
+    found = java_class(jvm, owner).getMethod(name, array(jvm, "java.lang.Class", [java_class(jvm, k) for k in kinds]))
     return jvm.java.lang.invoke.MethodHandles.publicLookup().unreflect(found)
 
 
-def given(jvm: Any, handle: Any, argument: Any) -> Any:
-    """A method with its second argument given."""
-    return jvm.java.lang.invoke.MethodHandles.insertArguments(handle, 1, _array(jvm, _OBJECT, [argument]))
+def given(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
+    """A method with one of its arguments given, by default the second one."""
+    return jvm.java.lang.invoke.MethodHandles.insertArguments(handle, place, array(jvm, _OBJECT, [argument]))
 
 
 def function(jvm: Any, *steps: Any) -> Any:
@@ -97,11 +97,12 @@ def class_names(jvm: Any, values: Any) -> list[str]:
     return lines(jvm, values.map(asking(jvm, f"{_OBJECT}#getClass", "java.lang.Class#getName")))
 
 
-def _array(jvm: Any, kind: str, values: list[Any]) -> Any:
-    array = jvm.java.lang.reflect.Array.newInstance(java_class(jvm, kind), len(values))
+def array(jvm: Any, kind: str, values: list[Any]) -> Any:
+    """A Java array."""
+    made = jvm.java.lang.reflect.Array.newInstance(java_class(jvm, kind), len(values))
     for index, value in enumerate(values):
-        array[index] = value
-    return array
+        made[index] = value
+    return made
 
 
 def pre_order(jvm: Any, plan: Any) -> list[Any]:

@@ -7,16 +7,20 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from ...state.plan import UNKNOWN
+from ...state.rules.source_options import ORC_BY_POSITION
+from ..marks import field_type, type_text
+from .exact import exact_rows
 from .jvm import module, scala_map, sequence
 from .python_source import PYTHON_TABLE, python_code
+from .settings import hadoop_setting
 from .tables import database_of, files_of, place_of
+from .unreadable import Unreadable
 
-# Formats of files whose columns are found by their position, not by their names (CSVOptions: header is for writing and
-# for skipping a line; UnivocityParser reads tokens by place).
-_BY_POSITION = ("csv",)
+_TRUE = "true"
 # Options that say where, not what.
 _PLACES = ("path", "paths", "serialization.format")
 
@@ -33,40 +37,57 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "LogicalRDD":
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
-        told = f"{leaf.name()}#{_digest([*sorted(dict(leaf.options()).items()), *place_of(leaf)])}"
+        read = [*sorted(dict(leaf.options()).items()), *place_of(leaf)]
         if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
-            return told
+            return f"{leaf.name()}#{_digest(read)}"
         code = python_code(spark, leaf.table())
-        return None if code == UNKNOWN else f"{told} {code}"
+        return None if code == UNKNOWN else f"{leaf.name()}#{_digest([read, _columns(leaf)])} {code}"  # rows are tuples
     if kind != "LogicalRelation":
         return None
     if leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
         database = database_of(leaf)
         return None if database is None else f"{database[0]}#{_digest(database)}"
     if (table := files_of(leaf)) is not None:
-        return f"{table}#{_digest(_reading(leaf))}"
+        return f"{table}#{_digest(_reading(spark, leaf))}"
     paths = sorted(str(path.toString()) for path in sequence(leaf.relation().location().rootPaths()))
-    return f"{','.join(paths)}#{_digest(_reading(leaf))}"
+    return f"{','.join(paths)}#{_digest(_reading(spark, leaf))}"
 
 
-def _reading(leaf: Any) -> list[Any]:
+def _reading(spark: SparkSession, leaf: Any) -> list[Any]:
     """How files are read: format, options, and where columns go by place, their order."""
     relation = leaf.relation()
     form = str(relation.fileFormat().toString()).lower()
-    options = sorted((k.lower(), v) for k, v in scala_map(relation.options()).items() if k.lower() not in _PLACES)
-    places = [str(name) for name in relation.dataSchema().fieldNames()] if form.startswith(_BY_POSITION) else []
-    return [form, options, places]
+    options = {k.lower(): v for k, v in scala_map(relation.options()).items() if k.lower() not in _PLACES}
+    by_place = _by_place(spark, form, options)
+    places = [str(name) for name in relation.dataSchema().fieldNames()] if by_place else []
+    return [form, sorted(options.items()), places]
+
+
+def _by_place(spark: SparkSession, form: str, options: dict[str, str]) -> bool:
+    """Whether files' columns are found by their position, not by their names. (CSVOptions: header is for writing and
+    for skipping a line; UnivocityParser reads tokens by place.)"""
+    if form.startswith("avro"):
+        return options.get("positionalfieldmatching", "").lower() == _TRUE
+    if form.startswith("orc"):
+        return (options.get(ORC_BY_POSITION) or hadoop_setting(spark, ORC_BY_POSITION) or "").lower() == _TRUE
+    return form.startswith("csv")
 
 
 def _given_rows(spark: SparkSession, leaf: Any) -> str | None:
-    """Rows that the code gives, as Python has them: their texts in the JVM are alike for null and for a text that says
-    so, and those of bytes are addresses. None for values that Python has no type for."""
+    """Rows that the code gives, as Spark keeps them, with the columns they are given to by their places. (As texts of
+    the JVM null and a text that says so are alike; Python has no type for some.)"""
     frame = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, leaf)
     try:
-        rows = DataFrame(frame, spark).collect()
-    except Exception:
+        rows = exact_rows(spark, frame.queryExecution().executedPlan())
+    except (Py4JError, Unreadable):
         return None
-    return "rows#" + _digest([repr(tuple(row)) for row in rows])
+    return "rows#" + _digest([_columns(leaf), *rows])
+
+
+def _columns(leaf: Any) -> list[list[str]]:
+    """The columns' names and types, where rows are given to them by their places."""
+    fields = json.loads(str(leaf.schema().json()))["fields"]
+    return [[str(field["name"]), type_text(field_type(field))] for field in fields]
 
 
 def _rows_of_rdd(spark: SparkSession, leaf: Any) -> str | None:

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ..code import describe
-from ..tree import OUTPUT, is_tree
+from ..tree import BUFFER, OUTPUT, is_tree
 from .broadcasts import broadcasts
-from .expressions import Expressions, timed
+from .expressions import AGGREGATE, Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
 from .leaves import identity
@@ -150,6 +150,9 @@ def _complete_expressions(spark: SparkSession, plan: Any, nodes: list[dict[str, 
     expressions = Expressions.of_plan(spark, plan)
     if expressions.classes == [n["class"] for n in together]:
         complete(spark, together, lambda: expressions, special)
+        if AGGREGATE in expressions.classes:
+            for number, first in expressions.buffers().items():
+                together[number][BUFFER] = first
         return
     for jnode, field, path, tree in trees:
         complete(spark, tree, functools.partial(_alone, spark, jnode, field, path), special)

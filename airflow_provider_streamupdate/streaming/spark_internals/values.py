@@ -11,18 +11,17 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from .exact import exact_of
 from .jvm import java_class
+from .unreadable import Unreadable
 
-
-class Unreadable(Exception):
-    """A value has no stable text; says which class."""
-
-
+_STRING = "org.apache.spark.unsafe.types.UTF8String"
 # Classes whose own text says all of them.
 _PLAIN = ("java.lang.", "java.math.", "java.time.", "java.net.URI", "java.util.UUID", "java.util.Locale",
           "java.util.regex.Pattern", "sun.util.calendar.ZoneInfo", "scala.math.Big", "scala.Symbol",
-          "org.apache.spark.unsafe.types.UTF8String", "org.apache.spark.unsafe.types.CalendarInterval",
+          _STRING, "org.apache.spark.unsafe.types.CalendarInterval",
           "org.apache.spark.sql.types.Decimal")  # fmt: skip
+NO_UTF_8 = "\ufffd"  # what bytes that are no UTF-8 become in Java's texts
 _ADDRESS = re.compile(r"@[0-9a-f]{1,8}\b")  # java.lang.Object.toString: another one each time
 _CATALYST = "org.apache.spark.sql.catalyst"
 
@@ -65,14 +64,23 @@ def _way(spark: SparkSession, value: Any, name: str) -> Show:
 
 
 def _text(spark: SparkSession, value: Any, owner: Any) -> str:
-    text = str(value.toString())
-    if _ADDRESS.search(text):
+    text, given = str(value.toString()), str(value.getClass().getName()) == _STRING
+    if not given and _ADDRESS.search(text):
         return _nothing(spark, value, owner)
+    if given and NO_UTF_8 in text:
+        return f"bytes {bytes(value.getBytes()).hex()}"
     return repr(text)
 
 
 def _nothing(spark: SparkSession, value: Any, owner: Any) -> str:
     raise Unreadable(f"a value of {value.getClass().getName()}, which cannot be compared")
+
+
+def _in_a_list(spark: SparkSession, value: Any, owner: Any) -> str:
+    """A value as Spark has it, which does not know its type: one of those an operand is looked for in (InSet)."""
+    if str(owner.getClass().getSimpleName()) != "InSet":
+        return _nothing(spark, value, owner)
+    return exact_of(spark, value, owner.child().dataType())
 
 
 def _type(spark: SparkSession, value: Any, owner: Any) -> str:
@@ -108,7 +116,9 @@ def _set(spark: SparkSession, value: Any, owner: Any) -> str:
     if size:
         first = str(value.head().getClass().getName()) if hasattr(value.head(), "getClass") else "java.lang."
         texts = str(value.mkString(_BETWEEN)).split(_BETWEEN)
-        if first.startswith(_PLAIN) and len(texts) == size and not any(map(_ADDRESS.search, texts)):
+        unclear = re.compile(NO_UTF_8) if first == _STRING else _ADDRESS
+        told = len(texts) == size and not any(map(unclear.search, texts))
+        if first.startswith(_PLAIN) and told:
             return "{" + ", ".join(sorted(map(repr, texts))) + "}"
     return "{" + ", ".join(sorted(render(spark, v, owner) for v in _iterated(value))) + "}"
 
@@ -145,8 +155,8 @@ _WAYS: tuple[tuple[str, Show], ...] = (
     ("java.util.Map", _java_map),
     ("java.util.Set", _java_set),
     ("java.util.Collection", lambda spark, value, owner: _listed(spark, iter(value), owner)),
-    (f"{_CATALYST}.util.ArrayData", _nothing),
-    (f"{_CATALYST}.InternalRow", _nothing),
+    (f"{_CATALYST}.util.ArrayData", _in_a_list),
+    (f"{_CATALYST}.InternalRow", _in_a_list),
 )
 
 # What String.valueOf gives for values that are told by it.

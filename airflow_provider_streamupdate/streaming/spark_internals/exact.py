@@ -1,0 +1,43 @@
+"""Values and rows in the form that Spark keeps them in, as text. Equal texts are equal values: what Spark writes of a
+value as SQL or JSON is not told apart everywhere (points in time go by the session's time zone, variants have no types,
+bytes that are no UTF-8 become one sign, and some classes have no text at all)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from .jvm import array, lines, scala_object
+from .unreadable import Unreadable
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_EXPRESSIONS = f"{_CATALYST}.expressions"
+_ROW = f"{_EXPRESSIONS}.UnsafeRow"
+
+
+def exact(spark: SparkSession, literal: Any) -> str:
+    """The value of a Literal."""
+    jvm = spark._jvm
+    try:
+        expressions = array(jvm, f"{_EXPRESSIONS}.Expression", [literal])
+        projection = jvm.org.apache.spark.sql.catalyst.expressions.InterpretedUnsafeProjection(expressions)
+        row = projection.apply(scala_object(jvm, f"{_CATALYST}.InternalRow").empty())
+        return str(row.toString())  # its words, in hexadecimal
+    except Py4JError as error:
+        raise Unreadable(f"a value of type {literal.dataType().sql()}, which cannot be compared") from error
+
+
+def exact_of(spark: SparkSession, value: Any, kind: Any) -> str:
+    """A value as Spark has it, of a type."""
+    return exact(spark, spark._jvm.org.apache.spark.sql.catalyst.expressions.Literal(value, kind))
+
+
+def exact_rows(spark: SparkSession, plan: Any) -> list[str]:
+    """The rows that a physical plan gives, in their order."""
+    jvm = spark._jvm
+    rows = scala_object(jvm, "scala.collection.immutable.ArraySeq").unsafeWrapArray(plan.executeCollect())
+    if rows.size() and str(rows.head().getClass().getName()) != _ROW:
+        raise Unreadable(f"rows of {rows.head().getClass().getName()}, which cannot be compared")
+    return lines(jvm, rows)
