@@ -11,6 +11,7 @@ emit other rows than A changes a result. Settings are tried in groups, as settin
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sys
@@ -47,6 +48,9 @@ def write_streams(folder: Path, files: range) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             rows = [{"k": k, "a": a + minutes, "f": f, "ts": f"2024-01-01T{t}.000"} for k, a, f, t in FILES[number]]
             path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+            # Spark reads by time of change, in milliseconds, which files that are written at once share: in which order
+            # they are read, and with it which rows are late, would be chance.
+            os.utime(path, (1_700_000_000 + number,) * 2)
 
 
 def _side(s: SparkSession, folder: Path, side: str = "left", delay: str = "10 minutes") -> DataFrame:
