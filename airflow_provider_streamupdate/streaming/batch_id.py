@@ -4,6 +4,7 @@ function's code does not use the id."""
 from __future__ import annotations
 
 import dis
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -32,6 +33,8 @@ _MAY_READ = frozenset(
         "trace",
         "f_locals",
         "f_back",
+        "import_module",
+        "__import__",
         "getLocalProperty",
         "getLocalProperties",
         "lastProgress",
@@ -58,8 +61,9 @@ def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str 
 
 def uses_id(function: Any) -> bool | None:
     """Whether a foreachBatch function reads its second parameter; None where its code does not tell."""
-    skipped = 0
+    skipped, held = 0, []  # held: the objects whose methods it is
     while isinstance(function, types.MethodType):
+        held.append(function.__self__)
         function, skipped = function.__func__, skipped + 1
     if not isinstance(function, types.FunctionType):
         return None
@@ -69,13 +73,13 @@ def uses_id(function: Any) -> bool | None:
     name = code.co_varnames[skipped + 1]
     if name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)):
         return True
-    return any(_asks(each.__code__) for each in _reached(function))
+    return any(_asks(each.__code__) for each in _reached(function, *held))
 
 
-def _reached(function: types.FunctionType) -> Iterator[types.FunctionType]:
+def _reached(*start: Any) -> Iterator[types.FunctionType]:
     """A function with those that it may call, as far as they are the app's: by its global variables, its closure, its
-    defaults, and in the classes and modules among them."""
-    todo: list[Any] = [function]
+    defaults, the modules that it imports, and in the objects, classes and modules among them."""
+    todo: list[Any] = [*start]
     met: set[int] = set()
     while todo:
         value = todo.pop()
@@ -87,7 +91,11 @@ def _reached(function: types.FunctionType) -> Iterator[types.FunctionType]:
             names = set(_names(value.__code__))
             cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
             found = [value.__globals__[name] for name in names if name in value.__globals__]
-            held = [vars(module).get(name) for module in found if _is_apps(module) for name in names]
+            found += [sys.modules[name] for name in names if name in sys.modules]  # imported inside it, perhaps
+            modules = [module for module in found if _is_apps(module)]
+            held = [vars(module).get(name) for module in modules for name in names]
+            if "getattr" in names:  # by a name that is data
+                held += [member for module in modules for member in vars(module).values()]
             todo += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *found, *held]
             todo += vars(value).values()
         elif isinstance(value, type) and owner(value.__module__) is Owner.APP:
@@ -100,6 +108,8 @@ def _reached(function: types.FunctionType) -> Iterator[types.FunctionType]:
             inner = [getattr(value, n, None) for n in ("__func__", "__self__", "__wrapped__", "func", "fget")]
             todo += [each for each in inner if each is not None]
             todo.append(type(value))
+            if owner(type(value).__module__) is Owner.APP:
+                todo += vars(value).values() if hasattr(value, "__dict__") else ()
 
 
 def _is_apps(value: Any) -> bool:

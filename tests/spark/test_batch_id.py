@@ -83,6 +83,45 @@ class Writer:
         batch.show()
 
 
+def asks(batch):
+    return batch.sparkSession.sparkContext.getLocalProperty("streaming.sql.batchId")
+
+
+def shows(batch):
+    batch.show()
+
+
+class Holder:
+    """It has a function."""
+
+    def __init__(self, put):
+        self.put = put
+
+    def write(self, batch, number):
+        self.put(batch)
+
+
+class Asker:
+    def write(self, batch, number):
+        self.put(batch)
+
+    def put(self, batch):
+        return asks(batch)
+
+
+HOLDER = Holder(asks)
+
+
+def by_an_object(batch, number):
+    HOLDER.put(batch)
+
+
+def by_import(batch, number):
+    import importlib
+
+    importlib.import_module("sinks").put(batch)
+
+
 @pytest.mark.parametrize(
     ("function", "used"),
     [
@@ -101,6 +140,11 @@ class Writer:
         (stored_and_loaded, True),
         (in_a_loop, True),
         (by_a_frame, True),
+        (Holder(asks).write, True),
+        (Holder(shows).write, False),
+        (Asker().write, True),
+        (by_an_object, True),
+        (by_import, True),
         (types.MethodType(functools.partial(nothing), 1), None),
         (types.MethodType(types.MethodType(lambda a, b, batch, number: number, 1), 2), True),
         (Writer().by_id, True),
