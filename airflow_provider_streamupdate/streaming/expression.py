@@ -84,6 +84,8 @@ def text(expression: Node, columns: Columns) -> str:
             return children[0]
     if "UDF" in name or "UDAF" in name or "UDTF" in name or "UserDefined" in name or "Udf" in name:
         return _function(name, fields, children) + (_partitions(columns) if looks_at_partitions(expression) else "")
+    if name == "CallMethodViaReflection" and not _of_java(expression.children[0]):
+        return _function("java_method", {}, children)  # a class of the user's jars, whose code is not read
     if name == "CaseWhen" and len(children) == 3:
         name, fields = "If", {}  # all there is of one that has but one condition
     if name == "If" and _null(expression.children[2]):
@@ -260,6 +262,12 @@ def _function(name: str, fields: dict[str, Any], children: list[str]) -> str:
         return f"{PYTHON}{fields.get('name') or name}({', '.join(children + why)})"
     told = {k: v for k, v in fields.items() if k not in ("code", "name", "func", "uncomparable")}
     return f"python#{fields['code']}({', '.join(children + details(name, told))})"
+
+
+def _of_java(class_name: Node) -> bool:
+    """Whether the class that java_method or reflect calls comes with Java, or with Spark: their versions are compared
+    elsewhere."""
+    return str(class_name.fields.get("value")).startswith(("java.", "org.apache.spark."))
 
 
 def _timestamp(expression: Node) -> bool:

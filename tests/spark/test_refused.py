@@ -150,6 +150,27 @@ def test_a_python_function_in_a_key_is_compared_by_its_code(bench: Bench) -> Non
     assert "keys changed from [Python function #" in bench.check(snapshot, shortened(2)).problems[0]
 
 
+@pytest.mark.parametrize(
+    ("called", "carried"),
+    [
+        ("java_method('java.lang.String', 'valueOf', k)", True),
+        ("reflect('java.util.Objects', 'toString', k)", True),
+        ("java_method('org.apache.commons.lang3.StringUtils', 'capitalize', k)", False),
+        ("try_reflect('org.apache.commons.lang3.StringUtils', 'capitalize', k)", False),
+    ],
+)
+def test_code_of_the_jvm_that_is_called_by_name_cannot_be_compared(bench: Bench, called: str, carried: bool) -> None:
+    """An outside review exchanged the jar behind the class: the key was carried, and was another one."""
+
+    def build(bench: Bench):
+        return stage("totals", bench.source().groupBy(F.expr(called)).count())
+
+    plan, _ = bench.plan(build)
+    report = compare(plan, plan, "itself")
+    assert report.compatible is carried
+    assert carried or "java_method" in report.problems[0]
+
+
 def mapped(factor: int):
     def build(bench: Bench):
         def double(frames):
