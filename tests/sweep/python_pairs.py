@@ -160,6 +160,31 @@ pair("a module's own text", '"@@"\n', "import helpers\ndef f(x): return getattr(
 pair("a name through data", "NAME = '__doc__'\ndef g(): '@@'\ndef f(x): return getattr(g, NAME)\n")
 pair("a name in a format", "def @@(): pass\nG = @@\ndef f(x): return '{0.__name__}'.format(G)\n", MAIN, "one", "two")
 
+pair(
+    "what an import fills that runs later",
+    "import base\ndef f(x):\n    held = base.HELD\n    base.ensure()\n    return [g() for g in held]\n",
+    **{
+        "base.py": "HELD = set()\ndef ensure():\n    import plug\n",
+        "plug.py": "import base\ndef add(g):\n    base.HELD.add(g)\n    return g\n@add\ndef g(): return @@\n",
+    },
+)
+# The app's own part of a package that is installed.
+NAMESPACE_PACKAGE = {
+    "acme/__init__.py": "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)\n",
+    "acme/core.py": "V = 1\n",
+    "acme-1.0.dist-info/METADATA": "Name: acme\nVersion: 1.0\n",
+    "acme-1.0.dist-info/top_level.txt": "acme\n",
+}
+IN_NAMESPACE = {
+    "from": "from acme.mine import g\ndef f(x): return g(x)\n",
+    "a module": "from acme import mine\ndef f(x): return mine.g(x)\n",
+    "by its full name": "import acme.mine\ndef f(x): return acme.mine.g(x)\n",
+    "when it runs": "def f(x):\n    from acme.mine import g\n    return g(x)\n",
+    "by its full name when it runs": "def f(x):\n    import acme.mine\n    return acme.mine.g(x)\n",
+    "on import": "import decimal, acme.mine\ndef f(x): return decimal.Decimal(1) / 7\n",
+}
+MINE = "import decimal\ndecimal.getcontext().prec = @@\ndef g(x): return @@\n"
+
 # Of an installed package that keeps what it is told, by names.
 REGISTRY_PACKAGE = {
     "regpkg/__init__.py": """

@@ -13,7 +13,7 @@ import functools
 import importlib.util
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .owner import Owner, owner
@@ -281,17 +281,19 @@ def _from(module: str, statement: ast.stmt, name: str) -> Iterator[tuple[str, st
                 yield (below, "") if below in sys.modules else (base, "" if alias.name == "*" else alias.name)
 
 
-def at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run on import, those inside if, try, for, while and with as well."""
+def at_import(body: Iterable[ast.stmt], is_skipped: Callable[[ast.If], bool] | None = None) -> Iterator[ast.stmt]:
+    """The statements that run on import, those inside if, try, for, while and with as well. is_skipped: whether the
+    body of an if is not run"""
     for statement in body:
         yield statement
         if not isinstance(statement, _DEFINITIONS):
-            for field in ("body", "orelse", "finalbody"):
-                yield from at_import(getattr(statement, field, ()))
+            skipped = is_skipped is not None and isinstance(statement, ast.If) and is_skipped(statement)
+            for field in ("orelse",) if skipped else ("body", "orelse", "finalbody"):
+                yield from at_import(getattr(statement, field, ()), is_skipped)
             for handler in getattr(statement, "handlers", ()):
-                yield from at_import(handler.body)
+                yield from at_import(handler.body, is_skipped)
             for case in getattr(statement, "cases", ()):
-                yield from at_import(case.body)
+                yield from at_import(case.body, is_skipped)
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
