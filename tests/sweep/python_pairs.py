@@ -222,6 +222,10 @@ REGISTRY = {
     "def f(x): return regpkg.find('a')()\n",
 }
 
+pair("a large number", "N = 10 ** 5000 + @@\ndef f(x): return N % 10\n")
+pair("a set of methods", "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
+     "S = {C(1).m, C(@@).m}\ndef f(x): return sum(m() for m in S)\n")  # fmt: skip
+
 # The same code has the same digest in another process, with another hash seed, from another folder.
 HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
 STABLE = {
@@ -249,5 +253,8 @@ STABLE = {
     "        return self.a + self.b\nV = T(1)\ndef f(x): return T(x).sum(), V._replace(a=2), V._asdict()",
     "a comprehension inside another, and what reads texts": "import inspect\ndef f(x):\n"
     "    return [[b for b in range(1)] for c in range(3)], inspect.isclass(x)",
+    "a large number": "N = 10 ** 5000\ndef f(x): return x + N, {N, 2 ** 20000}",
+    "a set of methods": "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
+    "    def k(self): return 2\nS = {C(1).m, C(2).m, C(1).k}\ndef f(x): return sum(m() for m in S)",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
 }
