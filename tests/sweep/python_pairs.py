@@ -168,6 +168,18 @@ pair(
         "plug.py": "import base\ndef add(g):\n    base.HELD.add(g)\n    return g\n@add\ndef g(): return @@\n",
     },
 )
+for name, branch in {
+    "a function": "if flags.ON:\n    def g(x): return 7\nelse:\n    def g(x): return @@\n",
+    "a class": "if flags.ON:\n    class g:\n        n = 7\nelse:\n    class g:\n        n = @@\n",
+    "an import": "if flags.ON:\n    from one import g\nelse:\n    from two import g\n",
+}.items():
+    pair(
+        f"a branch that the driver does not take: {name}",
+        f"import flags\n{branch}def f(x): return g(x)\n",
+        "import flags\nflags.ON = True\nfrom helpers import f\n",
+        **{"flags.py": "ON = False\n", "one.py": "def g(x): return 7\n", "two.py": "def g(x): return @@\n"},
+    )
+
 # The app's own part of a package that is installed.
 NAMESPACE_PACKAGE = {
     "acme/__init__.py": "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)\n",
@@ -225,6 +237,16 @@ REGISTRY = {
 pair("a large number", "N = 10 ** 5000 + @@\ndef f(x): return N % 10\n")
 pair("a set of methods", "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
      "S = {C(1).m, C(@@).m}\ndef f(x): return sum(m() for m in S)\n")  # fmt: skip
+
+# What stands above the statements of a module that count says nothing.
+ABOVE = "import json\nUNRELATED = 3\ndef unrelated(): pass\n"
+BELOW = {
+    "a computed value": "T = ['a'] * 2\nU = (T, len(T))\ndef f(x): return U[1]\n",
+    "a call": "def g(): return 1\nX = g()\ndef f(x): return X\n",
+    "an attribute": "class C:\n    pass\nC.n = 4\ndef f(x): return C.n\n",
+    "an effect": "import decimal\ndecimal.getcontext().prec = 5\ndef f(x): return 1\n",
+    "what may be one": "class C:\n    def add(self): pass\nc = C()\n_ = c.add()\ndef f(x): return 1\n",
+}
 
 # The same code has the same digest in another process, with another hash seed, from another folder.
 HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"

@@ -12,6 +12,8 @@ from tests.sweep.python_apps import run, write
 from tests.sweep.python_on_import import EFFECTS
 from tests.sweep.python_ordinary import ORDINARY, OTHER
 from tests.sweep.python_pairs import (
+    ABOVE,
+    BELOW,
     IN_NAMESPACE,
     MAIN,
     MINE,
@@ -65,6 +67,13 @@ def test_equal_apps_have_equal_digests(tmp_path: Path) -> None:
     for name, one, other in zip(STABLE, *found, strict=True):
         assert one["digest"], (name, one)
         assert one["digest"] == other["digest"], name
+
+
+def test_what_stands_above_is_nothing(tmp_path: Path) -> None:
+    apps = [{"app.py": MAIN, "helpers.py": above + source} for source in BELOW.values() for above in ("", ABOVE)]
+    found = [outcome["digest"] for outcome in digests(tmp_path, apps)]
+    assert all(found)
+    assert not [name for name, one, other in zip(BELOW, found[::2], found[1::2], strict=True) if one != other]
 
 
 def test_what_importing_does_is_the_same_in_another_process(tmp_path: Path) -> None:
