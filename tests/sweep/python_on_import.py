@@ -1478,6 +1478,290 @@ N = Nn('a')
 X = StructField(N, LongType())
 Y = X.name == 1
 """)
+effect('setup redefined later', """
+def setup(n):
+    decimal.getcontext().prec = n
+X = setup(@@)
+def setup(n):
+    pass
+""")
+effect('setup called, then del', """
+def _setup():
+    decimal.getcontext().prec = @@
+_setup()
+del _setup
+""")
+effect('value used, then del', """
+PREC = @@
+decimal.getcontext().prec = PREC
+del PREC
+""")
+effect('value used, then overwritten', """
+PREC = @@
+decimal.getcontext().prec = PREC
+PREC = 7
+""")
+effect('class used, then del', """
+class _S:
+    n = @@
+decimal.getcontext().prec = _S.n
+del _S
+""")
+effect('loop var leftover overwritten', """
+for i in (@@,):
+    pass
+decimal.getcontext().prec = i
+i = 7
+""")
+effect('sys.path. with effect', """
+import sys
+def g(n):
+    decimal.getcontext().prec = n
+    return '/x'
+sys.path.append(g(@@))
+""")
+effect('TYPE_CHECKING true', """
+TYPE_CHECKING = True
+if TYPE_CHECKING:
+    decimal.getcontext().prec = @@
+""")
+effect('np.apply_along_axis', """
+import numpy as np
+def g(a):
+    decimal.getcontext().prec = @@
+    return 1
+X = np.apply_along_axis(g, 0, np.array([1]))
+""")
+effect('np.fromfunction', """
+import numpy as np
+def g(a):
+    decimal.getcontext().prec = @@
+    return 1
+X = np.fromfunction(g, (1,))
+""")
+effect('pd.Series.map class fn', """
+import pandas as pd
+def g(a):
+    decimal.getcontext().prec = @@
+    return 1
+X = pd.Series.map(pd.Series([1]), g)
+""")
+effect('pd.array/eval', """
+import pandas as pd
+def g(a):
+    decimal.getcontext().prec = @@
+    return 1
+X = pd.DataFrame({'a': [1]}).pipe(g)
+""")
+effect('copy.copy hook', """
+import copy
+class C:
+    def __copy__(s):
+        decimal.getcontext().prec = @@
+        return s
+X = copy.copy(C())
+""")
+effect('json.dumps default', """
+import json
+def g(o):
+    decimal.getcontext().prec = @@
+    return 1
+X = json.dumps(object(), default=g)
+""")
+effect('json.loads hook', """
+import json
+def g(o):
+    decimal.getcontext().prec = @@
+    return 1
+X = json.loads('{}', object_hook=g)
+""")
+effect('re.sub fn', """
+import re
+def g(m):
+    decimal.getcontext().prec = @@
+    return ''
+X = re.sub('a', g, 'a')
+""")
+effect('filter/any/sum', """
+def g(m):
+    decimal.getcontext().prec = @@
+    return True
+X = any((g(i) for i in [1]))
+Y = any(filter(g, [1]))
+""")
+effect('any(filter)', """
+def g(m):
+    decimal.getcontext().prec = @@
+    return True
+Y = any(filter(g, [1]))
+""")
+effect('len hook', """
+class C:
+    def __len__(s):
+        decimal.getcontext().prec = @@
+        return 1
+X = len(C())
+""")
+effect('getattr hook', """
+class C:
+    def __getattr__(s, n):
+        decimal.getcontext().prec = @@
+        return 1
+X = getattr(C(), 'z')
+""")
+effect('isinstance hook', """
+class M(type):
+    def __instancecheck__(c, o):
+        decimal.getcontext().prec = @@
+        return True
+class C(metaclass=M):
+    pass
+X = isinstance(1, C)
+""")
+effect('hash hook dict literal', """
+class C:
+    def __hash__(s):
+        decimal.getcontext().prec = @@
+        return 1
+X = {C(): 1}
+""")
+effect('hash hook set', """
+class C:
+    def __hash__(s):
+        decimal.getcontext().prec = @@
+        return 1
+X = {C()}
+""")
+effect('star unpack hook', """
+class C:
+    def keys(s):
+        decimal.getcontext().prec = @@
+        return []
+    def __getitem__(s, k):
+        return 1
+X = {**C()}
+""")
+effect('del hook', """
+class C:
+    def __del__(s):
+        decimal.getcontext().prec = @@
+X = C()
+X = None
+""")
+effect('types.new_class exec_body', """
+import types
+def g(ns):
+    decimal.getcontext().prec = @@
+X = types.new_class('X', (), {}, g)
+""")
+effect('dataclasses.make_dataclass hook', """
+import dataclasses
+class B:
+    def __init_subclass__(c):
+        decimal.getcontext().prec = @@
+X = dataclasses.make_dataclass('X', [], bases=(B,))
+""")
+effect('typing.NamedTuple default call', """
+import typing
+def g():
+    decimal.getcontext().prec = @@
+    return 1
+class T(typing.NamedTuple):
+    a: int = g()
+""")
+effect('dataclass field descriptor default', """
+import dataclasses
+class Dd:
+    def __get__(s, i, o):
+        decimal.getcontext().prec = @@
+        return 1
+    def __set__(s, i, v):
+        pass
+@dataclasses.dataclass
+class C:
+    a: int = Dd()
+""")
+effect('annotation evaluated', """
+def g():
+    decimal.getcontext().prec = @@
+    return int
+X: g() = 1
+""")
+effect('annotation of function evaluated', """
+def g():
+    decimal.getcontext().prec = @@
+    return int
+def h(a: g()):
+    pass
+""")
+effect('annotation in class evaluated', """
+def g():
+    decimal.getcontext().prec = @@
+    return int
+class C:
+    a: g()
+""")
+effect('return annotation evaluated', """
+def g():
+    decimal.getcontext().prec = @@
+    return int
+def h() -> g():
+    pass
+""")
+effect('base class call', """
+def g():
+    decimal.getcontext().prec = @@
+    return object
+class C(g()):
+    pass
+""")
+effect('functools.wraps assigned', """
+import functools
+def deco(h):
+    decimal.getcontext().prec = @@
+    return h
+@functools.wraps(len)
+@deco
+def g():
+    pass
+""")
+effect('threading.Timer', """
+import threading
+X = threading.local
+class Z(X):
+    def __init__(s):
+        decimal.getcontext().prec = @@
+Y = Z()
+""")
+effect('str.format hook', """
+class C:
+    def __format__(s, p):
+        decimal.getcontext().prec = @@
+        return ''
+X = '{}'.format(C())
+""")
+effect('percent hook', """
+class C:
+    def __str__(s):
+        decimal.getcontext().prec = @@
+        return ''
+X = '%s' % C()
+""")
+effect('assert hook', """
+class C:
+    def __bool__(s):
+        decimal.getcontext().prec = @@
+        return True
+assert C()
+""")
+effect('with open hook name', """
+class P:
+    def open(s):
+        decimal.getcontext().prec = @@
+        return open(__file__)
+with P().open() as h:
+    pass
+""")
 effect('import inside a function called', """
 def load():
     import plugin
@@ -1875,4 +2159,186 @@ class Base:
     def get(self):
         decimal.getcontext().prec = @@
 """})
+effect('import used, then del', """
+import conf
+decimal.getcontext().prec = conf.N
+del conf
+""", {'conf.py': """
+N = @@
+"""})
+effect('from import used, then del', """
+from conf import N
+decimal.getcontext().prec = N
+del N
+""", {'conf.py': """
+N = @@
+"""})
+effect('star with __all__ of submodules', """
+from pkg import *
+""", {'pkg/__init__.py': """
+__all__ = ['fx']
+""", 'pkg/fx.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('star of module', """
+from other import *
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('relative star', """
+import pkg
+""", {'pkg/__init__.py': """
+from .fx import *
+""", 'pkg/fx.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import as', """
+import pkg.fx as q
+""", {'pkg/__init__.py': '', 'pkg/fx.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import in match', """
+match 1:
+    case 1:
+        import other
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import in while/with/try', """
+try:
+    pass
+finally:
+    import other
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import in except', """
+try:
+    import nothing_there
+except ImportError:
+    import other
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import_module const', """
+import importlib
+importlib.import_module('other')
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('__import__ const', """
+__import__('other')
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import via lambda default', """
+g = lambda x=__import__('other'): x
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+effect('import chain of 3', """
+import a1
+""", {'a1.py': """
+import a2
+""", 'a2.py': """
+import a3
+""", 'a3.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+module("import inside reached function's callee", """
+import decimal
+def g():
+    import other
+    return 1
+def f(x):
+    g()
+    return decimal.Decimal(1) / 7
+""", {'other.py': """
+import decimal
+decimal.getcontext().prec = @@
+"""})
+module('import of effect order', """
+import decimal
+import @@
+def f(x):
+    return decimal.Decimal(1) / 7
+""", {'e1.py': """
+import decimal
+decimal.getcontext().prec = 3
+""", 'e2.py': """
+import decimal
+decimal.getcontext().prec = 5
+"""}, 'e1,e2', 'e2,e1')
+module('effect order in module', """
+import decimal
+@@
+def f(x):
+    return decimal.Decimal(1) / 7
+""", {},
+ 'decimal.getcontext().prec=3\ndecimal.getcontext().prec=5', 'decimal.getcontext().prec=5\ndecimal.getcontext().prec=3')
+module('effect order of import vs statement', """
+import decimal
+@@
+def f(x):
+    return decimal.Decimal(1) / 7
+""", {'e1.py': """
+import decimal
+decimal.getcontext().prec = 3
+"""}, 'import e1\ndecimal.getcontext().prec=5', 'decimal.getcontext().prec=5\nimport e1')
+module('effect order of import vs statement, from', """
+import decimal
+@@
+def f(x):
+    return decimal.Decimal(1) / 7
+""", {'e1.py': """
+import decimal
+decimal.getcontext().prec = 3
+z = 1
+"""}, 'from e1 import z\ndecimal.getcontext().prec=5', 'decimal.getcontext().prec=5\nfrom e1 import z')
+module('lazy import order in function', """
+import decimal
+def f(x):
+    @@
+    return decimal.Decimal(1) / 7
+""", {'e1.py': """
+import decimal
+decimal.getcontext().prec = 3
+""", 'e2.py': """
+import decimal
+decimal.getcontext().prec = 5
+"""}, 'import e1,e2', 'import e2,e1')
+module('global stmt in fn', """
+import decimal
+N = 0
+def g():
+    global N
+    N = @@
+g()
+def f(x):
+    return N
+""")
+module('nonlocal', """
+import decimal
+def mk():
+    n = 1
+    def s():
+        nonlocal n
+        n = @@
+    s()
+    return lambda x: n
+f_ = mk()
+def f(x):
+    return f_(x)
+""")
 # fmt: on

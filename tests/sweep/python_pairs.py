@@ -160,6 +160,43 @@ pair("a module's own text", '"@@"\n', "import helpers\ndef f(x): return getattr(
 pair("a name through data", "NAME = '__doc__'\ndef g(): '@@'\ndef f(x): return getattr(g, NAME)\n")
 pair("a name in a format", "def @@(): pass\nG = @@\ndef f(x): return '{0.__name__}'.format(G)\n", MAIN, "one", "two")
 
+pair(
+    "what an import fills that runs later",
+    "import base\ndef f(x):\n    held = base.HELD\n    base.ensure()\n    return [g() for g in held]\n",
+    **{
+        "base.py": "HELD = set()\ndef ensure():\n    import plug\n",
+        "plug.py": "import base\ndef add(g):\n    base.HELD.add(g)\n    return g\n@add\ndef g(): return @@\n",
+    },
+)
+for name, branch in {
+    "a function": "if flags.ON:\n    def g(x): return 7\nelse:\n    def g(x): return @@\n",
+    "a class": "if flags.ON:\n    class g:\n        n = 7\nelse:\n    class g:\n        n = @@\n",
+    "an import": "if flags.ON:\n    from one import g\nelse:\n    from two import g\n",
+}.items():
+    pair(
+        f"a branch that the driver does not take: {name}",
+        f"import flags\n{branch}def f(x): return g(x)\n",
+        "import flags\nflags.ON = True\nfrom helpers import f\n",
+        **{"flags.py": "ON = False\n", "one.py": "def g(x): return 7\n", "two.py": "def g(x): return @@\n"},
+    )
+
+# The app's own part of a package that is installed.
+NAMESPACE_PACKAGE = {
+    "acme/__init__.py": "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)\n",
+    "acme/core.py": "V = 1\n",
+    "acme-1.0.dist-info/METADATA": "Name: acme\nVersion: 1.0\n",
+    "acme-1.0.dist-info/top_level.txt": "acme\n",
+}
+IN_NAMESPACE = {
+    "from": "from acme.mine import g\ndef f(x): return g(x)\n",
+    "a module": "from acme import mine\ndef f(x): return mine.g(x)\n",
+    "by its full name": "import acme.mine\ndef f(x): return acme.mine.g(x)\n",
+    "when it runs": "def f(x):\n    from acme.mine import g\n    return g(x)\n",
+    "by its full name when it runs": "def f(x):\n    import acme.mine\n    return acme.mine.g(x)\n",
+    "on import": "import decimal, acme.mine\ndef f(x): return decimal.Decimal(1) / 7\n",
+}
+MINE = "import decimal\ndecimal.getcontext().prec = @@\ndef g(x): return @@\n"
+
 # Of an installed package that keeps what it is told, by names.
 REGISTRY_PACKAGE = {
     "regpkg/__init__.py": """
@@ -197,6 +234,20 @@ REGISTRY = {
     "def f(x): return regpkg.find('a')()\n",
 }
 
+pair("a large number", "N = 10 ** 5000 + @@\ndef f(x): return N % 10\n")
+pair("a set of methods", "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
+     "S = {C(1).m, C(@@).m}\ndef f(x): return sum(m() for m in S)\n")  # fmt: skip
+
+# What stands above the statements of a module that count says nothing.
+ABOVE = "import json\nUNRELATED = 3\ndef unrelated(): pass\n"
+BELOW = {
+    "a computed value": "T = ['a'] * 2\nU = (T, len(T))\ndef f(x): return U[1]\n",
+    "a call": "def g(): return 1\nX = g()\ndef f(x): return X\n",
+    "an attribute": "class C:\n    pass\nC.n = 4\ndef f(x): return C.n\n",
+    "an effect": "import decimal\ndecimal.getcontext().prec = 5\ndef f(x): return 1\n",
+    "what may be one": "class C:\n    def add(self): pass\nc = C()\n_ = c.add()\ndef f(x): return 1\n",
+}
+
 # The same code has the same digest in another process, with another hash seed, from another folder.
 HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
 STABLE = {
@@ -224,5 +275,8 @@ STABLE = {
     "        return self.a + self.b\nV = T(1)\ndef f(x): return T(x).sum(), V._replace(a=2), V._asdict()",
     "a comprehension inside another, and what reads texts": "import inspect\ndef f(x):\n"
     "    return [[b for b in range(1)] for c in range(3)], inspect.isclass(x)",
+    "a large number": "N = 10 ** 5000\ndef f(x): return x + N, {N, 2 ** 20000}",
+    "a set of methods": "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
+    "    def k(self): return 2\nS = {C(1).m, C(2).m, C(1).k}\ndef f(x): return sum(m() for m in S)",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
 }

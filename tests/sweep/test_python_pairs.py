@@ -11,7 +11,19 @@ import pytest
 from tests.sweep.python_apps import run, write
 from tests.sweep.python_on_import import EFFECTS
 from tests.sweep.python_ordinary import ORDINARY, OTHER
-from tests.sweep.python_pairs import MAIN, PAIRS, REGISTRY, REGISTRY_PACKAGE, STABLE, Pair
+from tests.sweep.python_pairs import (
+    ABOVE,
+    BELOW,
+    IN_NAMESPACE,
+    MAIN,
+    MINE,
+    NAMESPACE_PACKAGE,
+    PAIRS,
+    REGISTRY,
+    REGISTRY_PACKAGE,
+    STABLE,
+    Pair,
+)
 
 
 def digests(folder: Path, apps: list[dict[str, str]], hash_seed: str = "0", **job: str) -> list[dict[str, Any]]:
@@ -37,6 +49,15 @@ def test_what_an_installed_package_registers_counts(tmp_path: Path) -> None:
     assert not [pair.name for pair, old, new in outcomes if old["digest"] and old["digest"] == new["digest"]]
 
 
+def test_the_app_s_part_of_an_installed_package_counts(tmp_path: Path) -> None:
+    site = write(tmp_path / "site", NAMESPACE_PACKAGE)
+    apps = [{"app.py": MAIN, "helpers.py": source, "acme/mine.py": MINE} for source in IN_NAMESPACE.values()]
+    pairs = [Pair(name, "3", "4", files) for name, files in zip(IN_NAMESPACE, apps, strict=True)]
+    found = digests(tmp_path, [files for pair in pairs for files in pair.versions()], site=str(site))
+    outcomes = zip(pairs, found[::2], found[1::2], strict=True)
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] == new["digest"] or not old["digest"]]
+
+
 def test_equal_apps_have_equal_digests(tmp_path: Path) -> None:
     """In bounded time."""
     apps = [{"app.py": MAIN, "helpers.py": source + "\n"} for source in STABLE.values()]
@@ -46,6 +67,13 @@ def test_equal_apps_have_equal_digests(tmp_path: Path) -> None:
     for name, one, other in zip(STABLE, *found, strict=True):
         assert one["digest"], (name, one)
         assert one["digest"] == other["digest"], name
+
+
+def test_what_stands_above_is_nothing(tmp_path: Path) -> None:
+    apps = [{"app.py": MAIN, "helpers.py": above + source} for source in BELOW.values() for above in ("", ABOVE)]
+    found = [outcome["digest"] for outcome in digests(tmp_path, apps)]
+    assert all(found)
+    assert not [name for name, one, other in zip(BELOW, found[::2], found[1::2], strict=True) if one != other]
 
 
 def test_what_importing_does_is_the_same_in_another_process(tmp_path: Path) -> None:

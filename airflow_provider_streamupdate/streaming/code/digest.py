@@ -15,6 +15,7 @@ from .report import Report, Where
 from .spark import BroadcastVariable
 from .walk import Walk, digest
 
+_WALKS = 4
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
 
@@ -56,21 +57,36 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     Spark and this provider count by name: which of them run is compared elsewhere. What functions read when they run
     (files, environment variables, the network) is data.
     """
-    report = Report(broadcasts)
     packages = [f"Python {sys.version_info[0]}.{sys.version_info[1]}"]
-    where = Where()
     try:
         loaded = _load(command, broadcasts)
     except Exception as e:  # whatever the app's modules and objects raise
         return _nothing(f"the function cannot be loaded here: {type(e).__name__}: {e}", packages)
     try:
-        described = Walk(report).all(loaded, where)
+        described, report = _described(loaded, broadcasts)
     except Exception as e:  # an object of the author's that raises when it is looked at
         return _nothing(f"the function cannot be described: {type(e).__name__}: {e}", packages)
     packages = sorted({*packages, *report.packages})
     followed = digest((described, report.read()))
     whole = None if report.unknown else digest((followed, packages))[:12]
     return CodeDigest(whole, followed[:12], tuple(sorted(report.unknown)), tuple(packages))
+
+
+def _described(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[list[Any], Report]:
+    """The walk imports what the function imports when it runs. That may fill what was described before it (a registry
+    of the app's), so what was imported by a walk has it made again: the next one finds all that this one found."""
+    found: tuple[list[Any], Report] | None = None
+    for _ in range(_WALKS):
+        before = len(sys.modules)
+        report = Report(broadcasts)
+        described = Walk(report).all(loaded, Where())
+        if found is not None and report.unknown - found[1].unknown:
+            return found  # what was imported has set a constant to something else, which no worker has at first
+        found = described, report
+        if len(sys.modules) == before:
+            break
+    assert found is not None
+    return found
 
 
 def code_digest(command: bytes) -> str | None:

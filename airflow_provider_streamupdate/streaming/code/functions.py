@@ -239,6 +239,9 @@ class _Body:
     def _reach(self, value: Any, attributes: tuple[str, ...], where: Where) -> Any:
         """A value, or what is used of it when it is a module of the app's."""
         passed: list[Any] = []
+        if isinstance(value, types.ModuleType) and not _is_app_module(value):
+            value, attributes, outer = _inside(value, attributes)
+            passed += [self.walk.of(module, where) for module in outer]
         while _is_app_module(value) and attributes:
             passed += [self.walk.of(e, Where(f"module {value.__name__}")) for e in effects(self.walk, value.__name__)]
             name, attributes = attributes[0], attributes[1:]
@@ -384,6 +387,20 @@ def _constant_argument(steps: tuple[Step, ...]) -> str | None:
         return None
     rest = steps[2:] if steps[1].value in ("__package__", "__name__") else steps[1:]
     return steps[0].value if rest[0].op.startswith("CALL") else None
+
+
+def _inside(value: Any, attributes: tuple[str, ...]) -> tuple[Any, tuple[str, ...], list[Any]]:
+    """A module of the app's inside an installed package, when the attributes lead to it (acme.orders of acme): with the
+    attributes that are left, and the packages around it."""
+    outer, found = [value], value
+    for number, name in enumerate(attributes):
+        found = vars(found).get(name)
+        if not isinstance(found, types.ModuleType):
+            break
+        if _is_app_module(found):
+            return found, attributes[number + 1 :], outer
+        outer.append(found)
+    return value, attributes, []
 
 
 def _is_app_module(value: Any) -> bool:

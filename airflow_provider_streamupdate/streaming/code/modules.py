@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .owner import Owner, owner
-from .plain import Program, is_not_run, is_plain, loud_statements
+from .plain import Program, is_plain, loud_statements
+from .quiet import is_not_run
 from .reached import reached
 from .report import Where
 from .source import absolute, at_import, made, tree_of
@@ -36,13 +37,14 @@ class Effect:
     """The statements of a module that do, or may do, something else than to give values to names.
 
     code: those that do, which is walked. text: what all of them reach, as it is written (reached.py), as a digest.
-    packages: topmost modules of others that they take something from
+    packages: topmost modules of others that they take something from. places: which statements of the module they are
     """
 
     module: str
     code: types.CodeType | None
     text: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    places: frozenset[int] = frozenset()
 
 
 def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
@@ -178,44 +180,66 @@ def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
     if name not in walk.on_import:
         found: dict[str, None] = {}
         _imports(name, found)
-        walk.on_import[name] = tuple(effect for module in found if (effect := _effect(module)))
+        made = {module: effect for module in found if (effect := _effect(module))}
+        walk.on_import[name] = (*made.values(), *([_order(name, made)] if len(made) > 1 else ()))
     return walk.on_import[name]
 
 
-def _imports(name: str, found: dict[str, None]) -> None:
+def _order(name: str, effects: dict[str, Effect]) -> Effect:
+    """In which order the effects of modules that import each other come: each may set what another has set."""
+    order: list[tuple[str, int]] = []
+    seen: set[str] = set()
+
+    def run(module: str) -> None:
+        for outer in _with_packages(module):
+            tree = tree_of(outer) if outer not in seen and outer in sys.modules else None
+            seen.add(outer)
+            for number, statement in enumerate(tree.body if tree and owner(outer) is Owner.APP else ()):
+                if outer in effects and number in effects[outer].places:
+                    order.append((outer, number))
+                for inner in _imported_by(outer, [statement]):
+                    run(inner)
+
+    run(name)
+    # by their number among themselves: where other statements lie says nothing
+    ranks = {place: rank for rank, place in enumerate(sorted(order))}
+    return Effect(name, None, digest([ranks[place] for place in order]))
+
+
+def _with_packages(name: str) -> list[str]:
     parts = name.split(".")
-    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
-        module = sys.modules.get(name)
-        if name in found or module is None or owner(name) is not Owner.APP or name == "__main__":
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _imports(name: str, found: dict[str, None]) -> None:
+    for each in _with_packages(name):
+        if each in found or each not in sys.modules or owner(each) is not Owner.APP or each == "__main__":
             continue
-        found[name] = None
-        for inner in _imported(name):
+        found[each] = None
+        tree = tree_of(each)
+        for inner in _imported_by(each, tree.body if tree else ()):
             _imports(inner, found)
 
 
-def _imported(name: str) -> Iterator[str]:
-    tree = tree_of(name)
+def _imported_by(name: str, body: Iterable[ast.stmt]) -> Iterator[str]:
+    """The modules that statements of a module import when they run."""
     namespace = vars(sys.modules[name])
-    for statement in _running(tree.body) if tree else ():
+    for statement in _running(body, namespace):
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
             base = absolute(statement.module or "", statement.level, namespace)
             yield base
-            yield from (f"{base}.{alias.name}" for alias in statement.names)
+            every = getattr(sys.modules.get(base), "__all__", ()) if statement.names[0].name == "*" else ()
+            yield from (f"{base}.{asked}" for asked in (*(alias.name for alias in statement.names), *every))
 
 
-def _running(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+def _running(body: Iterable[ast.stmt], namespace: dict[str, Any]) -> Iterator[ast.stmt]:
     """The statements that run on import, those of class bodies as well."""
-    for statement in body:
-        if isinstance(statement, ast.If) and is_not_run(statement):
-            yield from _running(statement.orelse)
-        elif isinstance(statement, ast.ClassDef):
-            yield from _running(statement.body)
-        else:
-            yield from (s for s in at_import([statement]) if not isinstance(s, ast.ClassDef))
-            inner = (s for s in at_import([statement]) if isinstance(s, ast.ClassDef))
-            yield from (s for made in inner for s in _running(made.body))
+    for statement in at_import(body, lambda s: is_not_run(s, namespace)):
+        yield statement
+        if isinstance(statement, ast.ClassDef):
+            yield from _running(statement.body, namespace)
 
 
 def _effect(name: str) -> Effect | None:
@@ -225,14 +249,16 @@ def _effect(name: str) -> Effect | None:
 
 @functools.lru_cache(maxsize=1000)
 def _compiled(name: str, tree: ast.Module) -> Effect | None:
-    loud = list(loud_statements(name, tree))
-    names = Program().names(name)
-    kept = [s for s in tree.body if s in loud or names is None or not is_plain(s, names)]
+    loud = loud_statements(name, tree)
+    surely, names = set(map(id, loud)), Program().names(name)
+    kept = {
+        number: s for number, s in enumerate(tree.body) if id(s) in surely or names is None or not is_plain(s, names)
+    }
     if not kept:
         return None
-    code = compile(ast.Module(loud, []), f"<{name}>", "exec", dont_inherit=True) if loud else None
-    found = reached(name, kept)
-    return Effect(name, code, digest(found.texts), found.packages)
+    code = compile(ast.Module(list(loud), []), f"<{name}>", "exec", dont_inherit=True) if loud else None
+    found = reached(name, kept.values())
+    return Effect(name, code, digest(found.texts), found.packages, frozenset(kept))
 
 
 def _spec(name: str) -> Any:

@@ -297,7 +297,10 @@ def _held(value: Any) -> dict[str, Any]:
                     slots.setdefault(name, descriptor.__get__(value))
                 except AttributeError:  # not set
                     continue
-    own = object.__getattribute__(value, "__dict__") if hasattr(value, "__dict__") else {}
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # it has none of its own: a method answers for its function
+        own = {}
     return {**dict(sorted(slots.items())), **own}
 
 

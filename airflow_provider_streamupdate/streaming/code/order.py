@@ -53,6 +53,8 @@ class Ranks:
             cells = [c for c in value.__closure__ or () if _is_filled(c)]
             given = (value.__defaults__, value.__kwdefaults__, tuple(c.cell_contents for c in cells))
             return "function", value.__module__, _code(value.__code__), [self.of(v, steps - 1) for v in given]
+        if isinstance(value, types.MethodType):
+            return "method", self.of(value.__func__, steps - 1), self.of(value.__self__, steps - 1)
         if isinstance(value, (list, tuple)):
             items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
             seen: Any = [self.of(v, steps - 1) for v in items]
@@ -76,7 +78,10 @@ class Ranks:
 
 def _text(value: Any) -> str:
     from .owner import below_app
+    from .walk import written
 
+    if isinstance(value, int):
+        return written(value)
     place = below_app(value) if isinstance(value, str) else None
     return repr(value if place is None else place)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib.machinery
 import importlib.util
 import os
 import site
@@ -29,7 +30,16 @@ class Owner(enum.Enum):
 def owner(module: str | None) -> Owner:
     """Whose a module is, by its name. What lies in the interpreter's site-packages is installed; what lies anywhere
     else is the app's: its own files, zips of --py-files, editable installs, what has no distribution, what has no file.
+    A part of the app's inside a package that is installed (acme.orders of a namespace acme) is the app's, too.
     """
+    whose = _owner_of_top(module)
+    if whose in (Owner.PACKAGE, Owner.PYTHON) and module and "." in module and (path := _own_path(module)):
+        known = (*_site_folders(), *_python_folders())
+        return whose if _RUNTIME_LIBRARIES in path or _below(path, known) else Owner.APP
+    return whose
+
+
+def _owner_of_top(module: str | None) -> Owner:
     top = (module or "__main__").partition(".")[0]
     if top in ("__main__", "__mp_main__"):
         return Owner.APP
@@ -119,6 +129,24 @@ def _path(top: str) -> str | None:
         places = [] if spec is None else [spec.origin if spec.has_location else None]
         places += [] if spec is None else list(spec.submodule_search_locations or ())[:1]
     return next((str(place) for place in places if place), None)
+
+
+def _own_path(module: str) -> str | None:
+    """Where a module below another lies; None where that is not known, or where all of its package is in one place."""
+    held = sys.modules.get(module)
+    if held is not None:
+        file = getattr(held, "__dict__", {}).get("__file__")
+        return file if isinstance(file, str) else None
+    around = module.rpartition(".")[0]
+    path = getattr(sys.modules.get(around), "__dict__", {}).get("__path__")
+    if path is None:  # not imported yet: where the app's folders hold a part of it
+        path = [os.path.join(place, *around.split(".")) for place in sys.path if place]
+    known = (*_site_folders(), *_python_folders())
+    path = [place for place in path if not _below(os.path.join(place, ""), known)]
+    if not path:
+        return None
+    spec = importlib.machinery.PathFinder.find_spec(module, path)
+    return spec.origin if spec is not None and spec.has_location else None
 
 
 def _spec(top: str) -> importlib.machinery.ModuleSpec | None:

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .owner import Owner, owner
-from .quiet import QUIET_METHODS, QUIET_PACKAGES, is_quiet
+from .quiet import QUIET_METHODS, QUIET_PACKAGES, is_not_run, is_quiet
 from .source import absolute, function_node, hints_of, is_plain_hint, outline_of, tree_of
 
 _MISSING = object()
@@ -82,10 +82,10 @@ class Program:
         return self._names[module]
 
     def owner(self, module: Any) -> Owner:
-        top = module.partition(".")[0] if isinstance(module, str) else "builtins"
-        if top not in self._owners:
-            self._owners[top] = owner(top)
-        return self._owners[top]
+        name = module if isinstance(module, str) else "builtins"
+        if name not in self._owners:
+            self._owners[name] = owner(name)
+        return self._owners[name]
 
     def kind_of(self, module: Any) -> int:
         """Of what a module holds that is not the app's."""
@@ -252,7 +252,7 @@ class Names:
         if isinstance(s, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             return self._assigned(s)
         if isinstance(s, ast.If):
-            if is_not_run(s):
+            if is_not_run(s, self.namespace):
                 return self._all(s.orelse)
             return max(self._used(s.test), self._all([*s.body, *s.orelse]))
         if isinstance(s, ast.Try):
@@ -362,10 +362,8 @@ class Names:
             return False
         if "__attrs_init_subclass__" in dir(made):
             return False
-        return not any(
-            self.program.owner(type(v).__module__) in (Owner.APP, Owner.PACKAGE) and hasattr(type(v), "__set_name__")
-            for v in vars(made).values()
-        )
+        own = (c for c in made.__mro__ if self.program.owner(c.__module__) in (Owner.APP, Owner.PACKAGE))
+        return not any(self._is_descriptor(v) for c in own for v in vars(c).values())
 
     def _is_plain_kind(self, meta: type) -> bool:
         return meta in (type, abc.ABCMeta, enum.EnumMeta) or self.program.owner(meta.__module__) in (
@@ -593,9 +591,9 @@ class Names:
         return _is_named_tuple(made) or (most < APP and not functions)
 
     def _is_descriptor(self, value: Any) -> bool:
-        return self.program.owner(type(value).__module__) in (Owner.APP, Owner.PACKAGE) and hasattr(
-            type(value), "__set__"
-        )
+        kind = type(value)
+        called = any(hasattr(kind, name) for name in ("__get__", "__set__", "__set_name__"))
+        return called and self.program.owner(kind.__module__) in (Owner.APP, Owner.PACKAGE)
 
 
 def _is_called_alone(target: Any) -> bool:
@@ -634,10 +632,6 @@ def _is_wraps(node: ast.expr, namespace: dict[str, Any]) -> bool:
     if isinstance(node, ast.Attribute):
         return node.attr == "wraps" and isinstance(node.value, ast.Name) and namespace.get(node.value.id) is functools
     return isinstance(node, ast.Name) and namespace.get(node.id) is functools.wraps
-
-
-def is_not_run(s: ast.If) -> bool:
-    return ast.unparse(s.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
 
 
 def _home(target: Any) -> tuple[str, str]:

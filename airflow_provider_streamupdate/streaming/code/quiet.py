@@ -57,6 +57,12 @@ def is_quiet(statement: ast.stmt, namespace: dict[str, Any]) -> bool:
     return _Code(namespace, frozenset(), frozenset()).statement(statement)
 
 
+def is_not_run(s: ast.If, namespace: dict[str, Any]) -> bool:
+    test = ast.unparse(s.test)
+    never = test in ("TYPE_CHECKING", "typing.TYPE_CHECKING") and namespace.get("TYPE_CHECKING") is not True
+    return never or test == "__name__ == '__main__'"
+
+
 class _Code:
     """local: the names of the function's or class's own. open: the functions that are being looked at"""
 
@@ -78,7 +84,7 @@ class _Code:
             targets = s.targets if isinstance(s, ast.Assign) else [s.target]
             return all(map(self._target, targets)) and (s.value is None or self.quiet(s.value))
         if isinstance(s, ast.If):
-            if ast.unparse(s.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"):
+            if is_not_run(s, self.namespace):
                 return self._all(s.orelse)
             return self.quiet(s.test) and self._all([*s.body, *s.orelse])
         if isinstance(s, ast.Try):

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.machinery
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 
-from .owner import Owner, owner
-from .source import absolute, outline_of, parsed, plain_text, tree_of
+from .source import absolute, namespace_of, outline_of, plain_text, source_tree
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -118,7 +115,10 @@ class _Search:
             if (alias.asname or alias.name.partition(".")[0]) != name:
                 continue
             if isinstance(statement, ast.ImportFrom):
-                base, taken = absolute(statement.module or "", statement.level, _package(module)), (alias.name, *path)
+                base, taken = (
+                    absolute(statement.module or "", statement.level, namespace_of(module)),
+                    (alias.name, *path),
+                )
             else:
                 base, taken = alias.name if alias.asname else name, path
             self.found[module, 0, 0, f"{name} {taken}"] = f"{name} of {base} {taken}"
@@ -136,7 +136,7 @@ class _Search:
     def _elsewhere(self, module: str, outline: Any, name: str) -> None:
         """A name that a module gets from ``import *``, or makes when it is asked for it."""
         for statement in outline.starred:
-            base = absolute(statement.module or "", statement.level, _package(module))
+            base = absolute(statement.module or "", statement.level, namespace_of(module))
             tree = source_tree(base) if self._is_apps(base) else None
             if tree is not None and (name in outline_of(tree).bound or outline_of(tree).starred):
                 self.todo.append((base, name, ()))
@@ -163,7 +163,7 @@ class _Search:
         for alias in statement.names:  # type: ignore[attr-defined]
             base, name = alias.name, ""
             if isinstance(statement, ast.ImportFrom):
-                base, name = absolute(statement.module or "", statement.level, _package(module)), alias.name
+                base, name = absolute(statement.module or "", statement.level, namespace_of(module)), alias.name
             if not self._is_apps(base):
                 self.packages.add(base.partition(".")[0])
                 continue
@@ -249,43 +249,3 @@ def _is_plain_text(statement: ast.stmt) -> bool:
         known = not (statement.bases or statement.keywords or statement.decorator_list)
         return known and all(map(_is_plain_text, statement.body))
     return isinstance(statement, ast.Pass) or _is_constant(statement)
-
-
-def _package(module: str) -> dict[str, Any]:
-    """What relative imports start from."""
-    held = sys.modules.get(module)
-    if held is not None:
-        return vars(held)
-    spec = _spec(module)
-    is_package = spec is not None and spec.submodule_search_locations is not None
-    return {"__package__": module if is_package else module.rpartition(".")[0], "__name__": module}
-
-
-def source_tree(module: str) -> ast.Module | None:
-    """The source of a module of the app's, imported or not. Imports nothing."""
-    if owner(module) is not Owner.APP:
-        return None
-    if module in sys.modules:
-        return tree_of(module)
-    spec = _spec(module)
-    try:
-        return parsed(module, spec.loader.get_source(module))  # type: ignore[union-attr]
-    except Exception:  # no such module, no source, or not of this Python
-        return None
-
-
-def _spec(module: str) -> importlib.machinery.ModuleSpec | None:
-    """find_spec, which would import the packages around it."""
-    spec: importlib.machinery.ModuleSpec | None = None
-    parts = module.split(".")
-    for i in range(len(parts)):
-        path = None if spec is None else spec.submodule_search_locations
-        if i and path is None:
-            return None
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), path)
-        except (ImportError, ValueError, AttributeError):
-            return None
-        if spec is None:
-            return None
-    return spec

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .owner import Owner, owner
@@ -59,6 +60,8 @@ def made(module: str, name: str, value: Any) -> Any:
     if tree is None:
         return None
     bound = outline_of(tree).bound.get(name, [])
+    if any(statement not in tree.body for statement in bound):  # workers may take another branch of an if or a try
+        return slice_of(module, name)
     if any(_is_definition(module, name, value, statement) for statement in bound):
         return None
     if len(bound) == 1 and _is_literal(bound[0], value):
@@ -248,7 +251,7 @@ def slice_of(module: str, name: str) -> list[Any]:
     todo, done = [(module, name)], set()
     while todo:
         module, name = asked = todo.pop()
-        tree = tree_of(module) if asked not in done and owner(module) is Owner.APP else None
+        tree = source_tree(module) if asked not in done else None
         done.add(asked)
         if tree is None:
             continue
@@ -266,7 +269,8 @@ def slice_of(module: str, name: str) -> list[Any]:
                 found[module, number] = plain_text(statement)
                 todo += [(module, n.id) for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id != name]
                 todo += _from(module, statement, name if len(bound) > 1 else "")
-    return sorted((module, number, text) for (module, number), text in found.items())
+    # in their order; their numbers would count what stands above them
+    return [(module, text) for (module, _), text in sorted(found.items())]
 
 
 def _from(module: str, statement: ast.stmt, name: str) -> Iterator[tuple[str, str]]:
@@ -275,23 +279,25 @@ def _from(module: str, statement: ast.stmt, name: str) -> Iterator[tuple[str, st
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = absolute(node.module or "", node.level, vars(sys.modules[module]))
+            base = absolute(node.module or "", node.level, namespace_of(module))
             for alias in node.names:
                 below = f"{base}.{alias.name}"
                 yield (below, "") if below in sys.modules else (base, "" if alias.name == "*" else alias.name)
 
 
-def at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run on import, those inside if, try, for, while and with as well."""
+def at_import(body: Iterable[ast.stmt], is_skipped: Callable[[ast.If], bool] | None = None) -> Iterator[ast.stmt]:
+    """The statements that run on import, those inside if, try, for, while and with as well. is_skipped: whether the
+    body of an if is not run"""
     for statement in body:
         yield statement
         if not isinstance(statement, _DEFINITIONS):
-            for field in ("body", "orelse", "finalbody"):
-                yield from at_import(getattr(statement, field, ()))
+            skipped = is_skipped is not None and isinstance(statement, ast.If) and is_skipped(statement)
+            for field in ("orelse",) if skipped else ("body", "orelse", "finalbody"):
+                yield from at_import(getattr(statement, field, ()), is_skipped)
             for handler in getattr(statement, "handlers", ()):
-                yield from at_import(handler.body)
+                yield from at_import(handler.body, is_skipped)
             for case in getattr(statement, "cases", ()):
-                yield from at_import(case.body)
+                yield from at_import(case.body, is_skipped)
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
@@ -349,3 +355,43 @@ def hints_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]
     every = (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg)
     hints = [x.annotation for x in every if x is not None] + [function.returns]
     return [hint for hint in hints if hint is not None]
+
+
+def namespace_of(module: str) -> dict[str, Any]:
+    """What relative imports start from."""
+    held = sys.modules.get(module)
+    if held is not None:
+        return vars(held)
+    spec = _spec(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    return {"__package__": module if is_package else module.rpartition(".")[0], "__name__": module}
+
+
+def source_tree(module: str) -> ast.Module | None:
+    """The source of a module of the app's, imported or not. Imports nothing."""
+    if owner(module) is not Owner.APP:
+        return None
+    if module in sys.modules:
+        return tree_of(module)
+    spec = _spec(module)
+    try:
+        return parsed(module, spec.loader.get_source(module))  # type: ignore[union-attr]
+    except Exception:  # no such module, no source, or not of this Python
+        return None
+
+
+def _spec(module: str) -> importlib.machinery.ModuleSpec | None:
+    """find_spec, which would import the packages around it."""
+    spec: importlib.machinery.ModuleSpec | None = None
+    parts = module.split(".")
+    for i in range(len(parts)):
+        path = None if spec is None else spec.submodule_search_locations
+        if i and path is None:
+            return None
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), path)
+        except (ImportError, ValueError, AttributeError):
+            return None
+        if spec is None:
+            return None
+    return spec

@@ -107,4 +107,9 @@ def _simple(value: Any) -> Any:
     if isinstance(value, (str, bytes)) and len(value) > _LONG:
         data = value.encode("utf8", "surrogatepass") if isinstance(value, str) else value
         return type(value).__name__, len(value), hashlib.sha256(data).hexdigest()
-    return type(value).__name__, repr(value)
+    return type(value).__name__, written(value)
+
+
+def written(value: Any) -> str:
+    """repr(), which refuses numbers of more than 4300 digits."""
+    return hex(value) if type(value) is int and value.bit_length() > _LONG else repr(value)
