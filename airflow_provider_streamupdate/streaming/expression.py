@@ -168,8 +168,9 @@ def _null(expression: Node) -> bool:
 
 def _literal(fields: dict[str, Any]) -> str:
     value, kind = fields.get("value"), fields.get("dataType")
-    if kind == "string" and value is not None and not isinstance(value, dict):
-        return marks.escape(repr(value))
+    if str(kind).startswith("string") and value is not None and not isinstance(value, dict):
+        quoted = marks.escape(repr(value))
+        return quoted if kind == "string" else f"{quoted}:{shown_value(kind)}"
     if isinstance(value, dict) and "unreadable" in value:
         return f"{UNKNOWN}literal: {value['unreadable']}"
     if value is None:

@@ -422,7 +422,8 @@ class Lineage:
             yield self._generated(node)
         elif node.name in _WHOLE:
             made = self._whole(node)
-            yield f"{node.name}({digest(made)})" if not unknown(made) else f"{UNKNOWN}{node.name}"
+            place = f" in {where}" if (where := self._partitions_below(node)) else ""
+            yield f"{node.name}({digest(made)}){place}" if not unknown(made) else f"{UNKNOWN}{node.name}"
         elif node.name not in _SAME_ROWS and node.name != "Union":
             env = self.inputs(node)
             own = (*_OUTPUTS, "resultAttrs")

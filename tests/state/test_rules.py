@@ -175,6 +175,13 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
         q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),
     ),
+    "stage.groups-below": (
+        q(
+            stage_plan("below", definition={"keys": ["a.k", "a.l"]}),
+            of("aggregate", paths=(("after below.", "from a."),)),
+        ),
+        q(stage_plan("below", definition={"keys": ["a.k"]}), of("aggregate", paths=(("after below.", "from a."),))),
+    ),
     "stage.hidden-filter": (
         q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
         q(of("aggregate", filters=(), hidden=())),
@@ -253,6 +260,9 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "store.provider": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}),
     "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
     "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
+    "store.partitions-seen": stored(
+        {PARTITIONS: "200"}, {PARTITIONS: "10"}, of("aggregate", keys=["sparkpartitionid()"])
+    ),
     "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
     "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
     "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),

@@ -175,6 +175,18 @@ def _counts(text: str, both: set[str]) -> bool:
     return text.startswith(("from ", "after ")) or text in both
 
 
+_AFTER = "after "
+
+
+def _groups_below(c: StageChange) -> Facts | None:
+    """Of the stages its rows pass, what they make a row of: that is told there, and not in what comes of them."""
+    passed = {t[len(_AFTER) : -1] for path in c.new.paths or () for t in path if t.startswith(_AFTER)}
+    before, after = ({s.name: s.definition.get("keys", []) for s in q.stages} for q in (c.before, c.after))
+    changed = [n for n in sorted(passed & before.keys() & after.keys()) if sorted(before[n]) != sorted(after[n])]
+    told = [f"{name} by {', '.join(before[name])} is by {', '.join(after[name])}" for name in changed]
+    return {"changes": "; ".join(told)} if told else None
+
+
 _StageRule = Rule[StageChange]
 
 STAGE_RULES: tuple[Rule[StageChange], ...] = (
@@ -223,6 +235,16 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "StreamingGlobalLimitExec keep what has reached them; measured: rows dropped as late for good",
         tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
         applies=_ways,
+    ),
+    _StageRule(
+        id="stage.groups-below",
+        verdict=LOSS,
+        change="other keys of a stage that its rows pass, which makes a row of other groups then, also where that "
+        "stage's own state is migrated",
+        reason="rows come to it of other groups: {changes}; its state is of the rows that came before",
+        source="measured: a count of groups by two keys went on with groups by one of them",
+        tests=("spark/test_places.py::test_a_stage_above_groups_that_change_is_agreed_to",),
+        applies=_groups_below,
     ),
     _StageRule(
         id="stage.hidden-filter",
