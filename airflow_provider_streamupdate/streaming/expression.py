@@ -42,6 +42,8 @@ def text(expression: Node, columns: Columns) -> str:
         return columns.get(expression_id(expression), f"{UNKNOWN}{marks.name(str(fields['name']))}")
     if name in ("Alias", "KnownNullable"):
         return text(expression.children[0], columns)
+    if name == "SQLScalarFunction":  # a function in SQL: what it was made of comes last, and when it was made with it
+        return text(expression.children[-1], columns)
     if name == "Literal":
         return _literal(fields)
     if name == "LambdaFunction":

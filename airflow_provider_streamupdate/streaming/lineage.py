@@ -40,14 +40,23 @@ _PASSES = frozenset(
     {"Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Deduplicate", "DeduplicateWithinWatermark", "Distinct",
      "GlobalLimit", "LocalLimit", "Tail", "Offset", "Sort", "Sample", "Repartition", "RepartitionByExpression",
      "RebalancePartitions", "ResolvedHint", "UnresolvedHint", "ReturnAnswer", "Join", "DeduplicateRelations",
-     "UpdateEventTimeWatermarkColumn", "Inputs", "CollectMetrics", "PipeOperator"}
+     "UpdateEventTimeWatermarkColumn", "Inputs", "CollectMetrics", "PipeOperator", "SQLFunctionNode"}
 )  # fmt: skip
 
 # The fields of a node's own columns.
 _OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 # Of a table's side: nodes that decide no rows.
 _NO_ROWS = frozenset(
-    {"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint", "CollectMetrics", "PipeOperator"}
+    {
+        "Project",
+        "SubqueryAlias",
+        "View",
+        "ResolvedHint",
+        "UnresolvedHint",
+        "CollectMetrics",
+        "PipeOperator",
+        "SQLFunctionNode",
+    }
 )
 # Of a table's side: nodes that decide the order of rows, and on which partition they are. It counts where anything else
 # than these looks at it.

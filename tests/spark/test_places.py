@@ -247,6 +247,25 @@ def of_files(schema: str, form: str, **options: str):
 
 
 K_LABEL, LABEL_K = "k string, label string", "label string, k string"
+LOOP = (
+    "with recursive n(k, label, i) as (select k, label, 0 from tabl union all select k, label || i, i + 1 from n where "
+    "i < {}) select label, count(*) as c from rws join n using (k) group by label"
+)
+OF_ITS_OWN = "create or replace temporary function f1(x int) returns int return x % {}"
+OF_A_FUNCTION = OF_A_TABLE.replace("weight > session.x", "f1(weight) = 1")
+ROWS_OF_A_FUNCTION = (
+    "create or replace temporary function tf(x int) returns table (k string, label string) "
+    "return select k, label from tabl where weight > x"
+)
+FROM_A_FUNCTION = "select label, count(*) as n from rws join tf({}) using (k) group by label"
+MADE = {
+    "by recursion": (asked(LOOP.format(3)), asked(LOOP.format(4))),
+    "by a function in SQL": (asked(OF_A_FUNCTION, OF_ITS_OWN.format(3)), asked(OF_A_FUNCTION, OF_ITS_OWN.format(4))),
+    "by a table function in SQL": (
+        asked(FROM_A_FUNCTION.format(1), ROWS_OF_A_FUNCTION),
+        asked(FROM_A_FUNCTION.format(2), ROWS_OF_A_FUNCTION),
+    ),
+}
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 ROWS_BY_PLACE = {
     "rows of createDataFrame": (given(K_LABEL), given(LABEL_K)),
@@ -587,7 +606,7 @@ def looked_for(moved, where: str = "true"):
     """In a table, of rows that are moved."""
 
     def build(g):
-        table = moved(g.table()).withColumn("n", F.expr("monotonically_increasing_id()")).where(where)
+        table = moved(g.table()).withColumn("n", F.expr("spark_partition_id()")).where(where)
         return stage("t", g.read(ROWS).join(table, "k").groupBy("n").count())
 
     return build
@@ -650,11 +669,11 @@ PARTITIONS = {
     "a function that sees one row after the other": (iterated(by_place(4)), iterated(by_place(4, "k2"))),
     "two streams in another order": (two_streams("in", "other"), two_streams("other", "in")),
     "a hint to a join": (hinted(""), hinted("shuffle_hash")),
-    "rows of a table": (looked_for(by_place(4)), looked_for(by_place(4, "k2"))),
+    "rows of a table": (looked_for(by_place(4)), looked_for(by_place(4, "label"))),
     "two tables in another order": (two_tables("table", "labels"), two_tables("labels", "table")),
     "two tables, and the place of a row": (
-        two_tables("table", "labels", lambda table: table.withColumn("n", F.expr("monotonically_increasing_id()"))),
-        two_tables("labels", "table", lambda table: table.withColumn("n", F.expr("monotonically_increasing_id()"))),
+        two_tables("table", "labels", lambda table: table.withColumn("n", F.expr("spark_partition_id()"))),
+        two_tables("labels", "table", lambda table: table.withColumn("n", F.expr("spark_partition_id()"))),
     ),
 }
 SAME |= {
@@ -759,6 +778,7 @@ TABLES = {
 PAIRS = {
     **VALUES,
     **ROWS_BY_PLACE,
+    **{f"rows made {name}": pair for name, pair in MADE.items()},
     **NAMES,
     **BUFFERS,
     **PARTITIONS,
