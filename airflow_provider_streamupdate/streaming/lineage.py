@@ -8,6 +8,7 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -552,7 +553,7 @@ class Lineage:
         if node.name == "Generate":
             made = self._generated(node) + self._again(node, self._generated)
             given = enumerate(node.expressions("generatorOutput"))
-            return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
+            return _required(node, below[0]) + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name == "Window" and not node.streaming:
             return below[0] + [_output(e, env) for e in node.expressions("windowExpressions")]
         if node.name.endswith("EvalPythonUDTF"):
@@ -806,6 +807,14 @@ def _certain(found: Iterable[tuple[int, str]]) -> Columns:
     for key, told in found:
         said.setdefault(key, set()).add(told)
     return {key: told.pop() for key, told in said.items() if len(told) == 1}
+
+
+def _required(generate: Node, below: list[Column]) -> list[Column]:
+    """The columns that a Generate hands on: not those that nothing needs any more (unrequiredChildIndex). A union above
+    it goes by place."""
+    told = generate.fields.get("unrequiredChildIndex")
+    left_out = set(map(int, re.findall(r"\d+", shown_value(told)))) if told else set()
+    return [column for place, column in enumerate(below) if place not in left_out]
 
 
 def _named(made: str, columns: list[Node]) -> list[Column]:

@@ -630,6 +630,16 @@ def two_streams(*names: str, moved=lambda rows: rows, key: str = "spark_partitio
     return build
 
 
+def exploded_in_union(column: str):
+    """The list itself is not needed above, and a union goes by place."""
+
+    def build(g):
+        parts = [g.read(ROWS).select(name, F.explode("nums").alias("x")) for name in ("v", column)]
+        return stage("t", parts[0].union(parts[1]).groupBy("v").agg(F.sum("x").alias("s")))
+
+    return build
+
+
 def hinted(hint: str):
     def build(g):
         rows = g.read(ROWS).join(g.table().hint(hint) if hint else g.table(), "k")
@@ -667,6 +677,7 @@ PARTITIONS = {
     "a function of partitions, by number": (whole(by_number("a")), whole(by_number("a", 5))),
     "a function of partitions in Arrow": (whole(by_place(4), True), whole(by_place(4, "k2"), True)),
     "a function that sees one row after the other": (iterated(by_place(4)), iterated(by_place(4, "k2"))),
+    "a column beside an explode in a union": (exploded_in_union("k2"), exploded_in_union("k")),
     "two streams in another order": (two_streams("in", "other"), two_streams("other", "in")),
     "a hint to a join": (hinted(""), hinted("shuffle_hash")),
     "rows of a table": (looked_for(by_place(4)), looked_for(by_place(4, "label"))),
