@@ -42,6 +42,8 @@ def text(expression: Node, columns: Columns) -> str:
         return columns.get(expression_id(expression), f"{UNKNOWN}{marks.name(str(fields['name']))}")
     if name in ("Alias", "KnownNullable"):
         return text(expression.children[0], columns)
+    if name == "SQLScalarFunction":  # a function in SQL: what it was made of comes last, and when it was made with it
+        return text(expression.children[-1], columns)
     if name == "Literal":
         return _literal(fields)
     if name == "LambdaFunction":
@@ -170,8 +172,9 @@ def _null(expression: Node) -> bool:
 
 def _literal(fields: dict[str, Any]) -> str:
     value, kind = fields.get("value"), fields.get("dataType")
-    if kind == "string" and value is not None and not isinstance(value, dict):
-        return marks.escape(repr(value))
+    if str(kind).startswith("string") and value is not None and not isinstance(value, dict):
+        quoted = marks.escape(repr(value))
+        return quoted if kind == "string" else f"{quoted}:{shown_value(kind)}"
     if isinstance(value, dict) and "unreadable" in value:
         return f"{UNKNOWN}literal: {value['unreadable']}"
     if value is None:

@@ -8,6 +8,7 @@ with equal texts compute the same from the same source columns; aliases, qualifi
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -40,14 +41,23 @@ _PASSES = frozenset(
     {"Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Deduplicate", "DeduplicateWithinWatermark", "Distinct",
      "GlobalLimit", "LocalLimit", "Tail", "Offset", "Sort", "Sample", "Repartition", "RepartitionByExpression",
      "RebalancePartitions", "ResolvedHint", "UnresolvedHint", "ReturnAnswer", "Join", "DeduplicateRelations",
-     "UpdateEventTimeWatermarkColumn", "Inputs", "CollectMetrics", "PipeOperator"}
+     "UpdateEventTimeWatermarkColumn", "Inputs", "CollectMetrics", "PipeOperator", "SQLFunctionNode"}
 )  # fmt: skip
 
 # The fields of a node's own columns.
 _OUTPUTS = ("outputAttrs", "outputAttributes", "output")
 # Of a table's side: nodes that decide no rows.
 _NO_ROWS = frozenset(
-    {"Project", "SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint", "CollectMetrics", "PipeOperator"}
+    {
+        "Project",
+        "SubqueryAlias",
+        "View",
+        "ResolvedHint",
+        "UnresolvedHint",
+        "CollectMetrics",
+        "PipeOperator",
+        "SQLFunctionNode",
+    }
 )
 # Of a table's side: nodes that decide the order of rows, and on which partition they are. It counts where anything else
 # than these looks at it.
@@ -422,7 +432,8 @@ class Lineage:
             yield self._generated(node)
         elif node.name in _WHOLE:
             made = self._whole(node)
-            yield f"{node.name}({digest(made)})" if not unknown(made) else f"{UNKNOWN}{node.name}"
+            place = f" in {where}" if (where := self._partitions_below(node)) else ""
+            yield f"{node.name}({digest(made)}){place}" if not unknown(made) else f"{UNKNOWN}{node.name}"
         elif node.name not in _SAME_ROWS and node.name != "Union":
             env = self.inputs(node)
             own = (*_OUTPUTS, "resultAttrs")
@@ -542,7 +553,7 @@ class Lineage:
         if node.name == "Generate":
             made = self._generated(node) + self._again(node, self._generated)
             given = enumerate(node.expressions("generatorOutput"))
-            return below[0] + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
+            return _required(node, below[0]) + [(expression_id(a), f"{made}.{place + 1}") for place, a in given]
         if node.name == "Window" and not node.streaming:
             return below[0] + [_output(e, env) for e in node.expressions("windowExpressions")]
         if node.name.endswith("EvalPythonUDTF"):
@@ -796,6 +807,14 @@ def _certain(found: Iterable[tuple[int, str]]) -> Columns:
     for key, told in found:
         said.setdefault(key, set()).add(told)
     return {key: told.pop() for key, told in said.items() if len(told) == 1}
+
+
+def _required(generate: Node, below: list[Column]) -> list[Column]:
+    """The columns that a Generate hands on: not those that nothing needs any more (unrequiredChildIndex). A union above
+    it goes by place."""
+    told = generate.fields.get("unrequiredChildIndex")
+    left_out = set(map(int, re.findall(r"\d+", shown_value(told)))) if told else set()
+    return [column for place, column in enumerate(below) if place not in left_out]
 
 
 def _named(made: str, columns: list[Node]) -> list[Column]:

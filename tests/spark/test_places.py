@@ -110,6 +110,9 @@ OF_A_TABLE = (
     "select label, count(*) as n from rws join (select * from tabl where weight > session.x) using (k) group by label"
 )
 IN_A_LIST = OF_A_TABLE.replace("weight > session.x", "array_contains(session.x, weight)")
+IN_A_JOIN = (
+    "select label, count(*) as n from rws left join tabl on rws.k = tabl.k and weight > session.x group by label"
+)
 LIST = "declare or replace variable x array<int> default array(1, {})"
 MOMENT = "declare or replace variable x timestamp default timestamp'{}'"
 OF_A_MOMENT = OF_A_TABLE.replace("weight > session.x", "timestamp_seconds(weight) > session.x")
@@ -141,6 +144,11 @@ VALUES = {
     ),
     "bytes of a long list": (listed(texts(*range(240, 252)), "k"), listed(texts(*range(241, 253)), "k")),
     "addresses in a long list": (listed(ADDRESSES, "k"), listed(f"{ADDRESSES}, 'x@ace'", "k")),
+    "null in a long list": (listed(f"{ADDRESSES}, null", "k"), listed(f"{ADDRESSES}, 'null'", "k")),
+    "quotes of a collated text": (
+        by("concat(k collate unicode, 'a' collate unicode, 'b' collate unicode) = 'x'"),
+        by("concat(k collate unicode, 'a:\\'string collate UNICODE\\', b' collate unicode) = 'x'"),
+    ),
     "bytes in a list": (
         by(f"array_contains(array({texts(250)}), k)"),
         by(f"array_contains(array({texts(251)}), k)"),
@@ -171,6 +179,7 @@ VALUES = {
         asked(OF_A_TABLE, VARIABLE.format(5)),
         asked(OF_A_TABLE, VARIABLE.format(5), "set variable x = 7"),
     ),
+    "a session's variable in a join": (asked(IN_A_JOIN, VARIABLE.format(5)), asked(IN_A_JOIN, VARIABLE.format(6))),
     "a session's list": (asked(IN_A_LIST, LIST.format(5)), asked(IN_A_LIST, LIST.format(6))),
     "a session's moment": (
         asked(OF_A_MOMENT, "set time zone 'America/New_York'", MOMENT.format(ONE)),
@@ -238,6 +247,25 @@ def of_files(schema: str, form: str, **options: str):
 
 
 K_LABEL, LABEL_K = "k string, label string", "label string, k string"
+LOOP = (
+    "with recursive n(k, label, i) as (select k, label, 0 from tabl union all select k, label || i, i + 1 from n where "
+    "i < {}) select label, count(*) as c from rws join n using (k) group by label"
+)
+OF_ITS_OWN = "create or replace temporary function f1(x int) returns int return x % {}"
+OF_A_FUNCTION = OF_A_TABLE.replace("weight > session.x", "f1(weight) = 1")
+ROWS_OF_A_FUNCTION = (
+    "create or replace temporary function tf(x int) returns table (k string, label string) "
+    "return select k, label from tabl where weight > x"
+)
+FROM_A_FUNCTION = "select label, count(*) as n from rws join tf({}) using (k) group by label"
+MADE = {
+    "by recursion": (asked(LOOP.format(3)), asked(LOOP.format(4))),
+    "by a function in SQL": (asked(OF_A_FUNCTION, OF_ITS_OWN.format(3)), asked(OF_A_FUNCTION, OF_ITS_OWN.format(4))),
+    "by a table function in SQL": (
+        asked(FROM_A_FUNCTION.format(1), ROWS_OF_A_FUNCTION),
+        asked(FROM_A_FUNCTION.format(2), ROWS_OF_A_FUNCTION),
+    ),
+}
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 ROWS_BY_PLACE = {
     "rows of createDataFrame": (given(K_LABEL), given(LABEL_K)),
@@ -389,8 +417,24 @@ def of_a_python_stream(column: str):
     return build
 
 
+def two_subqueries(first: str, second: str):
+    """Spark makes one struct of two subqueries of one table, with two fields of one name."""
+    return asked(
+        f"select k1, k2, count(*) as n from (select {first} > (select max(weight) v from tabl) as k1, "
+        f"{second} > (select min(weight) v from tabl) as k2 from rws) group by k1, k2"
+    )
+
+
+def two_turned():
+    return asked(
+        "select k1, k2, count(*) as n from (select b > (select max(weight) v from tabl) as k2, "
+        "a > (select min(weight) v from tabl) as k1 from rws) group by k1, k2"
+    )
+
+
 TWICE = "struct<x: int, x: int>"
 NAMES = {
+    "two subqueries": (two_subqueries("a", "b"), two_turned()),
     "a function's struct": (of_function("p"), of_function("q")),
     "a struct of a list": (
         unfolded("p", "element_at(transform(nums, n -> struct(n as x, n * 100 as x)), 1)"),
@@ -562,7 +606,7 @@ def looked_for(moved, where: str = "true"):
     """In a table, of rows that are moved."""
 
     def build(g):
-        table = moved(g.table()).withColumn("n", F.expr("monotonically_increasing_id()")).where(where)
+        table = moved(g.table()).withColumn("n", F.expr("spark_partition_id()")).where(where)
         return stage("t", g.read(ROWS).join(table, "k").groupBy("n").count())
 
     return build
@@ -582,6 +626,16 @@ def two_streams(*names: str, moved=lambda rows: rows, key: str = "spark_partitio
         parts = {name: source(name, g.read(ROWS, name)) for name in ("in", "other")}
         rows = moved(parts[names[0]].union(parts[names[1]]))
         return stage("t", rows.groupBy(F.expr(key).alias("p")).count())
+
+    return build
+
+
+def exploded_in_union(column: str):
+    """The list itself is not needed above, and a union goes by place."""
+
+    def build(g):
+        parts = [g.read(ROWS).select(name, F.explode("nums").alias("x")) for name in ("v", column)]
+        return stage("t", parts[0].union(parts[1]).groupBy("v").agg(F.sum("x").alias("s")))
 
     return build
 
@@ -623,13 +677,14 @@ PARTITIONS = {
     "a function of partitions, by number": (whole(by_number("a")), whole(by_number("a", 5))),
     "a function of partitions in Arrow": (whole(by_place(4), True), whole(by_place(4, "k2"), True)),
     "a function that sees one row after the other": (iterated(by_place(4)), iterated(by_place(4, "k2"))),
+    "a column beside an explode in a union": (exploded_in_union("k2"), exploded_in_union("k")),
     "two streams in another order": (two_streams("in", "other"), two_streams("other", "in")),
     "a hint to a join": (hinted(""), hinted("shuffle_hash")),
-    "rows of a table": (looked_for(by_place(4)), looked_for(by_place(4, "k2"))),
+    "rows of a table": (looked_for(by_place(4)), looked_for(by_place(4, "label"))),
     "two tables in another order": (two_tables("table", "labels"), two_tables("labels", "table")),
     "two tables, and the place of a row": (
-        two_tables("table", "labels", lambda table: table.withColumn("n", F.expr("monotonically_increasing_id()"))),
-        two_tables("labels", "table", lambda table: table.withColumn("n", F.expr("monotonically_increasing_id()"))),
+        two_tables("table", "labels", lambda table: table.withColumn("n", F.expr("spark_partition_id()"))),
+        two_tables("labels", "table", lambda table: table.withColumn("n", F.expr("spark_partition_id()"))),
     ),
 }
 SAME |= {
@@ -734,6 +789,7 @@ TABLES = {
 PAIRS = {
     **VALUES,
     **ROWS_BY_PLACE,
+    **{f"rows made {name}": pair for name, pair in MADE.items()},
     **NAMES,
     **BUFFERS,
     **PARTITIONS,
@@ -755,3 +811,31 @@ def test_they_are_told_apart_and_each_is_itself(ground, name) -> None:
 def test_the_same_is_carried(ground, name) -> None:
     old, new = SAME[name]
     assert verdict(planned(ground, old), planned(ground, new)) == "carried"
+
+
+def of_groups(*keys: str):
+    """A stage above another one that has these keys."""
+
+    def build(g):
+        rows = g.read(ROWS).withWatermark("ts", "1 minute").groupBy(F.window("ts", "1 minute"), *keys)
+        rows = stage("u", rows.agg(F.sum("a").alias("x")))
+        return stage("t", rows.groupBy(F.window(F.window_time("window"), "1 hour").alias("w")).agg(F.count("x")))
+
+    return appended(build)
+
+
+def test_a_stage_above_groups_that_change_is_agreed_to(ground) -> None:
+    """The one below is migrated: it drops a key and merges its groups."""
+    before, after = planned(ground, of_groups("k", "k2")), planned(ground, of_groups("k"))
+    [item] = [i for i in compare(before, after, "test").items if i.name.endswith("t")]
+    assert item.needs_agreement and "stage.upstream" in item.rules
+    assert verdict(before, planned(ground, of_groups("k", "k2"))) == "carried"
+
+
+def test_another_number_of_partitions_that_are_looked_at_is_agreed_to(ground) -> None:
+    seen, unseen = located(lambda rows: rows.repartition("k")), located(lambda rows: rows.repartition("k"), "k")
+    before = [planned(ground, build) for build in (seen, unseen)]
+    ground.spark.conf.set("spark.sql.shuffle.partitions", "5")
+    after = [planned(ground, build) for build in (seen, unseen)]
+    found = [verdict(*pair) for pair in zip(before, after, strict=True)]
+    assert found == ["asked", "migrated"]

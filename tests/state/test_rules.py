@@ -258,6 +258,9 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "store.provider": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}),
     "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
     "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
+    "store.partitions-seen": stored(
+        {PARTITIONS: "200"}, {PARTITIONS: "10"}, of("aggregate", keys=["sparkpartitionid()"])
+    ),
     "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
     "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
     "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),

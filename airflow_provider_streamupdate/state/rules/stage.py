@@ -176,6 +176,9 @@ def _counts(text: str, both: set[str]) -> bool:
     return text.startswith(("from ", "after ")) or text in both
 
 
+_AFTER = "after "
+
+
 _StageRule = Rule[StageChange]
 
 STAGE_RULES: tuple[Rule[StageChange], ...] = (

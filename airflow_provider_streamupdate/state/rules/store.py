@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 from ..join_state import sides_known
-from ..report import MIGRATED, REFUSED
+from ..report import LOSS, MIGRATED, REFUSED
 from ..stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
 from .change import StageChange
 from .rule import Facts, Rule
@@ -41,6 +44,16 @@ def _unknown_join(c: StageChange) -> Facts | None:
 def _partitions(c: StageChange) -> Facts | None:
     old, new = c.before.stores, c.after.stores
     return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
+
+
+# What looks at partitions, and what of a text decides them without a number of its own (streaming/lineage.py).
+_LOOKS = re.compile(r"\b(sparkpartitionid|monotonicallyincreasingid)\(| in (repartition|rebalance)")
+
+
+def _seen(c: StageChange) -> Facts | None:
+    """Rows that go to other partitions are others for what looks at these."""
+    told = json.dumps([c.new.definition, c.new.arrivals, c.new.filters], default=str)
+    return _partitions(c) if _LOOKS.search(told) else None
 
 
 def _no_partitions(c: StageChange) -> Facts | None:
@@ -93,6 +106,16 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         source=_LOG,
         applies=lambda c: None if _no_partitions(c) or _unknown_join(c) else _partitions(c),
         tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-seen",
+        verdict=LOSS,
+        change="another number of state partitions where the query looks at partitions (`spark_partition_id`, a "
+        "function of whole partitions above a repartition)",
+        reason="{new} partitions are not the {old} that its state's rows were told by: the query looks at partitions",
+        source="SparkPartitionID, HashPartitioning; measured: keys of 4 partitions beside those of 2",
+        applies=_seen,
+        tests=("spark/test_places.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
     ),
     Rule[StageChange](
         id="store.partitions-join",

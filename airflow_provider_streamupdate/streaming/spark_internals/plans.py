@@ -129,7 +129,20 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
             node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
     if '"udt"' in told:
         with_codes(nodes)
+    _number_loops(nodes)
     return nodes
+
+
+def _number_loops(nodes: list[dict[str, Any]]) -> None:
+    """Recursive queries (WITH RECURSIVE) by their places in the plan: their ids count in the session."""
+    loops = {node["id"]: number for number, node in enumerate(n for n in nodes if _kind(n) == "UnionLoop")}
+    for node in nodes if loops else ():
+        if _kind(node) == "UnionLoop":
+            node["id"] = loops[node["id"]]
+            del node["outputAttrIds"]
+        elif _kind(node) == "UnionLoopRef" and node["loopId"] in loops:
+            node["loopId"] = loops[node["loopId"]]
+            node["identity"] = f"loop {node['loopId']}{' so far' if node.get('accumulated') else ''}"
 
 
 def _kind(node: dict[str, Any]) -> str:

@@ -111,16 +111,18 @@ _BETWEEN = "\x1f\x00\x1f"
 
 
 def _set(spark: SparkSession, value: Any, owner: Any) -> str:
-    """In one call where that can be: a list of IN may have thousands of values. They are of one type."""
-    size = int(value.size())
+    """In one call where that can be: a list of IN may have thousands of values. They are of one type, and null."""
+    null = ["null"] if value.contains(None) else []
+    given = value.excl(None) if null else value
+    size = int(given.size())
     if size:
-        first = str(value.head().getClass().getName()) if hasattr(value.head(), "getClass") else "java.lang."
-        texts = str(value.mkString(_BETWEEN)).split(_BETWEEN)
+        first = str(given.head().getClass().getName()) if hasattr(given.head(), "getClass") else "java.lang."
+        texts = str(given.mkString(_BETWEEN)).split(_BETWEEN)
         unclear = re.compile(NO_UTF_8) if first == _STRING else _ADDRESS
         told = len(texts) == size and not any(map(unclear.search, texts))
         if first.startswith(_PLAIN) and told:
-            return "{" + ", ".join(sorted(map(repr, texts))) + "}"
-    return "{" + ", ".join(sorted(render(spark, v, owner) for v in _iterated(value))) + "}"
+            return "{" + ", ".join(sorted([*map(repr, texts), *null])) + "}"
+    return "{" + ", ".join(sorted([*(render(spark, v, owner) for v in _iterated(given)), *null])) + "}"
 
 
 def _java_set(spark: SparkSession, value: Any, owner: Any) -> str:
