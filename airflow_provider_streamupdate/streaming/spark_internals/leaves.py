@@ -33,7 +33,7 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "LogicalRDD":
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
-        told = f"{leaf.name()}#{_digest([*sorted(dict(leaf.options()).items()), *place_of(leaf)])}"
+        told = f"{leaf.name()}#{_digest([*sorted(dict(leaf.options()).items()), *place_of(spark, leaf)])}"
         if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
             return told
         code = python_code(spark, leaf.table())
