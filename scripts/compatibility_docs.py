@@ -62,6 +62,9 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
   limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's
   columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where
   something looks at it (a limit, a window);
+- a **table** is what its files are, or what is asked of which database, whatever a catalog calls it; which of its files and
+  partitions there are is data. A Python data source is the class that it was made of, whatever has its name since;
+- of a column of a **user-defined type** the code of the type's class, which makes the values that Python functions see;
 - in a **stream joined with itself**, the side a column is on;
 - **which one** of several that are made alike: two `explode` of one list, two lookups in one table, two random numbers;
 - that a column tells of the **file** and not of what is in it (`_metadata`), and the length of a `CHAR` column;

@@ -189,3 +189,25 @@ def test_a_python_data_source_is_the_class_its_relation_has(schema: str | None, 
         else:  # it is looked for when it is read, and is that of the plan from then on
             assert not same(bench, made(1, 3), made(1, 4))
             assert same(bench, made(1, 3), made(1, 3))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_catalog_s_table_of_a_python_data_source_is_its_options(streaming: bool, bench: Bench) -> None:
+    """Its relation does not have them."""
+
+    def table(value: str) -> Table:
+        def made(bench: Bench) -> DataFrame:
+            bench.spark.dataSource.register(stream(1) if streaming else reader("x"))
+            bench.spark.sql("DROP TABLE IF EXISTS dim")
+            bench.spark.sql(f"CREATE TABLE dim USING given OPTIONS (file '{value}')")
+            return bench.spark.readStream.table("dim") if streaming else bench.spark.table("dim")
+
+        return made
+
+    def keyed(value: str) -> Callable:
+        if not streaming:
+            return labels(table(value))
+        return lambda bench: stage("t", table(value)(bench).groupBy("k").count())
+
+    assert same(bench, keyed("one"), keyed("one"))
+    assert not same(bench, keyed("one"), keyed("two"))

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ...state.errors import EnvironmentProblem
 from ...state.plan import AggregateBuffer
 from .buffers import aggregate_buffers
-from .jvm import STREAMING, module
+from .clocks import at_one_time
+from .jvm import STREAMING, class_names, itself, module
 from .plans import plan_json
 from .settings import FILE_MANAGER, with_file_manager_for
 from .version import adapter_of
@@ -31,13 +32,18 @@ _SCRATCH = {
 class DryRun:
     """What Spark planned. Read when it is asked for, since most dry runs are for what Spark checks or writes."""
 
-    def __init__(self, spark: SparkSession, execution: Any) -> None:
-        self._spark, self._execution = spark, execution
+    def __init__(self, spark: SparkSession, execution: Any, timeless: Any | None = None) -> None:
+        """timeless: of the same plan, in which it is always the same time (clocks.py); where it asks for that"""
+        self._spark, self._execution, self._timeless = spark, execution, timeless
 
     @functools.cached_property
     def optimized(self) -> list[dict[str, Any]]:
-        """The optimized logical plan as JSON."""
-        return plan_json(self._spark, self._execution.optimizedPlan())
+        """The optimized logical plan as JSON. It is that of another time where it would have the same nodes then, so
+        that it is the same whenever it is made."""
+        jvm, plan = self._spark._jvm, self._execution.optimizedPlan()
+        other = self._timeless.optimizedPlan() if self._timeless is not None else plan
+        alike = other is plan or class_names(jvm, plan.map(itself(jvm))) == class_names(jvm, other.map(itself(jvm)))
+        return plan_json(self._spark, other if alike else plan)
 
     @functools.cached_property
     def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
@@ -105,24 +111,29 @@ def _dry_run(
         session.conf().set(key, value)
     none = jvm.scala.Option.apply(None)
     query_id = jvm.java.util.UUID.randomUUID()
-    execution = getattr(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
-        session,
-        df._jdf.queryExecution().analyzed(),
-        getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())(),
-        f"{checkpoint}/state",
-        query_id,
-        query_id,
-        batch,
-        none,
-        metadata,
-        module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
-        True,  # isFirstBatch: the batch that checks and records schemas
-        jvm.scala.collection.mutable.HashMap(),
-        jvm.scala.collection.mutable.HashMap(),
-        module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-        *adapter.PLAN_ARGUMENTS,
-    )
+
+    def planned(analyzed: Any) -> Any:
+        return getattr(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
+            session,
+            analyzed,
+            getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())(),
+            f"{checkpoint}/state",
+            query_id,
+            query_id,
+            batch,
+            none,
+            metadata,
+            module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
+            True,  # isFirstBatch: the batch that checks and records schemas
+            jvm.scala.collection.mutable.HashMap(),
+            jvm.scala.collection.mutable.HashMap(),
+            module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
+            *adapter.PLAN_ARGUMENTS,
+        )
+
+    analyzed = df._jdf.queryExecution().analyzed()
+    execution, other = planned(analyzed), at_one_time(spark, analyzed)
     execution.executedPlan()
     if write:
         adapter.write_metadata(execution)
-    return DryRun(spark, execution)
+    return DryRun(spark, execution, None if other is None else planned(other))

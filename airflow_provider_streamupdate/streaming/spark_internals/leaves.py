@@ -37,7 +37,7 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "LogicalRDD":
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
-        read = [*sorted(dict(leaf.options()).items()), *place_of(leaf)]
+        read = [*sorted(dict(leaf.options()).items()), *place_of(spark, leaf)]
         if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
             return f"{leaf.name()}#{_digest(read)}"
         code = python_code(spark, leaf.table())

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ..code import describe
 from ..tree import BUFFER, OUTPUT, is_tree
 from .broadcasts import broadcasts
+from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
@@ -88,7 +89,8 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
     execution = df._jdf.queryExecution()
     node = pre_order(df.sparkSession._jvm, _written(df))[position]
     optimizer = execution.sparkSession().sessionState().optimizer()
-    return [plan_json(df.sparkSession, optimizer.execute(child)) for child in sequence(node.children())]
+    inputs = [at_one_time(df.sparkSession, child) or child for child in sequence(node.children())]
+    return [plan_json(df.sparkSession, optimizer.execute(child)) for child in inputs]
 
 
 # Nodes whose state goes by the event time of a column.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...state.plan import UNKNOWN
@@ -26,5 +27,5 @@ def python_code(spark: SparkSession, table: Any) -> str:
         field.setAccessible(True)
         source = field.get(table).source()
         return code_digest(bytes(source.dataSourceCls().command().toArray(byte))) or UNKNOWN
-    except Py4JError:  # this Spark has it elsewhere
+    except (Py4JError, PySparkException):  # this Spark has it elsewhere; none is registered any more
         return UNKNOWN

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .jvm import scala_map
 from .python_source import PYTHON_TABLE, python_code
+from .tables import made_with
 
 
 def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
@@ -42,7 +43,8 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
             table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
         python = leaf.table().getClass().getSimpleName() == PYTHON_TABLE
         code = python_code(spark, leaf.table()) if python else None
-        return {"format": name, "options": dict(leaf.extraOptions()), "path": None, "table": table, "code": code}
+        options = {**made_with(spark, leaf), **dict(leaf.extraOptions())}
+        return {"format": name, "options": options, "path": None, "table": table, "code": code}
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}
 
 

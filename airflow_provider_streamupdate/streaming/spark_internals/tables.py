@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
 from ...state.redaction import redacted
 from ...state.rules.source_options import folder
 from .jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc
 _FILES = "HadoopFsRelation"
+_SESSIONS = "spark_catalog"
 
 
 def files_of(leaf: Any) -> str | None:
@@ -36,13 +41,30 @@ def database_of(leaf: Any) -> list[Any] | None:
     return [str(leaf.catalogTable().get().identifier().toString()), sorted(options.items())]
 
 
-def place_of(leaf: Any) -> list[str]:
-    """Of a table of another catalog (a DataSourceV2Relation) what its name does not say: where it is, and of which
-    time."""
-    found = [str(place)] if (place := leaf.table().properties().get("location")) is not None else []
+def place_of(spark: SparkSession, leaf: Any) -> list[Any]:
+    """Of a table of a catalog (a DataSourceV2Relation) what its name does not say: its options, where it is, and of
+    which time."""
+    found: list[Any] = sorted(made_with(spark, leaf).items())
+    if (place := leaf.table().properties().get("location")) is not None:
+        found.append(str(place))
     if "timeTravelSpec" in str(leaf.productElementNames().mkString(" ")) and leaf.timeTravelSpec().isDefined():
         found.append(str(leaf.timeTravelSpec().get().toString()))
     return found
+
+
+def made_with(spark: SparkSession, leaf: Any) -> dict[str, str]:
+    """The options that a table of the session's catalog was made with; its relation of V2 has those alone that it is
+    read with."""
+    if leaf.catalog().isEmpty() or leaf.identifier().isEmpty() or str(leaf.catalog().get().name()) != _SESSIONS:
+        return {}
+    identifier, state = leaf.identifier().get(), spark._jsparkSession.sessionState()
+    parts = [str(part).replace("`", "``") for part in (*identifier.namespace(), identifier.name())]
+    try:
+        name = state.sqlParser().parseTableIdentifier(".".join(f"`{part}`" for part in parts))
+        options = scala_map(state.catalog().getTableMetadata(name).storage().properties())
+    except (Py4JError, PySparkException):  # a catalog of someone's own in its place
+        return {}
+    return redacted({key.lower(): value for key, value in options.items()})
 
 
 def reads(kind: str, leaf: Any) -> str:

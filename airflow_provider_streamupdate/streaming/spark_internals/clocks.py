@@ -1,0 +1,65 @@
+"""Plans in which it is always the same time: the optimizer puts the moment of planning in the place of what asks for it
+(ComputeCurrentTime), as a running query puts that of each batch, so that no plan would be made twice alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from .jvm import module, sequence
+
+# The moment, by the type of what asks. No app has it written; and none of its units is 0, so that a time that is cut
+# off (date_trunc) is another one.
+_DAY, _TIME = "2222-11-22", "13:14:15.161718"
+_MOMENTS = {
+    "DATE": f"date'{_DAY}'",
+    "TIMESTAMP": f"timestamp_ltz'{_DAY} {_TIME}Z'",
+    "TIMESTAMP_NTZ": f"timestamp_ntz'{_DAY} {_TIME}'",
+}
+_OF_A_DAY = "TIME("  # with a precision
+_WITH_A_PLAN = ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery")
+_CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now")
+
+
+def at_one_time(spark: SparkSession, plan: Any) -> Any | None:
+    """The plan with one moment in the place of each expression that asks for the time; None where there is none."""
+    if not plan.containsPattern(_asking(spark)):
+        return None
+    jvm = spark._jvm
+    parser, moments = spark._jsparkSession.sessionState().sqlParser(), jvm.java.util.HashMap()
+    for expression in _clocks(spark, plan):
+        kind = str(expression.dataType().sql())
+        text = f"cast(time'{_TIME}' as {kind})" if kind.startswith(_OF_A_DAY) else _MOMENTS.get(kind)
+        if text is not None:
+            moments.put(expression, parser.parseExpression(text))
+    if moments.isEmpty():
+        return None
+    # A Map is a PartialFunction.
+    return plan.transformAllExpressionsWithSubqueries(jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(moments))
+
+
+def _asking(spark: SparkSession) -> Any:
+    return module(spark, "org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
+
+
+def _clocks(spark: SparkSession, plan: Any) -> Iterator[Any]:
+    asking = _asking(spark)
+    for expression in sequence(plan.expressions()):
+        yield from _inner(spark, asking, expression)
+    for child in sequence(plan.children()):
+        if child.containsPattern(asking):
+            yield from _clocks(spark, child)
+
+
+def _inner(spark: SparkSession, asking: Any, expression: Any) -> Iterator[Any]:
+    if not expression.containsPattern(asking):
+        return
+    name = str(expression.getClass().getSimpleName())
+    if name in _CLOCKS:
+        yield expression
+    if name in _WITH_A_PLAN:
+        yield from _clocks(spark, expression.plan())
+    for child in sequence(expression.children()):
+        yield from _inner(spark, asking, child)
