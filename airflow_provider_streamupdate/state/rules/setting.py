@@ -51,8 +51,11 @@ HARMLESS = {
     "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
     "spark.sql.streaming.checkpoint": "where checkpoints are, and how their files are written",
     "spark.sql.streaming.forceDeleteTempCheckpointLocation": "about checkpoints that are removed at the end",
-    "spark.sql.streaming.fileSource.log.": "how the log of files that were read is kept short",
-    "spark.sql.streaming.fileSink.log.": "how the log of files that were written is kept short",
+    # not compactInterval: with 0 the query fails
+    "spark.sql.streaming.fileSource.log.deletion": "whether old parts of the log of files that were read are deleted",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "when they are",
+    "spark.sql.streaming.fileSink.log.deletion": "whether old parts of the log of files that were written are deleted",
+    "spark.sql.streaming.fileSink.log.cleanupDelay": "when they are",
     "spark.sql.streaming.minBatchesToRetain": "how long old batches are kept",
     "spark.sql.streaming.maxBatchesToRetainInMemory": "how many versions of the state are in memory",
     "spark.sql.streaming.pollingDelay": "how long an idle query waits before it looks again",
