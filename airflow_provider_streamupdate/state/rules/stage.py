@@ -303,7 +303,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="equal texts say nothing about what they leave out; ComputeCurrentTime and CurrentBatchTimestamp: a "
         "running query's plan has other keys than a dry run's (measured)",
         tests=(
-            "spark/test_lookups.py::test_what_is_not_understood_is_refused_by_name",
+            "spark/test_lookups.py::test_a_table_of_an_rdd_is_refused_by_name",
             "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
         ),
         agreeable=True,
