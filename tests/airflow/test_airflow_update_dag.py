@@ -27,6 +27,7 @@ from airflow_provider_streamupdate.operators.update import (
 )
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.update_dag import build_update_dag
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
@@ -82,6 +83,26 @@ def test_update_of_a_running_app(site: Site) -> None:
     assert Path(run.xcom("update.submit", "_link_DriverLogLink").removeprefix("file://")).is_file()
     report = Path(run.xcom("update.check", "_link_CompatibilityReportLink").removeprefix("file://"))
     assert "**compatible**" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "left_out"),
+    [
+        ("standby", set()),
+        ("parallel", set()),
+        ("restart", {"standby"}),
+        ("in_flight", {"standby", "snapshot"}),
+        ("{{ params.strategy }}", set()),  # it is known when the DAG runs
+    ],
+)
+def test_a_dag_has_the_steps_of_its_strategy(strategy: str, left_out: set[str]) -> None:
+    dag = build_update_dag("one", app="alarm", application="/v2.py", strategy=strategy, approval=True)
+    tasks = {task.label: task for task in dag.tasks}
+    assert set(tasks) == {*STEPS, "approve", "rollback", "outcome"} - left_out
+    assert tasks["approve"].upstream_task_ids == {"update.check"}
+    undone = {task.removeprefix("update.") for task in tasks["rollback"].upstream_task_ids}
+    assert undone == {*STEPS[2:]} - left_out
+    assert tasks["outcome"].upstream_task_ids == {"update.promote", "update.rollback"}
 
 
 def everything_under(root: Path) -> dict[str, bytes]:
