@@ -122,9 +122,8 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             if deferrable and self.step_name == Step.SNAPSHOT:
                 self._defer_until_caught_up(update)
             result = _AROUND.get(self.step_name, _plainly)(self, context, engine, update)
-        last = (
-            Step.CHECK if self.options.get("rehearse") is None else Step.REHEARSE
-        )  # it has no task where none is given
+        rehearses = self.options.get("rehearse") is not None  # else there is no such task
+        last = Step.REHEARSE if rehearses else Step.CHECK
         if engine.options.check_only and self.step_name == last:
             end_after_check(self)
         return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -56,10 +55,6 @@ class Update:
     def snapshot(self) -> str:
         """What the new version starts from."""
         return self.options.snapshot or f"before-{self.record.new}"
-
-    @property
-    def renames(self) -> Mapping[str, str]:
-        return self.options.renames
 
     @property
     def version(self) -> NewVersion:
