@@ -49,6 +49,7 @@ REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
 # What a plan has beside the settings of a session, by names of the same form (streaming/surroundings.py).
 PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
+PYTHON_IMPORTS = "python.imports"
 JVM_ZONE, PARALLELISM = "jvm.timezone", "default.parallelism"
 
 

@@ -21,6 +21,8 @@ FIELDS = {
     "branches": "of a CaseWhen: pairs of its children, whose number says which they are",
     "elseValue": "the same",
     "hideSeed": "whether the written text of a random number shows its seed",
+    "imports": "what importing the modules of a Python function does; it is part of its code, and counts for all "
+    "functions of the app (streaming/imports.py)",
     "randomSeed": "of uuid and shuffle: a stream's batch has a new one (`SEEDS`)",
 }
 # These are noise in one class only; aes_encrypt, for example, has a mode that counts.
@@ -28,6 +30,7 @@ ONLY_IN = {
     "mode": ("AggregateExpression",),
     "branches": ("CaseWhen",),
     "elseValue": ("CaseWhen",),
+    "imports": ("PythonUDF", "PythonUDAF", "PythonUDTF"),
     "randomSeed": ("Uuid", "Shuffle"),
 }
 # The child that is a seed. Whatever it was written as, IncrementalExecution gives each batch a new one

@@ -38,6 +38,7 @@ from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
 from .expression import zone
 from .first_batch import keep
+from .imports import imports, with_imports
 from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
 from .source import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
@@ -70,7 +71,8 @@ def plan_app(
     declared: what the queries' sinks do with a batch id they have had, as the app declares it
     """
     version = spark_internals.check_version(spark)
-    queries = tuple(
+    imported: set[str] = set()
+    planned = [
         _plan_query(
             name,
             writer,
@@ -78,9 +80,11 @@ def plan_app(
             tuple(migrations),
             (written or {}).get(name, ""),
             (declared or {}).get(name),
+            imported,
         )
         for name, writer in writers.items()
-    )
+    ]
+    queries = with_imports(planned, imported)
     warnings = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
         "matched after the plan changes"
@@ -112,7 +116,9 @@ def _plan_query(
     migrations: tuple[tuple[str, str], ...],
     written: str,
     declared: str | None,
+    imported: set[str],
 ) -> QueryPlan:
+    """imported: takes what importing the modules of the query's Python code does."""
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
@@ -122,7 +128,9 @@ def _plan_query(
     check_batches(where, details)
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
-    analyzed = parse_plan(spark_internals.analyzed_plan(df), mode)
+    told = spark_internals.analyzed_plan(df)
+    imported |= {*imports(told), *spark_internals.foreach_imports(writer)}
+    analyzed = parse_plan(told, mode)
     sources, order, leaf_names = plan_sources(name, df, analyzed)
     sink = SinkPlan(
         format=details["format"],

@@ -136,7 +136,7 @@ def test_what_is_usual_is_left_out_and_else_written(spark, rows):
 def test_every_entry_has_a_reason_and_a_test():
     tested = {"exprId", "qualifier", "resultId", "explicitMetadata", "metadata", "nonInheritableMetadataKeys"}
     tested |= {"branches", "elseValue", "nullable", "inputAggBufferOffset", "mutableAggBufferOffset", "mode"}
-    tested |= {"randomSeed", "hideSeed"}
+    tested |= {"randomSeed", "hideSeed", "imports"}
     assert set(noise.FIELDS) - {"resultIds"} == tested
     assert all(noise.FIELDS.values())
 

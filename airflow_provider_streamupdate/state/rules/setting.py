@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import attrs
 
-from ..plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, TIME_ZONE
+from ..plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE
 from ..report import LOSS
 from .measured import SQL, Measured
 from .rule import Facts, Rule
@@ -122,6 +122,8 @@ def harmless(key: str) -> bool:
 _MEANS = {
     TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
     PYTHON_ZONE: "the zone of the machine (TZ), by which Python functions see other clock times",
+    PYTHON_IMPORTS: "what importing the modules of the app's Python code does, besides giving values to names "
+    "(`getcontext().prec = 4`), which holds for all Python functions that a worker runs",
     JVM_LOCALE: "the language of the machine's Java, by which `upper`, `lower` and `initcap` write letters that are "
     "not ASCII",
     JVM_ZONE: "the zone of Java (TZ, -Duser.timezone), by which times in ORC files and databases are other times, and "
@@ -152,7 +154,12 @@ def means(measured: Measured | None) -> str:
 
 
 def _facts(c: SettingChange) -> Facts:
-    return {"key": c.key, "old": c.old, "new": c.new, "means": _MEANS.get(c.key) or means(MEASURED.get(c.key))}
+    return {
+        "key": c.key,
+        "old": c.old or "nothing",
+        "new": c.new or "nothing",
+        "means": _MEANS.get(c.key) or means(MEASURED.get(c.key)),
+    }
 
 
 def _changed(c: SettingChange, recorded: bool) -> Facts | None:
@@ -182,10 +189,11 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         verdict=LOSS,
         change="another value of one of the [settings that change results](#settings-that-change-results), in a query "
         "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; or "
-        "another time zone of the machine, where Python functions are used (`python.timezone`), or language of its "
-        "Java (`jvm.locale`), or zone of it (`jvm.timezone`), or number of parts that rows are shared out into "
-        "(`default.parallelism`); where a key or aggregate depends on it, it is another key or aggregate. Settings are "
-        "compared as the session has them, with Spark's defaults; one that this Spark does not have is not",
+        "another time zone of the machine, where Python functions are used (`python.timezone`), or other effects of "
+        "importing the modules of the app's Python code, where Python has a part in the state (`python.imports`), or "
+        "language of its Java (`jvm.locale`), or zone of it (`jvm.timezone`), or number of parts that rows are shared "
+        "out into (`default.parallelism`); where a key or aggregate depends on it, it is another one. Settings "
+        "are compared as the session has them, with Spark's defaults; one that this Spark does not have is not",
         reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
         source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
         tests=(
@@ -194,6 +202,7 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
             "spark/test_settings.py::test_fields_under_another_case_are_not_found_any_more",
             "spark/test_settings.py::test_a_text_is_another_date_under_another_parser",
             "spark/test_surroundings.py::test_the_zone_of_the_machine_counts_for_python_functions",
+            "spark/test_imports.py::test_what_another_function_s_module_sets_counts",
             "spark/test_surroundings.py::test_the_language_of_java_counts",
             "spark/test_surroundings.py::test_the_zone_of_java_counts_where_it_is_looked_at",
             "spark/test_surroundings.py::test_the_number_of_parts_counts_where_an_expression_tells",

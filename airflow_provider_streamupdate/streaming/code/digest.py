@@ -29,12 +29,15 @@ class CodeDigest:
     unknown: reasons, sorted: "function f in v2.py uses X, which cannot be compared: why"
     packages: what else counts, sorted: distributions that the function uses with their versions ("numpy 2.2.0"), and
         the minor version of Python ("Python 3.11")
+    imports: what importing the modules does that it uses, sorted: "module#digest". It is part of `digest`, too;
+        workers run several functions, and what one's module sets (``getcontext().prec = 4``) holds for all
     """
 
     digest: str | None
     followed: str | None
     unknown: tuple[str, ...]
     packages: tuple[str, ...]
+    imports: tuple[str, ...] = ()
 
 
 def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDigest:
@@ -63,26 +66,40 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     except Exception as e:  # whatever the app's modules and objects raise
         return _nothing(f"the function cannot be loaded here: {type(e).__name__}: {e}", packages)
     try:
-        described, report = _described(loaded, broadcasts)
+        walk, described = _described(loaded, broadcasts)
+        imports = _imports(walk)
     except Exception as e:  # an object of the author's that raises when it is looked at
         return _nothing(f"the function cannot be described: {type(e).__name__}: {e}", packages)
+    report = walk.report
     packages = sorted({*packages, *report.packages})
     followed = digest((described, report.read()))
     whole = None if report.unknown else digest((followed, packages))[:12]
-    return CodeDigest(whole, followed[:12], tuple(sorted(report.unknown)), tuple(packages))
+    return CodeDigest(whole, followed[:12], tuple(sorted(report.unknown)), tuple(packages), imports)
 
 
-def _described(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[list[Any], Report]:
+def _imports(walk: Walk) -> tuple[str, ...]:
+    """The digest of each effect on import, walked on its own: it is the same whatever function has its module
+    imported. One that cannot be compared counts by what could be followed."""
+    found = set()
+    for effect in {id(e): e for effects in walk.on_import.values() for e in effects}.values():
+        report = Report(walk.report.broadcasts)
+        described = Walk(report).all(effect, Where(f"module {effect.module}"))
+        told = digest((described, report.read(), sorted(report.packages), sorted(report.unknown)))
+        found.add(f"{effect.module}#{told[:8]}")
+    return tuple(sorted(found))
+
+
+def _described(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[Walk, list[Any]]:
     """The walk imports what the function imports when it runs. That may fill what was described before it (a registry
     of the app's), so what was imported by a walk has it made again: the next one finds all that this one found."""
-    found: tuple[list[Any], Report] | None = None
+    found: tuple[Walk, list[Any]] | None = None
     for _ in range(_WALKS):
         before = len(sys.modules)
-        report = Report(broadcasts)
-        described = Walk(report).all(loaded, Where())
-        if found is not None and report.unknown - found[1].unknown:
+        walk = Walk(Report(broadcasts))
+        described = walk.all(loaded, Where())
+        if found is not None and walk.report.unknown - found[0].report.unknown:
             return found  # what was imported has set a constant to something else, which no worker has at first
-        found = described, report
+        found = walk, described
         if len(sys.modules) == before:
             break
     assert found is not None

@@ -38,7 +38,7 @@ from .settings import (
 from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import batch_function, unsupported, writer_details, writer_frame
+from .writers import batch_function, foreach_imports, unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",
@@ -55,6 +55,7 @@ __all__ = [
     "executed_batches",
     "file_sink_batch",
     "first_settings",
+    "foreach_imports",
     "given_settings",
     "hadoop_setting",
     "hadoop_settings",

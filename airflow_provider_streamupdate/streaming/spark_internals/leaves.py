@@ -10,12 +10,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ...state.plan import UNKNOWN
 from ...state.rules.source_options import ORC_BY_POSITION
 from ..marks import field_type, type_text
 from .exact import exact_rows
 from .jvm import module, scala_map, sequence
-from .python_source import PYTHON_TABLE, python_code
+from .python_source import is_python, python_class
 from .settings import hadoop_setting
 from .tables import database_of, files_of, place_of
 from .unreadable import Unreadable
@@ -38,10 +37,12 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
         read = [*sorted(dict(leaf.options()).items()), *place_of(spark, leaf)]
-        if leaf.table().getClass().getSimpleName() != PYTHON_TABLE:
+        if not is_python(leaf):
             return f"{leaf.name()}#{_digest(read)}"
-        code = python_code(spark, leaf.table())
-        return None if code == UNKNOWN else f"{leaf.name()}#{_digest([read, _columns(leaf)])} {code}"  # rows are tuples
+        code = python_class(spark, leaf)
+        if code is None or code.digest is None:
+            return None
+        return f"{leaf.name()}#{_digest([read, _columns(leaf)])} python#{code.digest}"  # rows are tuples
     if kind != "LogicalRelation":
         return None
     if leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":

@@ -18,6 +18,7 @@ from .expressions import AGGREGATE, Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
 from .leaves import identity
+from .python_source import python_class
 from .tables import reads
 from .user_types import with_codes
 
@@ -102,8 +103,8 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     """TreeNode.toJSON, with what it leaves out (fields.py; measured): fields of expressions and of what is no stream,
     watermark delays (a CalendarInterval becomes null) as ``delay_ms``, what a leaf that is no stream reads as
     ``identity`` (absent: not known) and its format as ``reads``, of Python functions the digest of their ``code``
-    (None: not comparable, and ``uncomparable`` says why) and what it ``uses``, with versions; and of user-defined types
-    the digest of their classes' ``code``."""
+    (None: not comparable, and ``uncomparable`` says why) and what it ``uses``, with versions; of user-defined types
+    the digest of their classes' ``code``; and of all that is Python what importing its modules does (``imports``)."""
     told = str(plan.toJSON())
     nodes: list[dict[str, Any]] = json.loads(told)
     inner = pre_order(spark._jvm, plan)
@@ -122,6 +123,8 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
         if streaming and _kind(node) in _TIMED:
             node["timed"] = timed(spark._jvm, jnode.references().toSeq())
+        if not node["num-children"] and (python := python_class(spark, jnode)):
+            node["imports"] = list(python.imports)
         if not node["num-children"] and (notes := _notes(jnode)):
             node["notes"] = notes
         if not streaming and not node["num-children"]:
@@ -215,5 +218,6 @@ def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> Non
     if told.digest is not None:  # else the field would count as one that Spark's JSON leaves out
         node["code"] = told.digest
     node["uses"] = {RENDERED: ", ".join(told.packages)}
+    node["imports"] = list(told.imports)
     node["uncomparable"] = "; ".join(told.unknown)
     del node["func"]

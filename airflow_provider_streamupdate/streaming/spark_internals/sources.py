@@ -7,8 +7,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ...state.plan import UNKNOWN
 from .jvm import scala_map
-from .python_source import PYTHON_TABLE, python_code
+from .python_source import is_python, python_class
 from .tables import made_with
 
 
@@ -41,8 +42,8 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
         name, table = str(leaf.sourceName()), None
         if leaf.catalog().isDefined() and leaf.identifier().isDefined():
             table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
-        python = leaf.table().getClass().getSimpleName() == PYTHON_TABLE
-        code = python_code(spark, leaf.table()) if python else None
+        found = python_class(spark, leaf)
+        code = ((found.digest if found else None) or UNKNOWN) if is_python(leaf) else None
         options = {**made_with(spark, leaf), **dict(leaf.extraOptions())}
         return {"format": name, "options": options, "path": None, "table": table, "code": code}
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}

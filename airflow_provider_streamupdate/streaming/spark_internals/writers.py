@@ -8,6 +8,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from ...state.plan import UNKNOWN
+from ..code import describe
+from .broadcasts import broadcasts
 from .jvm import module, scala_map, sequence
 from .settings import session_setting
 
@@ -63,6 +66,21 @@ def batch_function(writer: DataStreamWriter) -> Any:
             pool = spark.sparkContext._gateway.gateway_property.pool
             return getattr(pool[key], "func", None) if key in pool else None
     return None
+
+
+def foreach_imports(writer: DataStreamWriter) -> tuple[str, ...]:
+    """What importing the modules does that the object or function given to ``foreach`` uses (PythonForeachWriter);
+    nothing where there is none."""
+    spark, jwriter = writer._df.sparkSession, writer._jwrite
+    held = _value(jwriter, jwriter.getClass().getDeclaredField("foreachWriter"))
+    if held is None or held.getClass().getSimpleName() != "PythonForeachWriter":
+        return ()
+    byte = module(spark, "scala.reflect.ClassTag").Byte()
+    for field in held.getClass().getDeclaredFields():  # its name is one that Scala has made
+        if str(field.getType().getSimpleName()) == "PythonFunction":
+            function = _value(held, field)
+            return describe(bytes(function.command().toArray(byte)), broadcasts(function)).imports
+    return (f"{UNKNOWN}foreach",)
 
 
 def _value(owner: Any, field: Any) -> Any:
