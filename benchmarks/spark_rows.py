@@ -16,7 +16,7 @@ import psutil
 from feed import COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state import clock

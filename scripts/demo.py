@@ -29,7 +29,7 @@ from demolib.replay import Replay
 from demolib.source_log import files_of_snapshot, processed_files
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES

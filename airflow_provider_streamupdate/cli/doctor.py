@@ -36,7 +36,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
     """
     from ..control.doctor import FAILED as BAD
     from ..control.doctor import examine
-    from ..control.launcher import find_spark_submit
+    from ..control.drivers.launcher import find_spark_submit
 
     settings = ctx.ensure_object(Settings)
     if conn_id is not None:
@@ -56,7 +56,7 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
     """The connection itself, and what it names."""
     from ..control.doctor import FAILED as BAD
     from ..control.doctor import OK, Finding, examine
-    from ..control.launcher import find_spark_submit
+    from ..control.drivers.launcher import find_spark_submit
     from ..state.errors import StreamUpdateError
 
     # As `airflow connections test` does: else Airflow looks for connections in the environment and not in its database.

@@ -31,7 +31,7 @@ class Settings:
         """A client that can start drivers. UsageError without a root, StorageError when it is not there, unless the
         command makes it or does without (`needs_root`)."""
         from ..control.client import StreamUpdateClient
-        from ..control.launcher import SparkSubmit
+        from ..control.drivers.launcher import SparkSubmit
 
         root, options = self._where()
         client = StreamUpdateClient(root, SparkSubmit(self.spark_submit), options)

@@ -100,11 +100,14 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
             raise NotRunningError(f"app {app} has no current deployment, so it has no driver log")
         deployment = found.current.deployment
     client.deployment_state(app, deployment)  # NotFoundError for an unknown one
-    path, text = client.driver_log(app, deployment), client.log_tail(app, deployment, lines)
+    document = client.log_document(app, deployment, lines)
     if settings.as_json:
-        print_json({"app": app, "deployment": deployment, "path": path, "lines": text.splitlines()})
-    else:
-        echo(text)
+        print_json({"app": app, **document})
+        return
+    for line in document["lines"]:
+        echo(line)
+    if document["note"]:
+        echo(f"{document['path'] or 'The log'}: {document['note']}", err=True)
 
 
 def _list(settings: Settings) -> bool:

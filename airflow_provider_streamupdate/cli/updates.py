@@ -37,8 +37,8 @@ def plan(settings: Settings, application: Application) -> None:
     Example:
       streamupdate plan flight_windows/v2.py --set input=/data/in --set output=/data/out
     """
-    from ..control.launcher import SparkSubmit
-    from ..control.planning import plan_application
+    from ..control.drivers.launcher import SparkSubmit
+    from ..control.operations.plan import plan_application
 
     launcher = SparkSubmit(settings.spark_submit)
     with progress(f"planning {application.file}", "nothing was started"):
@@ -338,8 +338,8 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
 def _against_plan(
     settings: Settings, application: Application, plan_file: str, agree: tuple[str, ...], renames: dict[str, str]
 ) -> CompatibilityReport:
-    from ..control.launcher import SparkSubmit
-    from ..control.planning import plan_application
+    from ..control.drivers.launcher import SparkSubmit
+    from ..control.operations.plan import plan_application
 
     path = Path(plan_file).absolute()
     if not path.is_file():

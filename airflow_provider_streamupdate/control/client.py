@@ -12,23 +12,23 @@ import attrs
 from ..state.application import Application
 from ..state.deployment import Current, DeploymentSpec, Launch, Status
 from ..state.update import UpdateRecord
-from .adopting import Adopted, AdoptRequests
-from .collecting import CollectRequests
-from .drivers import NEW
+from .drivers.drivers import NEW
 from .interruption import Interruption, interruption
 from .next_step import next_step
+from .operations.adopt import Adopted, AdoptRequests
+from .operations.collect import CollectRequests
+from .operations.rehearse import RehearseRequests
+from .operations.requests import quiet
+from .operations.restart import RestartRequests
+from .operations.snapshot import SnapshotRequests
+from .operations.stop import StopRequests
+from .operations.submit import Deployed, SubmitRequests
+from .operations.verify import HealthRequests
 from .overview import Beside, OverviewRequests, beside
-from .rehearsing import RehearseRequests
-from .requests import quiet
-from .restarting import RestartRequests
-from .snapshotting import SnapshotRequests
-from .stopping import StopRequests
-from .submitting import Deployed, SubmitRequests
 from .update import preflight, promotion, record, rollback
 from .update.engine import UpdateEngine
 from .update.options import UpdateOptions
 from .update.strategies import strategy_named
-from .verifying import HealthRequests
 from .waiting import Progress
 
 __all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "StreamUpdateClient", "UpdateOptions"]

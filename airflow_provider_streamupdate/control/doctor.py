@@ -16,10 +16,10 @@ import attrs
 from ..state import clock
 from ..state.errors import StreamUpdateError
 from ..state.storage import Folder
+from .drivers.launcher import check_java, check_spark_submit, spark_environment
 from .interruption import interruption
-from .launcher import check_java, check_spark_submit, spark_environment
 from .next_step import next_step
-from .requests import Requests
+from .operations.requests import Requests
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # Times are shown, and retention goes, by clocks of several machines (docs/design.md); from here on they mislead.

@@ -19,12 +19,12 @@ from ..state.serde import parse_json, to_dict
 from ..state.snapshot import DamagedSnapshot, Snapshot
 from ..state.snapshots import SnapshotStore
 from ..state.update import UpdateRecord
-from . import process
-from .driver_log import driver_log
-from .drivers import NEW, Drivers
+from .drivers.clusters import Living
+from .drivers.driver_log import LINES, driver_log
+from .drivers.drivers import NEW, Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
-from .requests import Requests
+from .operations.requests import Requests
 from .update.strategies import strategy_named
 from .update.usual_times import step_seconds
 
@@ -79,7 +79,7 @@ class OverviewRequests(Requests):
 
     def glances(self) -> list[tuple[str, Glance | StreamUpdateError]]:
         """Every app, by name, or why it cannot be read. A handful of files an app, however much there is of it."""
-        alive = process.Living()
+        alive = Living()
 
         def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
             try:
@@ -98,7 +98,7 @@ class OverviewRequests(Requests):
         stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
         """
         registry = self.registry.existing(app)
-        drivers = Drivers(registry, None, self.root, self.storage_options, process.Living(), watch=False)
+        drivers = Drivers(registry, None, self.root, self.storage_options, Living(), watch=False)
         current, updates = registry.current(), registry.updates()
         specs = registry.deployments()
         deployments = [
@@ -129,9 +129,9 @@ class OverviewRequests(Requests):
             "events": events(registry, current.deployment) if current else [],
         }
 
-    def log_document(self, app: str, deployment: str) -> dict[str, Any]:
-        """The end of a driver's log, as JSON."""
-        document: dict[str, Any] = to_dict(driver_log(self.registry.existing(app), deployment))
+    def log_document(self, app: str, deployment: str, lines: int = LINES) -> dict[str, Any]:
+        """The end of a driver's log (`DriverLog`), as JSON. NotFoundError for an unknown deployment."""
+        document: dict[str, Any] = to_dict(driver_log(self.registry.existing(app), deployment, lines))
         return document
 
     @functools.cached_property
@@ -180,7 +180,7 @@ class OverviewRequests(Requests):
             self._known_runs[key] = driver_runs(events(registry, deployment, last=EVENTS_READ))
         return self._known_runs[key]
 
-    def _glance(self, registry: AppRegistry, alive: process.Living) -> Glance:
+    def _glance(self, registry: AppRegistry, alive: Living) -> Glance:
         current = registry.current()
         if current is None:
             return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())

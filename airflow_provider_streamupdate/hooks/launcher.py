@@ -13,7 +13,7 @@ from airflow.exceptions import AirflowException, AirflowNotFoundException
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 
-from ..control.launcher import SparkSubmit
+from ..control.drivers.launcher import SparkSubmit
 from ..state.application import Application
 from ..state.errors import EnvironmentProblem, InvalidInputError
 

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from ..control.collecting import Collected
+from ..control.operations.collect import Collected
 from ..state.rehearsal import RehearsalReport
 from ..state.report import CompatibilityReport
 from ..state.serde import to_dict

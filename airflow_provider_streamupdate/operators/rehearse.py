@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from ..control.rehearsing import BATCHES, check_batches
+from ..control.operations.rehearse import BATCHES, check_batches
 from ..hooks.plain import plain, rehearsal_dict
 from ..hooks.update_options import count
 from ..hooks.values import optional_text, seconds, text_list, text_map

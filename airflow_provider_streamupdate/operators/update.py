@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
-from ..control.submitting import Deployed
+from ..control.operations.submit import Deployed
 from ..control.update import rollback
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.step import Step

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from . import clock
@@ -64,11 +66,12 @@ class Current:
 class Launch:
     """Where the driver of one epoch was started: its process (group) on `host`, and its log.
 
-    yarn_tag: of the YARN application that the driver runs in, in deploy mode cluster; the process only submitted it
+    cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
+    handed_over: the process only submitted the driver, which runs elsewhere
     killed: it was ended from outside, and can say nothing of it
     process: the one that was started, which leads the session of all of the driver; None in what a version before
         this noted, whose `pid_started` moved with the clock and is written for such versions only
-    mark: what the environment of every process of the driver holds (`control/process.py`)
+    mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
     """
 
     epoch: int
@@ -77,7 +80,9 @@ class Launch:
     pid_started: float | None
     log: str
     launched_at: str = attrs.field(validator=clock.is_moment)
-    yarn_tag: str | None = None
+    cluster: str = "local"
+    record: dict[str, Any] = attrs.field(factory=dict)
+    handed_over: bool = False
     killed: bool = False
     process: ProcessIdentity | None = None
     mark: str | None = None

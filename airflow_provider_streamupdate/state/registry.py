@@ -217,6 +217,12 @@ class AppRegistry:
         """Oldest first."""
         return sorted((r for n in self._update_names() if (r := self.update(n))), key=lambda r: r.started_at)
 
+    def update_under_way(self) -> UpdateRecord | None:
+        """The update that has begun and not ended, and whose old or new version is the current deployment."""
+        current = self.current_id()
+        found = [u for u in self.updates() if u.outcome is None and current in (u.old, u.new)]
+        return found[-1] if found else None
+
     def last_update(self) -> UpdateRecord | None:
         """The record that was written last, found without reading the others: an update under way, else the one that
         ended last."""

@@ -76,9 +76,9 @@ class Successor:
 
 def _gone(status: Status, launch: Launch | None) -> bool:
     """Whether its processes have ended for certain. The process that was started is spark-submit's: the JVM may outlive
-    the Python process for a moment, and commit a batch in it. In a cluster it is another process, which cannot be
-    looked at."""
-    if launch is None or launch.yarn_tag is not None:
+    the Python process for a moment, and commit a batch in it. Where it handed the driver over to a cluster, it
+    says nothing of it."""
+    if launch is None or launch.handed_over:
         return False
     both = (status.process, launch.process)
     return all(process is not None and process.lives() is False for process in both)

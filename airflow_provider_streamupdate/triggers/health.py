@@ -11,7 +11,7 @@ from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..control.health import Health
+    from ..control.operations.health import Health
 
 
 class HealthTrigger(StreamUpdateTrigger):

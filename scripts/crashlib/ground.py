@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider_streamupdate.control import process
+from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, VARIABLE, WAIT
 from airflow_provider_streamupdate.state.deployment import RUNNING

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.planning import Planned
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.operations.plan import Planned
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.errors import StreamUpdateError

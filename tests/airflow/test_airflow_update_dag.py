@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
-from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,

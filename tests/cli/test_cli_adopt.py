@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.cli.adopt import by_query
-from airflow_provider_streamupdate.control import adopting
+from airflow_provider_streamupdate.control.operations import adopt as adopting
 from airflow_provider_streamupdate.state.storage import Folder
 from tests.state.builders import CheckpointFiles
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import drivers as module
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.requests import quiet
+from airflow_provider_streamupdate.control.drivers import drivers as module
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.operations.requests import quiet
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named

@@ -107,7 +107,7 @@ def test_a_driver_that_may_live_keeps_its_checkpoint(
     run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch, silent: float, state: str | None
 ) -> None:
     """It is on another machine; after a day of silence it is over."""
-    monkeypatch.setattr("airflow_provider_streamupdate.control.drivers.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("airflow_provider_streamupdate.control.drivers.drivers.SILENT_SECONDS", 1.0)
     beats(app, "v1", silent)
     done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
     assert (("checkpoint", "v1") in rows(done, "freed")) == (state is None)

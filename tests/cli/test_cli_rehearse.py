@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control.rehearsing import RehearseRequests
+from airflow_provider_streamupdate.control.operations.rehearse import RehearseRequests
 from airflow_provider_streamupdate.state import lease
 
 from .conftest import Site, document, table

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import drivers as module
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import Drivers
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers import drivers as module
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state import lease
 from airflow_provider_streamupdate.state.application import Application

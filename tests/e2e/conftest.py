@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.application import Application
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import SPARK_SUBMIT
 
-from airflow_provider_streamupdate.control import runtime
+from airflow_provider_streamupdate.control.drivers import runtime
 
 CODE = """
 import sys

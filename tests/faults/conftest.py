@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control import process
+from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.state import clock, elapsed, identity, kernel, lease
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")

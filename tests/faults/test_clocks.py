@@ -11,10 +11,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import drivers as drivers_module
 from airflow_provider_streamupdate.control import holding as holding_module
-from airflow_provider_streamupdate.control import process
-from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.control.drivers import drivers as drivers_module
+from airflow_provider_streamupdate.control.drivers.clusters import Living
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.state import clock, lease
 from airflow_provider_streamupdate.state.deployment import SILENT_SECONDS, Status
@@ -52,7 +52,7 @@ def test_a_driver_s_process_is_known_after_the_clock_was_set(
         assert launch.process is not None
         set_status(app, "v1", status(host=launch.host, pid=launch.pid, process=launch.process))
         set_clock(step)
-        assert process.alive(launch) is True is process.Living()(launch)
+        assert process.alive(launch) is True is Living()(launch)
         assert drivers.state("v1") == "running" and not drivers.gone("v1")
     finally:
         drivers.kill("v1")

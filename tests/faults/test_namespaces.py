@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control import drivers as drivers_module
 from airflow_provider_streamupdate.control import holding as holding_module
-from airflow_provider_streamupdate.control import process
-from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.control.drivers import drivers as drivers_module
+from airflow_provider_streamupdate.control.drivers.clusters import Living
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state import lease
@@ -29,7 +29,8 @@ from .conftest import Stranger
 INSIDE = """
     import os, sys, time
     from pathlib import Path
-    from airflow_provider_streamupdate.control import holding, process
+    from airflow_provider_streamupdate.control import holding
+    from airflow_provider_streamupdate.control.drivers import process
     from airflow_provider_streamupdate.state.identity import ProcessIdentity
     from airflow_provider_streamupdate.state.registry import Registry
     from tests.state.builders import set_status, status
@@ -85,7 +86,7 @@ def test_a_driver_and_a_holder_in_another_container_live_as_long_as_they_show_it
     other = stranger()
     drivers = Drivers(app, None, str(tmp_path), {})
 
-    assert process.alive(launch) is None is process.Living()(launch)
+    assert process.alive(launch) is None is Living()(launch)
     assert drivers.state("v1") == "running" and not drivers.gone("v1")
     with pytest.raises(DriverError, match="on another machine or in another container"):
         drivers.kill("v1")

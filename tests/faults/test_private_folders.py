@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control import runtime
-from airflow_provider_streamupdate.control.drivers import local_folder
-from airflow_provider_streamupdate.control.private_folder import private_folder
+from airflow_provider_streamupdate.control.drivers.drivers import local_folder, runtime
+from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
 from airflow_provider_streamupdate.state.errors import EnvironmentProblem
 from airflow_provider_streamupdate.state.storage import Folder
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import process
-from airflow_provider_streamupdate.control.drivers import Drivers
+from airflow_provider_streamupdate.control.drivers.clusters import Living
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import Launch
 from airflow_provider_streamupdate.state.errors import DriverError
@@ -68,7 +68,7 @@ def launch(tmp_path: Path) -> Launch:
 def test_a_stranger_who_has_a_driver_s_pid_is_not_signalled(launch: Launch, stranger: Stranger) -> None:
     other = stranger()
     reused = later(launch, other.pid)
-    assert process.alive(reused) is False is process.Living()(reused)
+    assert process.alive(reused) is False is Living()(reused)
     assert process.end(reused, 0.2)
     assert other.poll() is None
 
@@ -132,7 +132,7 @@ def test_the_processes_of_a_session_whose_id_was_given_again_are_not_signalled(
     leader.wait()
     try:
         assert os.getsid(left) == leader.pid
-        assert process.alive(reused) is False is process.Living()(reused)
+        assert process.alive(reused) is False is Living()(reused)
         assert process.end(reused, 0.2)
         seen = this_kernel().look(left)
         assert seen is not None and not seen.zombie
@@ -148,7 +148,7 @@ def test_what_a_driver_left_behind_is_ended_though_its_leader_has_ended(tmp_path
     assert launch.process is not None
     eventually(lambda: launch.process and launch.process.lives() is False, "the leader's end")
     left = ProcessIdentity.of(int(log.read_text()))
-    assert left.lives() and process.alive(launch) is True is process.Living()(launch)
+    assert left.lives() and process.alive(launch) is True is Living()(launch)
     assert process.end(launch, 30)
     assert left.lives() is False and process.alive(launch) is False
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.storage import Folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from tests.e2e.conftest import SPARK_SUBMIT
 

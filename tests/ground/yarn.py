@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control import yarn
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.process import end
+from airflow_provider_streamupdate.control.drivers.clusters import yarn
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers.process import end
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.state.deployment import CANCELLED, LOST, RUNNING

@@ -12,7 +12,7 @@ from bench import Bench, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.control.health import Health, assess
+from airflow_provider_streamupdate.control.operations.health import Health, assess
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import DeploymentSpec, QueryStatus, Status
 from airflow_provider_streamupdate.state.export import export

@@ -8,11 +8,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
 NAME = PACKAGE.name
 FOLDER = PACKAGE / "control" / "update" / "strategies"
+CLUSTER_FOLDER = PACKAGE / "control" / "drivers" / "clusters"
 
 
 def module_of(file: Path) -> str:
@@ -74,6 +76,49 @@ def test_arrows_point_down() -> None:
             assert name.split(".")[1] in below[room], f"{module} imports {name}"
 
 
+ROOMS_OF_CONTROL = {
+    "drivers": {"drivers"},
+    "operations": {"operations", "drivers"},
+    "update": {"update", "operations", "drivers"},
+}
+
+
+def test_arrows_point_down_within_control() -> None:
+    """An update rests on operations, and these on drivers. What lies beside the rooms (waiting, holding the lease) is
+    for all of them."""
+    control = f"{NAME}.control."
+    beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {"client", "overview", "doctor"}
+    crossed = 0
+    for module, found in GRAPH.items():
+        room = module.removeprefix(control).split(".")[0]
+        for name in (n for n in found if module.startswith(control) and n.startswith(control)):
+            to = name.removeprefix(control).split(".")[0]
+            if room in ROOMS_OF_CONTROL:
+                crossed += room != to
+                assert to in ROOMS_OF_CONTROL[room] | beside, f"{module} imports {name}"
+            elif room in beside:
+                assert to in beside, f"{module} imports {name}"
+    assert crossed > 30
+
+
+def test_a_cluster_is_known_by_its_name_in_its_folder_only() -> None:
+    """What differs by cluster is asked of the cluster (`Cluster`)."""
+    others = {c.name for c in CLUSTERS} - {"local"}
+    assert others
+    for file in PACKAGE.rglob("*.py"):
+        if CLUSTER_FOLDER in file.parents:
+            continue
+        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Compare)):
+            operands = [node.left, *node.comparators]
+            texts = {n.value for o in operands for n in ast.walk(o) if isinstance(n, ast.Constant)}
+            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+            assert texts.isdisjoint(others), where
+            assert not any(ast.unparse(o).endswith((".cluster", "launch.record")) for o in operands), where
+    inside = {m for m in MODULES if m.startswith(f"{NAME}.control.drivers.clusters.")}
+    asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.control.drivers.clusters")}
+    assert not asked, "one comes in by the folder's door"
+
+
 def test_nothing_below_updates_knows_of_them() -> None:
     """Of control's modules only those that look at an update's record, and the client, import from control.update."""
     update = f"{NAME}.control.update"
@@ -81,7 +126,7 @@ def test_nothing_below_updates_knows_of_them() -> None:
         m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
     }
     outside = {m for m in users if not m.startswith(("update", NAME))}
-    assert outside == {"client", "overview", "restarting"}
+    assert outside == {"client", "overview"}
 
 
 def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:

@@ -115,7 +115,7 @@ def test_a_process_waits_until_it_may_go_on(tmp_path: Path) -> None:
 DRIVER = """
 import sys
 from pathlib import Path
-from airflow_provider_streamupdate.control import process
+from airflow_provider_streamupdate.control.drivers import process
 folder = Path(sys.argv[1])
 process.start(["/bin/sh", "-c", "echo $0 began", "a b"], {}, folder / "log", 1, lambda launch: print(launch.pid))
 """

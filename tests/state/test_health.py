@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.health import assess
+from airflow_provider_streamupdate.control.operations.health import assess
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, QueryStatus
 from airflow_provider_streamupdate.state.snapshot import Snapshot

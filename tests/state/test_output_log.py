@@ -13,7 +13,7 @@ from typing import IO
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.log_tail import MOST, tail
+from airflow_provider_streamupdate.control.drivers.log_tail import MOST, tail
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import Launch
 from airflow_provider_streamupdate.state.driver_settings import LOG_BYTES, LOG_FILES, PATIENCE, DriverSettings

@@ -10,8 +10,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import process
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import process
+from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.overview import Glance, OverviewRequests, summary
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.application import Application
@@ -153,7 +154,7 @@ def test_one_look_at_the_processes_tells_the_living_from_the_dead(tmp_path: Path
     try:
         launch = _launch(ProcessIdentity.of(child.pid))
         assert launch.process is not None and launch.process.start is not None
-        living = process.Living()
+        living = Living()
         assert living(launch) is True is process.alive(launch)
         assert living(_launch(attrs.evolve(launch.process, boot="another's"))) is None
         later = _launch(attrs.evolve(launch.process, start=launch.process.start - 1))  # its pid was another's
@@ -166,7 +167,7 @@ def test_one_look_at_the_processes_tells_the_living_from_the_dead(tmp_path: Path
         second.wait()
         child.stdin.close()
         child.wait()
-        assert process.Living()(launch) is False
+        assert Living()(launch) is False
     finally:
         child.kill()
         child.wait()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control import launcher, planning
-from airflow_provider_streamupdate.control.launcher import SparkSubmit, driver_environment
+from airflow_provider_streamupdate.control.drivers import launcher
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, driver_environment
+from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.errors import DriverError, EnvironmentProblem, InvalidInputError
 from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment, to_environment

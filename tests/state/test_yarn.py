@@ -7,8 +7,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import process, yarn
-from airflow_provider_streamupdate.control.launcher import in_client_mode, in_cluster, on_yarn
+from airflow_provider_streamupdate.control.drivers import process
+from airflow_provider_streamupdate.control.drivers.clusters import Living, yarn
+from airflow_provider_streamupdate.control.drivers.launcher import in_client_mode, in_cluster, master_of
 from airflow_provider_streamupdate.state import clock
 from airflow_provider_streamupdate.state.deployment import Launch
 from airflow_provider_streamupdate.state.errors import DriverError
@@ -21,16 +22,16 @@ CLUSTER = [
 
 @pytest.mark.parametrize("command", CLUSTER)
 def test_a_plan_of_an_app_for_the_cluster_is_made_here(command: list[str]) -> None:
-    assert in_cluster(command) and on_yarn(command)
+    assert in_cluster(command) and master_of(command) == "yarn"
     here = in_client_mode(command)
-    assert not in_cluster(here) and on_yarn(here)
+    assert not in_cluster(here) and master_of(here) == "yarn"
     assert here[0] == "spark-submit" and here[-2:] == ["app.py", "run"] and here.count("--deploy-mode") == 1
     assert in_client_mode(here) == here
 
 
 def test_an_option_wins_over_a_setting_as_it_does_for_spark_submit() -> None:
     command = ["spark-submit", "--master", "local[2]", "--conf", "spark.master=yarn", "app.py"]
-    assert not on_yarn(command) and not in_cluster(command)
+    assert master_of(command) == "local[2]" and not in_cluster(command)
 
 
 def test_a_tag_is_added_to_the_tags_an_application_has() -> None:
@@ -53,9 +54,11 @@ def test_a_driver_in_the_cluster_is_not_judged_by_the_process_that_submitted_it(
         pid_started=None,
         log="",
         launched_at=clock.now(),
-        yarn_tag="streamupdate-1",
+        cluster="yarn",
+        record={"tag": "streamupdate-1"},
+        handed_over=True,
     )
-    for alive in (process.alive, process.Living()):
+    for alive in (process.alive, Living()):
         assert alive(launch) is None
         assert alive(attrs.evolve(launch, killed=True)) is False
         assert alive(attrs.evolve(launch, host="elsewhere")) is None

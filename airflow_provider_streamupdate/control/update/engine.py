@@ -15,11 +15,11 @@ from ...state.registry import AppRegistry
 from ...state.rehearsal import RehearsalReport
 from ...state.report import CompatibilityReport
 from ...state.update import UpdateRecord
-from ..health import Health
 from ..holding import holding
-from ..planning import Planned
-from ..requests import quiet
-from ..submitting import Deployed
+from ..operations.health import Health
+from ..operations.plan import Planned
+from ..operations.requests import quiet
+from ..operations.submit import Deployed
 from ..waiting import Progress
 from . import preflight, record, rollback
 from .options import UpdateOptions

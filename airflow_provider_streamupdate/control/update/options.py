@@ -9,7 +9,7 @@ import attrs
 from ...state.application import Application
 from ...state.names import check_name
 from ...state.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS
-from ..rehearsing import check_batches
+from ..operations.rehearse import check_batches
 
 DRAIN_SECONDS = 300.0
 SUBMIT_SECONDS = 300.0

@@ -83,7 +83,7 @@ def _unchanged(
     client: StreamUpdateClient, registry: AppRegistry, digest: str, deployment: str | None
 ) -> Unchanged | None:
     current = registry.current_id()
-    if current is None or deployment not in (None, current) or records.under_way(registry) is not None:
+    if current is None or deployment not in (None, current) or registry.update_under_way() is not None:
         return None
     if (
         registry.spec(current).digest != digest

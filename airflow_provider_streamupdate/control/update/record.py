@@ -17,7 +17,7 @@ from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError
 from ...state.names import check_name
 from ...state.registry import AppRegistry, used_before
 from ...state.update import SUPERSEDED, UpdateRecord
-from ..drivers import NEW
+from ..drivers.drivers import NEW
 from ..holding import holding
 
 if TYPE_CHECKING:
@@ -139,13 +139,6 @@ def end(
 def this_user() -> str:
     """Who asks for something, when nobody says so."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def under_way(registry: AppRegistry) -> UpdateRecord | None:
-    """The update that has begun and not ended, of which the current deployment is the old version or the new one."""
-    current = registry.current_id()
-    found = [u for u in registry.updates() if u.outcome is None and current in (u.old, u.new)]
-    return found[-1] if found else None
 
 
 def interrupted(

@@ -17,12 +17,12 @@ from ...state.registry import AppRegistry
 from ...state.rollback import RollbackRecord
 from ...state.superseded import check_kept
 from ...state.update import REFUSED, ROLLED_BACK
-from ..batch_ids import check_later_ids, committed_since, ids_used_again
-from ..drivers import NEW, Drivers
+from ..drivers.drivers import NEW, Drivers
 from ..holding import holding
-from ..submitting import Deployed
+from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
+from ..operations.submit import Deployed
 from ..waiting import Progress, wait_for
-from .record import this_user, under_way
+from .record import this_user
 from .strategies import strategy_named
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _has_begun(client: StreamUpdateClient, registry: AppRegistry, old: str) -> b
 def _to_leave(registry: AppRegistry) -> str | None:
     """The deployment to go back from when none is named: that of an update under way, or of a rollback that did not
     come to its end; else the current one."""
-    if update := under_way(registry):
+    if update := registry.update_under_way():
         return update.new
     current, rollbacks = registry.current_id(), registry.rollbacks()
     last = rollbacks[-1] if rollbacks else None

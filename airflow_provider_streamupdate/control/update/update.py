@@ -8,8 +8,8 @@ import attrs
 
 from ...state.registry import AppRegistry
 from ...state.update import UpdateRecord
-from ..drivers import Drivers
-from ..version import NewVersion
+from ..drivers.drivers import Drivers
+from ..operations.version import NewVersion
 from ..waiting import Progress
 from .options import UpdateOptions
 

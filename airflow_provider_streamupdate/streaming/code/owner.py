@@ -17,7 +17,7 @@ from importlib import metadata
 # Which Spark and which provider run is compared elsewhere: they count by name.
 _PLATFORM = frozenset({"pyspark", "py4j", "airflow_provider_streamupdate"})
 _PLACES = ("__file__", "__path__")
-_RUNTIME_LIBRARIES = f"{os.sep}_libraries{os.sep}"  # inside the runtime zip (control/runtime.py)
+_RUNTIME_LIBRARIES = f"{os.sep}_libraries{os.sep}"  # inside the runtime zip (control/drivers/runtime.py)
 
 
 class Owner(enum.Enum):

@@ -15,9 +15,9 @@ from ....state.in_flight import ChangeRequest, check_applications
 from ....state.plan import AppPlan
 from ....state.registry import AppRegistry
 from ....state.update import UpdateRecord
-from ...drivers import Drivers
+from ...drivers.drivers import Drivers
 from ...holding import holding
-from ...submitting import Deployed
+from ...operations.submit import Deployed
 from ...waiting import Progress, wait_for
 from ..options import UpdateOptions
 from ..record import this_user

@@ -16,11 +16,11 @@ from ....state.plan import AppPlan
 from ....state.registry import AppRegistry
 from ....state.rename import rename
 from ....state.shared import check_shared
-from ...drivers import NEW, Drivers
-from ...health import assess
+from ...drivers.drivers import NEW, Drivers
 from ...holding import holding, keep
-from ...verifying import uncounted
-from ...version import store_spec, stored_spec
+from ...operations.health import assess
+from ...operations.verify import uncounted
+from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update

@@ -11,9 +11,9 @@ from ....state.errors import AlreadyExistsError, DriverError
 from ....state.export import export
 from ....state.registry import AppRegistry
 from ....state.snapshots import SnapshotStore
-from ...drivers import NEW, Drivers
+from ...drivers.drivers import NEW, Drivers
 from ...holding import holding
-from ...version import store_spec, stored_spec
+from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import UpdateOptions
 from ..record import note_checked

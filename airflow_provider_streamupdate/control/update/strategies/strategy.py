@@ -10,8 +10,8 @@ from ....state.plan import AppPlan
 from ....state.registry import AppRegistry
 from ....state.shared import check_shared
 from ....state.update import UpdateRecord
-from ...drivers import Drivers
-from ...submitting import Deployed
+from ...drivers.drivers import Drivers
+from ...operations.submit import Deployed
 from ..options import UpdateOptions
 from ..step import Step
 from ..update import Update

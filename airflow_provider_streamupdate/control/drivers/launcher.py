@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..state.application import Application
-from ..state.errors import EnvironmentProblem
-from ..state.storage_options import VARIABLE, to_environment
+from ...state.application import Application
+from ...state.errors import EnvironmentProblem
+from ...state.storage_options import VARIABLE, to_environment
 
 JAVA_NEEDED = 17
 DEPLOY_MODE = "spark.submit.deployMode"
@@ -90,9 +90,10 @@ def in_cluster(command: Sequence[str]) -> bool:
     return modes[-1:] == ["cluster"]
 
 
-def on_yarn(command: Sequence[str]) -> bool:
+def master_of(command: Sequence[str]) -> str | None:
+    """The master: spark-submit's option wins over a setting; None where neither is there."""
     masters = [b for a, b in pairwise(command) if a == "--master"] or _settings(command, "spark.master")
-    return masters[-1:] == ["yarn"]
+    return masters[-1] if masters else None
 
 
 def in_client_mode(command: Sequence[str]) -> list[str]:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..state.errors import DriverError
+from ....state.deployment import Launch
+from ....state.errors import DriverError
+from .. import process
+from ..launcher import in_cluster, master_of
+from .cluster import Alive, Client, Cluster, Prepared
 
 CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 LIVING = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
@@ -22,6 +26,32 @@ TAGS = "spark.yarn.tags"
 # has nothing to wait for: the driver tells how it is through the root.
 DEFAULTS = {"spark.yarn.maxAppAttempts": "1", "spark.yarn.submit.waitAppCompletion": "false"}
 TIMEOUT_SECONDS = 120.0
+
+
+class Yarn(Cluster):
+    """In cluster deploy mode. ``record``: the driver's ``tag``."""
+
+    name = "yarn"
+    first_sign_seconds = 900.0  # it may wait in a queue before
+
+    def takes(self, command: Sequence[str]) -> bool:
+        return in_cluster(command) and master_of(command) == "yarn"
+
+    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+        name = tag(*driver)
+        return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
+
+    def look(self, many: bool = False) -> Alive:
+        return process.look(many)  # only what submitted it is seen from here; the driver tells by its heartbeat
+
+    def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
+        process.end(launch)  # before YARN is asked: it may be about to submit
+        reached = client()
+        kill(reached.spark_submit, reached.environment, launch.record["tag"])
+        return True
+
+    def log_of(self, launch: Launch, application: str | None) -> str | None:
+        return f"of spark-submit; the driver's own: yarn logs -applicationId {application or '<its id>'}"
 
 
 def tag(*parts: str) -> str:

@@ -11,15 +11,15 @@ from typing import Any
 
 import attrs
 
-from ..state import errors
-from ..state.application import Application
-from ..state.plan import AppPlan
-from ..state.rehearsal import Rehearsal
-from ..state.report import CompatibilityReport
-from ..state.serde import from_dict, parse_json
-from . import process, runtime
-from .launcher import Launcher, driver_environment, in_client_mode
-from .log_tail import tail
+from ...state import errors
+from ...state.application import Application
+from ...state.plan import AppPlan
+from ...state.rehearsal import Rehearsal
+from ...state.report import CompatibilityReport
+from ...state.serde import from_dict, parse_json
+from ..drivers import process, runtime
+from ..drivers.launcher import Launcher, driver_environment, in_client_mode
+from ..drivers.log_tail import tail
 
 TIMEOUT_SECONDS = 300.0
 

@@ -10,20 +10,19 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Protocol
 
 import psutil
 
-from ..state import clock
-from ..state.boundaries import boundary
-from ..state.deployment import Launch, Status
-from ..state.identity import ProcessIdentity
-from ..state.kernel import Kernel, Seen, Unseen, this_kernel
+from ...state import clock
+from ...state.boundaries import boundary
+from ...state.deployment import Launch, Status
+from ...state.identity import ProcessIdentity
+from ...state.kernel import Kernel, Seen, Unseen, this_kernel
 
 # A driver begins when a line tells it to: nothing of it runs when whoever starts it dies before that.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]
@@ -40,10 +39,11 @@ def start(
     log: Path,
     epoch: int,
     note: Callable[[Launch], None],
-    yarn_tag: str | None = None,
+    **of_cluster: Any,
 ) -> Launch:
     """Start a driver that outlives this process: its own session, its output appended to `log`. It begins when `note`
-    has made its launch known, so that there is never a driver that nobody can find."""
+    has made its launch known, so that there is never a driver that nobody can find. of_cluster: what else a launch says
+    of the cluster it runs in"""
     log.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex
     with open(log, "ab") as output:
@@ -67,9 +67,9 @@ def start(
         pid_started=started,
         log=str(log),
         launched_at=clock.now(),
-        yarn_tag=yarn_tag,
         process=process,
         mark=mark,
+        **of_cluster,
     )
     assert child.stdin is not None
     # Closed without a line when `note` raises. One that is dead already is found so by whoever looks for it.
@@ -118,20 +118,20 @@ def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = 
     return _Look(kernel or this_kernel()).alive(launch, status)
 
 
-class Living:
-    """`alive` for many launches at the price of one: the processes of this machine are looked at once, when the first
-    is asked for."""
+class Alive(Protocol):
+    """Whether any process of a driver lives; None: that cannot be told from here. status: its heartbeat, if it has
+    given one."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._look: _Look | None = None
+    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
 
-    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None:
-        with self._lock:
-            if self._look is None:
-                self._look = _Look(this_kernel())
-                self._look.sessions()
-        return self._look.alive(launch, status)
+
+def look(many: bool = False) -> Alive:
+    """`alive`, by one look at the processes of this machine. many: it will be asked of several launches, so that all
+    processes are looked at now."""
+    found = _Look(this_kernel())
+    if many:
+        found.sessions()
+    return found.alive
 
 
 def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
@@ -159,10 +159,10 @@ class _Look:
         self._here = kernel.boot(), kernel.namespace()
         self._sessions: dict[int, list[Seen]] | None = None
 
-    def alive(self, launch: Launch, status: Status | None) -> bool | None:
+    def alive(self, launch: Launch, status: Status | None = None) -> bool | None:
         if launch.killed:
             return False
-        if launch.yarn_tag is not None:
+        if launch.handed_over:
             child = _children.get(launch.pid or 0)
             refused = child is not None and (child.poll() or 0) > 0  # it came to nothing: spark-submit says so
             return False if refused and status is None else None

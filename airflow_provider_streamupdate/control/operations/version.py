@@ -7,13 +7,13 @@ from pathlib import Path
 
 import attrs
 
-from ..state import clock
-from ..state.application import Application
-from ..state.boundaries import boundary
-from ..state.deployment import DeploymentSpec
-from ..state.errors import AlreadyExistsError
-from ..state.registry import AppRegistry, used_before
-from ..state.storage import Folder
+from ...state import clock
+from ...state.application import Application
+from ...state.boundaries import boundary
+from ...state.deployment import DeploymentSpec
+from ...state.errors import AlreadyExistsError
+from ...state.registry import AppRegistry, used_before
+from ...state.storage import Folder
 
 
 @attrs.frozen(kw_only=True)

@@ -6,14 +6,14 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
-from ..state import clock
-from ..state.application import Application
-from ..state.checkpoint import Checkpoint
-from ..state.deployment import (
+from ...state import clock
+from ...state.application import Application
+from ...state.checkpoint import Checkpoint
+from ...state.deployment import (
     FAILED,
     FINAL_STATES,
     LOST,
@@ -27,30 +27,22 @@ from ..state.deployment import (
     Launch,
     Status,
 )
-from ..state.elapsed import written_ago
-from ..state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
-from ..state.fence import put_up
-from ..state.pulse import Pulse
-from ..state.registry import AppRegistry
-from ..state.storage import Folder
-from . import process, runtime, yarn
-from .launcher import Launcher, driver_environment, in_cluster, on_yarn
+from ...state.elapsed import written_ago
+from ...state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ...state.fence import put_up
+from ...state.pulse import Pulse
+from ...state.registry import AppRegistry
+from ...state.storage import Folder
+from ..waiting import POLL_SECONDS, wait_for
+from . import process, runtime
+from .clusters import Alive, Client, alive, cluster_for, cluster_of
+from .launcher import Launcher, driver_environment
 from .log_tail import tail
 from .private_folder import private_folder
-from .waiting import POLL_SECONDS, wait_for
 
 NEW = "new"  # a deployment whose driver was never started
-FIRST_SIGN_SECONDS = 120.0  # how long a driver on another machine may take to its first heartbeat
-QUEUE_SECONDS = 900.0  # and one that YARN may let wait in a queue before
-
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
-
-
-class Alive(Protocol):
-    """Whether any process of a driver lives; None: that cannot be told from here."""
-
-    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
 
 
 class Drivers:
@@ -66,7 +58,7 @@ class Drivers:
         launcher: Launcher | None,
         root: str,
         storage_options: dict[str, Any],
-        alive: Alive = process.alive,
+        alive: Alive = alive,
         watch: bool = True,
     ) -> None:
         self.alive = alive
@@ -121,7 +113,7 @@ class Drivers:
     def _overdue(self, deployment: str, launch: Launch) -> bool:
         """Whether a driver that cannot be looked at should have given its first sign of life, by this machine's clock
         and by the storage's."""
-        patience = QUEUE_SECONDS if launch.yarn_tag else FIRST_SIGN_SECONDS
+        patience = cluster_of(launch).first_sign_seconds
         if clock.age(launch.launched_at) <= patience:
             return False
         return not self.watch or written_ago(self.app.folder, f"deployments/{deployment}/launch.json") > patience
@@ -133,7 +125,7 @@ class Drivers:
     def gone(self, deployment: str) -> bool:
         """Whether no driver of the deployment runs any more."""
         launch = self.app.launch(deployment)
-        living = process.alive(launch, self._status_of(launch, deployment)) if launch else False
+        living = alive(launch, self._status_of(launch, deployment)) if launch else False
         return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
 
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
@@ -197,17 +189,18 @@ class Drivers:
         zipped = folder / "runtime.zip"
         if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
             runtime.build(zipped, self.root)
-        command, tag = self.launcher.command(application, args, str(zipped)), None
-        if in_cluster(command) and on_yarn(command):
-            tag = yarn.tag(self.root, spec.app, spec.deployment, str(epoch))
-            command = yarn.tagged(command, tag)
+        command = self.launcher.command(application, args, str(zipped))
+        cluster = cluster_for(command)
+        prepared = cluster.prepare(command, (self.root, spec.app, spec.deployment, str(epoch)))
         return process.start(
-            command,
+            prepared.command,
             driver_environment(self.launcher, application, command, self.storage_options),
             folder / f"driver-{epoch}.log",
             epoch,
             lambda launch: self.app.set_launch(spec.deployment, launch),
-            tag,
+            cluster=cluster.name,
+            record=prepared.record,
+            handed_over=prepared.handed_over,
         )
 
     def application(self, spec: DeploymentSpec) -> Application:
@@ -249,10 +242,8 @@ class Drivers:
 
     def _last_lines(self, deployment: str) -> str:
         launch, status = self.app.launch(deployment), self.status(deployment)
-        more = ""
-        if launch is not None and launch.yarn_tag is not None:
-            of = status.spark_app_id if status is not None and status.spark_app_id else "<its id>"
-            more = f" (of spark-submit; the driver's own: yarn logs -applicationId {of})"
+        whose = cluster_of(launch).log_of(launch, status.spark_app_id if status else None) if launch else None
+        more = f" ({whose})" if whose else ""
         return f"last lines of {self.log(deployment)}{more}:\n{self.log_tail(deployment)}"
 
     def log(self, deployment: str) -> str | None:
@@ -264,18 +255,13 @@ class Drivers:
         return tail(Path(log), lines) if log else "(no driver was started)"
 
     def kill(self, deployment: str) -> None:
-        """End the driver, if its processes can be told from here or it runs in a YARN cluster. DriverError when it may
-        go on: no process is signalled that may be another's."""
+        """End the driver, if its processes can be told from here or its cluster ends it. DriverError when it may go on:
+        no process is signalled that may be another's."""
         launch = self.app.launch(deployment)
-        if launch is None:
+        if launch is None or launch.killed:
             return
-        process.end(launch)  # before YARN is asked: it may be about to submit
-        if launch.yarn_tag is not None and not launch.killed:
-            self._check_launcher("end one in a cluster")
-            assert self.launcher is not None
-            application = self.app.spec(deployment).application
-            spark_submit = self.launcher.command(application, [], "")[0]
-            yarn.kill(spark_submit, self.launcher.environment(application), launch.yarn_tag)
+        ended = cluster_of(launch).end(launch, lambda: self._client(deployment))
+        if ended and launch.handed_over:  # from here nobody could tell it later
             self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
         elif not self.gone(deployment):
             status = self._status_of(launch, deployment) or launch
@@ -283,6 +269,13 @@ class Drivers:
                 f"the driver of deployment {deployment} of {self.app.name} was not ended: {_why_not(launch)}; nothing "
                 f"was signalled. End it there (process {status.pid} on {status.host}), then run this again"
             )
+
+    def _client(self, deployment: str) -> Client:
+        """How the cluster that the driver runs in is reached."""
+        self._check_launcher("end one in a cluster")
+        assert self.launcher is not None
+        application = self.app.spec(deployment).application
+        return Client(self.launcher.command(application, [], "")[0], self.launcher.environment(application))
 
 
 def _why_not(launch: Launch) -> str:

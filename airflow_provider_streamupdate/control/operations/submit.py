@@ -6,26 +6,26 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from ..state import clock
-from ..state.adoption import moved_on
-from ..state.application import Application, default_deployment_id
-from ..state.boundaries import boundary
-from ..state.deployment import FINAL_STATES, Current, DeploymentSpec
-from ..state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
-from ..state.fresh import NOTHING, check_agreed
-from ..state.names import check_name
-from ..state.plan import AppPlan
-from ..state.registry import AppRegistry, used_before
-from ..state.report import CompatibilityReport
-from ..state.snapshots import SnapshotStore
-from .checking import CheckRequests, same_app
-from .drivers import NEW, Drivers
-from .holding import holding
-from .planning import plan_application
+from ...state import clock
+from ...state.adoption import moved_on
+from ...state.application import Application, default_deployment_id
+from ...state.boundaries import boundary
+from ...state.deployment import FINAL_STATES, Current, DeploymentSpec
+from ...state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
+from ...state.fresh import NOTHING, check_agreed
+from ...state.names import check_name
+from ...state.plan import AppPlan
+from ...state.registry import AppRegistry, used_before
+from ...state.report import CompatibilityReport
+from ...state.snapshots import SnapshotStore
+from ..drivers.drivers import NEW, Drivers
+from ..holding import holding
+from ..waiting import Progress
+from .check import CheckRequests, same_app
+from .plan import plan_application
 from .requests import quiet
 from .stateless import check_no_state, check_start
 from .version import store_application
-from .waiting import Progress
 
 CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again
 

@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 import attrs
 
-from ..state import clock
-from ..state.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
-from ..state.application import Application
-from ..state.deployment import DeploymentSpec
-from ..state.errors import AlreadyExistsError, IncompatibleError
-from ..state.names import check_name
-from ..state.plan import AppPlan
-from ..state.registry import AppRegistry, used_before
-from ..state.report import CompatibilityReport
-from ..state.serde import to_json
-from ..state.snapshot import Snapshot
-from ..state.snapshots import SnapshotStore
-from .checking import same_app
-from .holding import holding
-from .planning import plan_application
+from ...state import clock
+from ...state.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
+from ...state.application import Application
+from ...state.deployment import DeploymentSpec
+from ...state.errors import AlreadyExistsError, IncompatibleError
+from ...state.names import check_name
+from ...state.plan import AppPlan
+from ...state.registry import AppRegistry, used_before
+from ...state.report import CompatibilityReport
+from ...state.serde import to_json
+from ...state.snapshot import Snapshot
+from ...state.snapshots import SnapshotStore
+from ..holding import holding
+from ..waiting import Progress
+from .check import same_app
+from .plan import plan_application
 from .requests import Requests, quiet
 from .version import store_application
-from .waiting import Progress
 
 _OWNER = "adopt"  # of the deployment an adopted snapshot belongs to, which never runs
 

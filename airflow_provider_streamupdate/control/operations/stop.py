@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..state import commands
-from ..state.commands import CommandBox
-from ..state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED
-from ..state.errors import NotRunningError, StreamUpdateError
-from ..state.registry import AppRegistry
-from .drivers import NEW
+from ...state import commands
+from ...state.commands import CommandBox
+from ...state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED
+from ...state.errors import NotRunningError, StreamUpdateError
+from ...state.registry import AppRegistry
+from ..drivers.drivers import NEW
+from ..waiting import Progress, wait_for
 from .requests import Requests, quiet
-from .waiting import Progress, wait_for
 
 STOP_SECONDS = 15.0  # how long a driver gets to stop at once before its processes are killed
 

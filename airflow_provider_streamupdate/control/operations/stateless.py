@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..state.deployment import DeploymentSpec
-from ..state.errors import RefusedError
-from ..state.fresh import committed
-from ..state.registry import AppRegistry
-from ..state.snapshots import SnapshotStore
-from .drivers import Drivers
+from ...state.deployment import DeploymentSpec
+from ...state.errors import RefusedError
+from ...state.fresh import committed
+from ...state.registry import AppRegistry
+from ...state.snapshots import SnapshotStore
+from ..drivers.drivers import Drivers
 
 
 def check_start(registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec) -> None:

@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..state import lease
-from ..state.errors import LeaseHeldError, StorageError
-from ..state.registry import AppRegistry
-from ..state.space import no_room
-from .holding import alive, holding
-from .waiting import Progress
+from ...state import lease
+from ...state.errors import LeaseHeldError, StorageError
+from ...state.registry import AppRegistry
+from ...state.space import no_room
+from ..holding import alive, holding
+from ..waiting import Progress
 
 T = TypeVar("T")
 

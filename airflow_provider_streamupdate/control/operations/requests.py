@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state.errors import StreamUpdateError
-from ..state.registry import AppRegistry, Registry
-from .drivers import Drivers
-from .launcher import Launcher
+from ...state.errors import StreamUpdateError
+from ...state.registry import AppRegistry, Registry
+from ..drivers.drivers import Drivers
+from ..drivers.launcher import Launcher
 
 
 def quiet(_line: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..state.deployment import RUNNING
-from ..state.errors import StreamUpdateError
-from ..state.registry import AppRegistry
-from ..state.report import CARRIED
-from ..state.snapshots import SnapshotStore
+from ...state.deployment import RUNNING
+from ...state.errors import StreamUpdateError
+from ...state.registry import AppRegistry
+from ...state.report import CARRIED
+from ...state.snapshots import SnapshotStore
+from ..waiting import Progress, wait_for
 from .health import Health, assess
 from .requests import Requests, quiet
-from .waiting import Progress, wait_for
 
 # Stages whose functions put and remove what they like, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..state.errors import EnvironmentProblem
+from ...state.errors import EnvironmentProblem
 from .private_folder import private_folder
 
 PACKAGE = "airflow_provider_streamupdate"

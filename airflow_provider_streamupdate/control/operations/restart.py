@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from ..state import lease
-from ..state.deployment import FINAL_STATES, SUSPENDED
-from ..state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
-from ..state.fresh import committed
-from ..state.names import check_name
-from ..state.registry import AppRegistry
-from .drivers import NEW, Drivers
-from .holding import holding
+from ...state import lease
+from ...state.deployment import FINAL_STATES, SUSPENDED
+from ...state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
+from ...state.fresh import committed
+from ...state.names import check_name
+from ...state.registry import AppRegistry
+from ..drivers.drivers import NEW, Drivers
+from ..holding import holding
+from ..waiting import Progress, wait_for
 from .requests import Requests, quiet
 from .stateless import told
-from .stopping import STOP_SECONDS
-from .submitting import Deployed
-from .update.record import under_way
-from .waiting import Progress, wait_for
+from .stop import STOP_SECONDS
+from .submit import Deployed
 
 
 class RestartRequests(Requests):
@@ -63,7 +62,7 @@ class RestartRequests(Requests):
                 f"deployment {wanted} of {registry.name} is not current, {current} is "
                 f"({self._drivers(registry).state(current)}); only the current one can be started again"
             )
-        update = under_way(registry)
+        update = registry.update_under_way()
         if update is not None:
             found = lease.read(registry.folder)
             holder = found.holder if found and lease.held(registry.folder, found) else None

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import attrs
 
-from ..state.deployment import Launch
-from ..state.redaction import secret_values
-from ..state.registry import AppRegistry
+from ...state.deployment import Launch
+from ...state.redaction import secret_values
+from ...state.registry import AppRegistry
+from .clusters import cluster_of
 from .log_tail import tail
 
 LINES = 200
@@ -59,8 +60,5 @@ def _readable(launch: Launch, registry: AppRegistry) -> bool:
 
 
 def _whose(registry: AppRegistry, deployment: str, launch: Launch) -> str | None:
-    if launch.yarn_tag is None:
-        return None
     status = registry.status(deployment)
-    application = status.spark_app_id if status is not None and status.spark_app_id else "<its id>"
-    return f"of spark-submit; the driver's own: yarn logs -applicationId {application}"
+    return cluster_of(launch).log_of(launch, status.spark_app_id if status else None)

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from ..state import scratch
-from ..state.application import Application
-from ..state.errors import InvalidInputError, StreamUpdateError
-from ..state.names import check_name
-from ..state.rehearsal import Rehearsal, RehearsalReport
-from ..state.serde import to_json
-from ..state.snapshots import SnapshotStore
-from .checking import same_app
-from .planning import Planned, plan_application
+from ...state import scratch
+from ...state.application import Application
+from ...state.errors import InvalidInputError, StreamUpdateError
+from ...state.names import check_name
+from ...state.rehearsal import Rehearsal, RehearsalReport
+from ...state.serde import to_json
+from ...state.snapshots import SnapshotStore
+from ..waiting import Progress
+from .check import same_app
+from .plan import Planned, plan_application
 from .requests import Requests, quiet
-from .waiting import Progress
 
 BATCHES = 5
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from ..state import clock, garbage, scratch, strays, superseded, usage
-from ..state.deployment import FINAL_STATES, LOST, DeploymentSpec
-from ..state.errors import InvalidInputError, LeaseHeldError, StorageError
-from ..state.registry import AppRegistry
-from ..state.snapshots import SnapshotStore
-from ..state.superseded import Retention, Superseded
+from ...state import clock, garbage, scratch, strays, superseded, usage
+from ...state.deployment import FINAL_STATES, LOST, DeploymentSpec
+from ...state.errors import InvalidInputError, LeaseHeldError, StorageError
+from ...state.registry import AppRegistry
+from ...state.snapshots import SnapshotStore
+from ...state.superseded import Retention, Superseded
+from ..drivers.drivers import NEW, Drivers
+from ..waiting import Progress
 from .batch_ids import has_later_ids
-from .deleting import deleting
-from .drivers import NEW, Drivers
+from .delete import deleting
 from .requests import Requests, quiet
-from .waiting import Progress
 
 EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
 SILENT_SECONDS = 86400.0  # a driver on another machine that was not heard of for so long does not come back

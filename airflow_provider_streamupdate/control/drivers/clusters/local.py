@@ -1,0 +1,28 @@
+"""Drivers on this machine: with a local master, or in client mode before any cluster of executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....state.deployment import Launch
+from .. import process
+from .cluster import Alive, Client, Cluster, Prepared
+
+
+class Local(Cluster):
+    """The processes of the driver's session are the driver. It takes every command: what spark-submit hands on to a
+    cluster that has no `Cluster` of its own is found by its heartbeat alone."""
+
+    name = "local"
+
+    def takes(self, command: Sequence[str]) -> bool:
+        return True
+
+    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+        return Prepared(command)
+
+    def look(self, many: bool = False) -> Alive:
+        return process.look(many)
+
+    def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
+        return process.end(launch) and process.alive(launch) is False
