@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from ..state.deployment import DriverState
     from ..state.rehearsal import RehearsalReport
     from ..state.report import CompatibilityReport
 
@@ -158,7 +159,7 @@ def ago(text: str | None) -> str | None:
     return f"{seconds:.1f} s ago" if seconds < 10 else f"{seconds:.0f} s ago"
 
 
-def heard(state: str, text: str | None) -> str | None:
+def heard(state: DriverState, text: str | None) -> str | None:
     """When a driver's last heartbeat was, by this machine's clock: how long it is silent, for one that should beat."""
     from ..state.deployment import LOST, SILENT
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..control.client import AppStatus, StreamUpdateClient
     from ..control.overview import Glance
     from ..state.application import Application
-    from ..state.deployment import Status
+    from ..state.deployment import DriverState, Status
     from ..state.errors import StreamUpdateError
     from ..state.plan import AppPlan
     from ..state.update import UpdateRecord
@@ -174,7 +174,7 @@ def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator
             yield f"{app} is {told['state']}", step
 
 
-def _figures(state: str, status: Status | None) -> tuple[Any, ...]:
+def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
     from ..control.overview import figures
 
     known = figures(status)

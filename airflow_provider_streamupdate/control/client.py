@@ -10,9 +10,8 @@ from collections.abc import Iterable
 import attrs
 
 from ..state.application import Application
-from ..state.deployment import Current, DeploymentSpec, Launch, Status
-from ..state.update import UpdateRecord
-from .drivers.drivers import NEW
+from ..state.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
+from ..state.update import Outcome, UpdateRecord
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.adopt import Adopted, AdoptRequests
@@ -44,7 +43,7 @@ class AppStatus:
     """
 
     app: str
-    state: str
+    state: DriverState
     current: Current | None
     spec: DeploymentSpec | None
     status: Status | None
@@ -106,7 +105,7 @@ class StreamUpdateClient(
     def deployments(self, app: str) -> list[DeploymentSpec]:
         return self.registry.existing(app).deployments()
 
-    def deployment_state(self, app: str, deployment: str) -> str:
+    def deployment_state(self, app: str, deployment: str) -> DriverState:
         registry = self.registry.existing(app)
         registry.spec(deployment)
         return self._drivers(registry, watch=False).state(deployment)
@@ -124,7 +123,7 @@ class StreamUpdateClient(
         registry, in_place = self.registry.existing(app), strategy_named(strategy).in_place
         return record.begin(self, record.draft(registry, deployment, digest, strategy, in_place))
 
-    def end_update(self, app: str, deployment: str, outcome: str, reason: str | None = None) -> None:
+    def end_update(self, app: str, deployment: str, outcome: Outcome, reason: str | None = None) -> None:
         """Record how the update ended and give the lease back; nothing when it had ended already."""
         record.end(self, app, deployment, outcome, reason)
 

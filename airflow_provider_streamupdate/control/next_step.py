@@ -3,14 +3,14 @@ it show."""
 
 from __future__ import annotations
 
-from ..state.deployment import FAILED, LOST, SILENT, Current
+from ..state.deployment import FAILED, LOST, SILENT, Current, DriverState
 from ..state.update import UpdateRecord
 from .interruption import Interruption
 
 
 def next_step(
     app: str,
-    state: str,
+    state: DriverState,
     current: Current | None,
     update: UpdateRecord | None,
     interrupted: Interruption | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..state.deployment import Current, DeploymentSpec, Status
+from ..state.deployment import NEW, Current, DeploymentSpec, DriverState, Status
 from ..state.errors import CorruptError, NotFoundError, StreamUpdateError
 from ..state.plan import AppPlan
 from ..state.redaction import redacted
@@ -21,7 +21,7 @@ from ..state.snapshots import SnapshotStore
 from ..state.update import UpdateRecord
 from .drivers.clusters import Living
 from .drivers.driver_log import LINES, driver_log
-from .drivers.drivers import NEW, Drivers
+from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.requests import Requests
@@ -42,7 +42,7 @@ class Beside:
     """The new version of an update whose versions run side by side, before it is promoted."""
 
     deployment: str
-    state: str
+    state: DriverState
     status: Status | None
 
 
@@ -56,7 +56,7 @@ class Glance:
     """
 
     app: str
-    state: str
+    state: DriverState
     current: Current | None
     status: Status | None
     last_update: UpdateRecord | None

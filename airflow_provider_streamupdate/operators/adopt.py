@@ -7,8 +7,8 @@ from typing import Any
 
 from ..hooks.plain import snapshot_dict
 from ..hooks.values import text_map
-from ..state.adoption import ADOPTED
 from ..state.names import check_name
+from ..state.snapshot import SnapshotKind
 from .application import ApplicationOperator
 
 
@@ -40,7 +40,7 @@ class StreamAdoptOperator(ApplicationOperator):
             if not isinstance(given, str) or given.lstrip().startswith("{"):  # a mapping, perhaps as JSON text
                 given = text_map(given, "checkpoints")
             if context["ti"].try_number > 1 and app in self.client.apps():
-                taken = [s for s in self.client.snapshots(app) if (s.name, s.kind) == (name, ADOPTED)]
+                taken = [s for s in self.client.snapshots(app) if (s.name, s.kind) == (name, SnapshotKind.ADOPTED)]
                 if taken:
                     return snapshot_dict(taken[0])
             adopted = self.client.adopt(self.described(), given, app, name, self.log.info)

@@ -297,10 +297,11 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             status = self.client.status(self.app)
             now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
             became = {
+                None: "did not end; run the failed tasks again, or roll back",
                 ROLLED_BACK: "was rolled back",
                 REFUSED: "was refused, the old version was not touched",
                 SUPERSEDED: "was superseded by another update, since nobody went on with it",
-            }.get((record.outcome if record else None) or "", "did not end; run the failed tasks again, or roll back")
+            }[record.outcome if record else None]
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )

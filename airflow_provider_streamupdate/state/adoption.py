@@ -15,11 +15,10 @@ from .checkpoint import Checkpoint
 from .errors import InvalidInputError
 from .plan import AppPlan
 from .registry import AppRegistry
-from .snapshot import Snapshot
+from .snapshot import Snapshot, SnapshotKind
 from .snapshots import SnapshotStore
 from .storage import Folder
 
-ADOPTED = "adopted"  # kind of such a snapshot
 ONLY_QUERY = "*"  # in place of a query's name, where the app has but one
 
 
@@ -65,7 +64,9 @@ def save_adopted(
         committed = clock.from_epoch_ms(checkpoint.commit_time(export.batch) * 1000)
         exports[query.name] = attrs.evolve(export, committed_at=committed)
     uris = {query: folder.address for query, folder in checkpoints.items()}
-    return SnapshotStore(app).save(name, deployment, ADOPTED, plan, exports, checkpoints, adopted_from=uris)
+    return SnapshotStore(app).save(
+        name, deployment, SnapshotKind.ADOPTED, plan, exports, checkpoints, adopted_from=uris
+    )
 
 
 def moved_on(snapshot: Snapshot, storage_options: dict[str, Any] | None = None) -> list[str]:

@@ -10,13 +10,30 @@ from . import clock
 from .application import Application
 from .identity import ProcessIdentity
 from .names import named
+from .text_enum import TextEnum
 
-# States the driver writes. "lost" is never written: it is what a reader makes of a driver that is gone, or that it has
-# watched in vain for a sign of life; "silent", of one that it has not watched.
-STARTING, STANDBY, RESTORING, RUNNING = "starting", "standby", "restoring", "running"
-DRAINING, SUSPENDED = "draining", "suspended"
-CANCELLED, FINISHED, FAILED, LOST = "cancelled", "finished", "failed", "lost"
-SILENT = "silent"
+
+class DriverState(TextEnum):
+    """What a deployment's driver does. A driver writes all but three, which a reader makes of what it finds."""
+
+    NEW = "new"  # a reader's: it was never started
+    STARTING = "starting"
+    STANDBY = "standby"
+    RESTORING = "restoring"
+    RUNNING = "running"
+    DRAINING = "draining"
+    SUSPENDED = "suspended"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+    FAILED = "failed"
+    LOST = "lost"  # a reader's: it is gone, or was watched in vain for a sign of life
+    SILENT = "silent"  # a reader's: it gave no sign of life for long, and was not watched
+
+
+NEW, STARTING, STANDBY, RESTORING = DriverState.NEW, DriverState.STARTING, DriverState.STANDBY, DriverState.RESTORING
+RUNNING, DRAINING, SUSPENDED = DriverState.RUNNING, DriverState.DRAINING, DriverState.SUSPENDED
+CANCELLED, FINISHED, FAILED = DriverState.CANCELLED, DriverState.FINISHED, DriverState.FAILED
+LOST, SILENT = DriverState.LOST, DriverState.SILENT
 FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
 
 HEARTBEAT_SECONDS = 1.0
@@ -119,7 +136,7 @@ class Status:
     """The driver's heartbeat. beat: grows with every one, so that no two are the same; process: the one that writes it
     (None: a version before this)."""
 
-    state: str
+    state: DriverState
     epoch: int
     heartbeat_at: str = attrs.field(validator=clock.is_moment)
     started_at: str = attrs.field(validator=clock.is_moment)

@@ -11,7 +11,7 @@ from .checkpoint import Checkpoint
 from .deployment import QueryStatus
 from .plan import AppPlan
 from .registry import AppRegistry
-from .snapshot import Snapshot
+from .snapshot import Snapshot, SnapshotKind
 from .snapshots import SnapshotStore
 
 
@@ -41,7 +41,7 @@ def export(
             lag=status.lag,
             source_lag=status.source_lag,
         )
-    kind = "cancelled" if cancelled else "live"
+    kind = SnapshotKind.CANCELLED if cancelled else SnapshotKind.LIVE
     return SnapshotStore(app).save(name, deployment, kind, plan, exports, checkpoints)
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import attrs
 
-# The verdicts, from harmless to not possible.
-CARRIED = "carried"  # state continues
-MIGRATED = "migrated"  # state continues, its rows rewritten for the new plan
-EMPTY = "empty"  # new: starts without state
-LOSS = "carried with loss"  # state continues, and some results are not what the new version alone would give; needs
-# agreement
-IGNORED = "ignored"  # gone from the plan: its state is left behind; needs agreement
-REFUSED = "refused"  # cannot be continued correctly
+from .text_enum import TextEnum
+
+
+class Verdict(TextEnum):
+    """What becomes of a thing's state, from harmless to not possible. LOSS and IGNORED need agreement."""
+
+    CARRIED = "carried"  # it continues
+    MIGRATED = "migrated"  # it continues, its rows rewritten for the new plan
+    EMPTY = "empty"  # new: it starts without state
+    LOSS = "carried with loss"  # it continues, and some results are not what the new version alone would give
+    IGNORED = "ignored"  # gone from the plan: its state is left behind
+    REFUSED = "refused"  # it cannot be continued correctly
+
+
+CARRIED, MIGRATED, EMPTY = Verdict.CARRIED, Verdict.MIGRATED, Verdict.EMPTY
+LOSS, IGNORED, REFUSED = Verdict.LOSS, Verdict.IGNORED, Verdict.REFUSED
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +35,7 @@ class ReportItem:
 
     thing: str
     name: str
-    verdict: str
+    verdict: Verdict
     reason: str
     needs_agreement: bool = False
     agreed: bool = False

@@ -10,6 +10,7 @@ import attrs
 from . import clock
 from .names import inside, named
 from .plan import AppPlan
+from .text_enum import TextEnum
 
 _OF_CHECKPOINT = re.compile(r"metadata|(offsets|commits)/[0-9]+|sources/[^/]+/.+|state/[0-9]+/.+")
 _OBJECT = re.compile(r"objects/[^/]+/[^/]+")
@@ -73,16 +74,23 @@ class QuerySnapshot:
         return "_".join(filter(None, (str(self.batch + 1), self.made_state_id)))
 
 
+class SnapshotKind(TextEnum):
+    """What became of the app that a snapshot was taken of."""
+
+    LIVE = "live"  # it went on
+    CANCELLED = "cancelled"  # no batch ran after it
+    ADOPTED = "adopted"  # it is of checkpoints that this package did not write
+
+
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """A complete snapshot. `kind`: live (the app went on), cancelled (no batch ran after it) or adopted (of checkpoints
-    that were not this package's: `adopted_from`, their URIs by query)."""
+    """A complete snapshot. adopted_from: of checkpoints that were not this package's, their URIs by query."""
 
     name: str = attrs.field(validator=named("snapshot"))
     app: str = attrs.field(validator=named("app"))
     deployment: str = attrs.field(validator=named("deployment"))
     created_at: str = attrs.field(validator=clock.is_moment)
-    kind: str
+    kind: SnapshotKind
     plan: AppPlan
     queries: dict[str, QuerySnapshot] = attrs.field(validator=named("query"))
     bytes_new: int = 0

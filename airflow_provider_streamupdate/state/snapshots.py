@@ -28,7 +28,7 @@ from .names import check_name, named
 from .plan import AppPlan
 from .registry import AppRegistry
 from .serde import from_json, to_json
-from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, Verified
+from .snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, SnapshotKind, Verified
 from .space import check_room
 from .storage import Folder
 
@@ -103,7 +103,7 @@ class SnapshotStore:
         self,
         name: str,
         deployment: str,
-        kind: str,
+        kind: SnapshotKind,
         plan: AppPlan,
         exports: Mapping[str, QuerySnapshot],
         checkpoints: Mapping[str, Folder],
@@ -133,7 +133,7 @@ class SnapshotStore:
     def _export(
         self,
         export: Export,
-        kind: str,
+        kind: SnapshotKind,
         plan: AppPlan,
         queries: Mapping[str, QuerySnapshot],
         checkpoints: Mapping[str, Folder],

@@ -11,5 +11,8 @@ class TextEnum(str, enum.Enum):
     def __str__(self) -> str:
         return str(self.value)
 
+    def __repr__(self) -> str:
+        return repr(str(self.value))
+
     def __format__(self, spec: str) -> str:
         return format(str(self.value), spec)

@@ -17,6 +17,7 @@ from ...state.deployment import (
     FAILED,
     FINAL_STATES,
     LOST,
+    NEW,
     RUNNING,
     SILENT,
     SILENT_SECONDS,
@@ -24,6 +25,7 @@ from ...state.deployment import (
     SUSPENDED,
     Current,
     DeploymentSpec,
+    DriverState,
     Launch,
     Status,
 )
@@ -39,8 +41,6 @@ from .clusters import Alive, Client, alive, cluster_for, cluster_of
 from .launcher import Launcher, driver_environment
 from .log_tail import tail
 from .private_folder import private_folder
-
-NEW = "new"  # a deployment whose driver was never started
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
 
@@ -68,7 +68,7 @@ class Drivers:
         self.storage_options = storage_options
         self.watch = watch
 
-    def state(self, deployment: str) -> str:
+    def state(self, deployment: str) -> DriverState:
         """``new``, a state the driver wrote, or ``lost`` (its process is gone, or it was watched in vain for a sign of
         life)."""
         return self.look(deployment)[0]
@@ -78,7 +78,7 @@ class Drivers:
         launch = self.app.launch(deployment)
         return self._status_of(launch, deployment) if launch else None
 
-    def look(self, deployment: str) -> tuple[str, Status | None]:
+    def look(self, deployment: str) -> tuple[DriverState, Status | None]:
         """`state` and `status` of the same moment, reading each file once."""
         while True:
             launch = self.app.launch(deployment)
@@ -100,7 +100,7 @@ class Drivers:
                 return state, status
             time.sleep(POLL_SECONDS)
 
-    def _heard(self, deployment: str, status: Status) -> str | None:
+    def _heard(self, deployment: str, status: Status) -> DriverState | None:
         """The state of a driver that cannot be looked at: by its heartbeat, whose change is what counts. None: it is to
         be looked at again."""
         beat = _pulse.look(self.app.deployment_folder(deployment).address, status.pulse)
@@ -211,7 +211,7 @@ class Drivers:
         """Until the driver runs its queries; DriverError with its last log lines when it dies instead."""
         self.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout)
 
-    def wait_for_states(self, deployment: str, states: tuple[str, ...], timeout: float) -> None:
+    def wait_for_states(self, deployment: str, states: tuple[DriverState, ...], timeout: float) -> None:
         """Until the driver is in one of the states; DriverError with its last log lines when it dies instead."""
 
         def poll() -> bool | None:
@@ -228,7 +228,7 @@ class Drivers:
                 f"(cancel)\n{self._last_lines(deployment)}"
             ) from error
 
-    def death(self, deployment: str, state: str) -> str:
+    def death(self, deployment: str, state: DriverState) -> str:
         """Why a driver ended, as far as it said, and its last log lines."""
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None

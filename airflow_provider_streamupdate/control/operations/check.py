@@ -8,14 +8,13 @@ import attrs
 
 from ...state.again import batches_again, with_again
 from ...state.application import Application
-from ...state.deployment import FINAL_STATES
+from ...state.deployment import FINAL_STATES, NEW
 from ...state.errors import ApplicationError, NotFoundError
 from ...state.names import check_name
 from ...state.plan import AppPlan
 from ...state.report import CompatibilityReport
 from ...state.serde import to_json
 from ...state.snapshots import SnapshotStore
-from ..drivers.drivers import NEW
 from .plan import Planned, plan_application
 from .requests import Requests
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from ...state import clock, garbage, scratch, strays, superseded, usage
-from ...state.deployment import FINAL_STATES, LOST, DeploymentSpec
+from ...state.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
 from ...state.errors import InvalidInputError, LeaseHeldError, StorageError
 from ...state.registry import AppRegistry
 from ...state.snapshots import SnapshotStore
 from ...state.superseded import Retention, Superseded
-from ..drivers.drivers import NEW, Drivers
+from ..drivers.drivers import Drivers
 from ..waiting import Progress
 from .batch_ids import has_later_ids
 from .delete import deleting

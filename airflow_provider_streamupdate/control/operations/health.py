@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import attrs
 
 from ...state import clock
-from ...state.deployment import FINAL_STATES, RUNNING, QueryStatus, Status
+from ...state.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
 from ...state.snapshot import QuerySnapshot, Snapshot
 
 # Where it is not known how many rows have left a stage, it holds at least this part of those it had: windows close
@@ -38,7 +38,7 @@ class Condition:
 
 def assess(
     deployment: str,
-    state: str,
+    state: DriverState,
     status: Status | None,
     baseline: Snapshot | None = None,
     batches: int = 2,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...state import lease
-from ...state.deployment import FINAL_STATES, SUSPENDED
+from ...state.deployment import FINAL_STATES, NEW, SUSPENDED
 from ...state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
 from ...state.fresh import committed
 from ...state.names import check_name
 from ...state.registry import AppRegistry
-from ..drivers.drivers import NEW, Drivers
+from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..waiting import Progress, wait_for
 from .requests import Requests, quiet

@@ -8,14 +8,13 @@ from ...state import commands
 from ...state.boundaries import boundary
 from ...state.checkpoint import Checkpoint
 from ...state.commands import CommandBox
-from ...state.deployment import FINAL_STATES
+from ...state.deployment import FINAL_STATES, NEW
 from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
 from ...state.export import export
 from ...state.names import check_name
 from ...state.registry import AppRegistry
 from ...state.snapshot import DamagedSnapshot, Snapshot
 from ...state.snapshots import SnapshotStore
-from ..drivers.drivers import NEW
 from ..waiting import Progress, wait_for
 from .delete import deleting
 from .requests import Requests, quiet

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ...state import commands
 from ...state.commands import CommandBox
-from ...state.deployment import FINAL_STATES, RUNNING, STANDBY, SUSPENDED
+from ...state.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED
 from ...state.errors import NotRunningError, StreamUpdateError
 from ...state.registry import AppRegistry
-from ..drivers.drivers import NEW
 from ..waiting import Progress, wait_for
 from .requests import Requests, quiet
 

@@ -10,7 +10,7 @@ from ...state import clock
 from ...state.adoption import moved_on
 from ...state.application import Application, default_deployment_id
 from ...state.boundaries import boundary
-from ...state.deployment import FINAL_STATES, Current, DeploymentSpec
+from ...state.deployment import FINAL_STATES, NEW, Current, DeploymentSpec
 from ...state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
 from ...state.fresh import NOTHING, check_agreed
 from ...state.names import check_name
@@ -18,7 +18,7 @@ from ...state.plan import AppPlan
 from ...state.registry import AppRegistry, used_before
 from ...state.report import CompatibilityReport
 from ...state.snapshots import SnapshotStore
-from ..drivers.drivers import NEW, Drivers
+from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..waiting import Progress
 from .check import CheckRequests, same_app

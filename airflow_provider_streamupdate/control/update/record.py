@@ -12,12 +12,11 @@ import attrs
 from ...state import clock
 from ...state.application import default_deployment_id
 from ...state.boundaries import boundary
-from ...state.deployment import RUNNING
+from ...state.deployment import NEW, RUNNING
 from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError
 from ...state.names import check_name
 from ...state.registry import AppRegistry, used_before
-from ...state.update import SUPERSEDED, UpdateRecord
-from ..drivers.drivers import NEW
+from ...state.update import SUPERSEDED, Outcome, UpdateRecord
 from ..holding import holding
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
 
 
 def end(
-    client: StreamUpdateClient, app: str, deployment: str, outcome: str, reason: str | None = None
+    client: StreamUpdateClient, app: str, deployment: str, outcome: Outcome, reason: str | None = None
 ) -> UpdateRecord | None:
     """See StreamUpdateClient.end_update."""
     registry = client.registry.existing(app)

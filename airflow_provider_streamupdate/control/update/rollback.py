@@ -10,14 +10,14 @@ import attrs
 from ...state import clock
 from ...state.boundaries import boundary
 from ...state.commands import CommandBox
-from ...state.deployment import CANCELLED, FINAL_STATES, RUNNING
+from ...state.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...state.errors import NotFoundError, NotRunningError, RefusedError
 from ...state.names import check_name
 from ...state.registry import AppRegistry
 from ...state.rollback import RollbackRecord
 from ...state.superseded import check_kept
 from ...state.update import REFUSED, ROLLED_BACK
-from ..drivers.drivers import NEW, Drivers
+from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
 from ..operations.submit import Deployed

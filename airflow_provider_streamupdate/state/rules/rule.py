@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
+from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 from ..wording import worded
 
 Change = TypeVar("Change")
@@ -35,7 +35,7 @@ class Rule(Generic[Change]):
     """
 
     id: str
-    verdict: str
+    verdict: Verdict
     change: str
     reason: str
     source: str
@@ -50,7 +50,7 @@ class Finding:
     """A rule that applies, with its reason in words."""
 
     id: str
-    verdict: str
+    verdict: Verdict
     reason: str
     migratable: bool = False
     agreeable: bool = False
@@ -77,7 +77,7 @@ def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
     return found
 
 
-def worst(findings: Iterable[Finding]) -> str:
+def worst(findings: Iterable[Finding]) -> Verdict:
     return max((f.verdict for f in findings), key=ORDER.index)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..plan import JVM_ZONE, TIME_ZONE, QueryPlan, SinkPlan
-from ..report import CARRIED, LOSS, REFUSED
+from ..report import CARRIED, LOSS, REFUSED, Verdict
 from ..spark_types import ddl, widens
 from .fork import is_function
 from .rule import Facts, Rule, differ
@@ -228,7 +228,7 @@ def _options(c: SinkChange) -> Facts | None:
 _SinkRule = Rule[SinkChange]
 
 
-def _mode_rule(id: str, verdict: str, change: str, reason: str, applies: Predicate, test: str) -> Rule[SinkChange]:
+def _mode_rule(id: str, verdict: Verdict, change: str, reason: str, applies: Predicate, test: str) -> Rule[SinkChange]:
     return _SinkRule(
         id=id,
         verdict=verdict,

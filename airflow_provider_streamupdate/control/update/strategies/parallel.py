@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from ....state import clock
 from ....state.checkpoint import Checkpoint
-from ....state.deployment import FAILED, FINAL_STATES, LOST, RUNNING, Current
+from ....state.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, Current
 from ....state.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
 from ....state.parallel import Position, behind, check_side_by_side, positions
 from ....state.plan import AppPlan
 from ....state.registry import AppRegistry
 from ....state.rename import rename
 from ....state.shared import check_shared
-from ...drivers.drivers import NEW, Drivers
+from ...drivers.drivers import Drivers
 from ...holding import holding, keep
 from ...operations.health import assess
 from ...operations.verify import uncounted

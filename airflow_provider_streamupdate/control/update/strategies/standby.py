@@ -6,12 +6,12 @@ from __future__ import annotations
 from ....state import commands
 from ....state.boundaries import boundary
 from ....state.commands import CommandBox, CommandResult
-from ....state.deployment import FINAL_STATES, STANDBY
+from ....state.deployment import FINAL_STATES, NEW, STANDBY
 from ....state.errors import AlreadyExistsError, DriverError
 from ....state.export import export
 from ....state.registry import AppRegistry
 from ....state.snapshots import SnapshotStore
-from ...drivers.drivers import NEW, Drivers
+from ...drivers.drivers import Drivers
 from ...holding import holding
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
