@@ -36,7 +36,14 @@ _COMMON = -(10**9)  # from here downwards `Columns` has the common expressions o
 
 
 def text(expression: Node, columns: Columns) -> str:
-    """A canonical, readable text; columns as `columns` has them, marked (marks.py)."""
+    """A canonical, readable text; columns as `columns` has them, marked (marks.py). Made once: a plan's expressions are
+    asked for many times (`columns` is not changed)."""
+    if expression.told is None or expression.told[0] is not columns:
+        expression.told = columns, _text(expression, columns)
+    return expression.told[1]
+
+
+def _text(expression: Node, columns: Columns) -> str:
     name, fields = expression.name, expression.fields
     if name in ("AttributeReference", "NamedLambdaVariable"):
         return columns.get(expression_id(expression), f"{UNKNOWN}{marks.name(str(fields['name']))}")

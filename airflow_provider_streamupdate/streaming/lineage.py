@@ -134,6 +134,7 @@ class Lineage:
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._twins = dict(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
+        self._inputs: dict[int, Columns] = {}
         self._partitions: dict[int, list[str]] = {}
         self._moves = _moves(plan)
         self._found: dict[int, str] = {}  # how lookups find their rows, by their nodes
@@ -148,7 +149,12 @@ class Lineage:
         return self._cache[id(node)]
 
     def inputs(self, node: Node) -> Columns:
-        """The columns a node's expressions can refer to."""
+        """The columns a node's expressions can refer to: not to be changed."""
+        if id(node) not in self._inputs:
+            self._inputs[id(node)] = self._inputs_of(node)
+        return self._inputs[id(node)]
+
+    def _inputs_of(self, node: Node) -> Columns:
         columns = {**self._outer, **{k: text for child in node.children for k, text in self.columns(child)}}
         if told := self._partitions_below(node):
             columns[PARTITIONS] = told

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from .jvm import module, scala_map, sequence
+from .jvm import module, named, scala_map, sequence, static
 from .settings import session_setting
 
 
@@ -73,7 +73,7 @@ def _value(owner: Any, field: Any) -> Any:
 def qualified(spark: SparkSession, path: str) -> str:
     """The whole URI of a path, as Hadoop's file systems see it; the path itself where there is no such file system."""
     try:
-        made = spark._jvm.org.apache.hadoop.fs.Path(path)
+        made = named(spark._jvm, "org.apache.hadoop.fs.Path")(path)
         conf = spark._jsparkSession.sessionState().newHadoopConf()
         return str(made.getFileSystem(conf).makeQualified(made).toString())
     except Exception:  # py4j: no such scheme, or a path that is none
@@ -87,7 +87,7 @@ def unsupported(df: DataFrame, output_mode: str) -> str | None:
     if session_setting(spark, "spark.sql.streaming.unsupportedOperationCheck").lower() == "false":
         return None
     checker = module(spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
-    mode = getattr(spark._jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    mode = static(spark._jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")()
     try:
         checker.checkForStreaming(df._jdf.queryExecution().analyzed(), mode)
     except AnalysisException as error:
