@@ -285,7 +285,7 @@ def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str,
     of_wide = [
         ("check, warm", what, seconds(wides), every(wides), f"goal: {GOALS['check']} s"),
         ("- of it, the app builds its query", what, seconds(builds), every(builds), ""),
-        ("Spark alone plans one batch", what, seconds(alone), every(alone), "a check does so twice"),
+        ("Spark alone plans one batch", what, seconds(alone), every(alone), "a check does so once"),
     ]
     return [*report(restores, checks, files), *of_wide, *rates(options.migrate, migrations, rewrites)]
 

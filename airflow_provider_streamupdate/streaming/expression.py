@@ -23,6 +23,9 @@ _MIRROR = {
     "LessThan": "GreaterThan",
     "LessThanOrEqual": "GreaterThanOrEqual",
 }
+# The operand that is a unit of time. Spark reads it in capitals (DateTimeUtils: parseTruncLevel,
+# getDayOfWeekFromString).
+_UNITS = {"TruncTimestamp": 0, "TruncDate": 1, "NextDay": 1}
 _FIELDS = ("GetStructField", "GetArrayStructFields")
 # Expressions that look at the partition a row is on, at its place there, or at the file it comes from, which nobody
 # knows above a shuffle.
@@ -36,7 +39,14 @@ _COMMON = -(10**9)  # from here downwards `Columns` has the common expressions o
 
 
 def text(expression: Node, columns: Columns) -> str:
-    """A canonical, readable text; columns as `columns` has them, marked (marks.py)."""
+    """A canonical, readable text; columns as `columns` has them, marked (marks.py). Made once: a plan's expressions are
+    asked for many times (`columns` is not changed)."""
+    if expression.told is None or expression.told[0] is not columns:
+        expression.told = columns, _text(expression, columns)
+    return expression.told[1]
+
+
+def _text(expression: Node, columns: Columns) -> str:
     name, fields = expression.name, expression.fields
     if name in ("AttributeReference", "NamedLambdaVariable"):
         return columns.get(expression_id(expression), f"{UNKNOWN}{marks.name(str(fields['name']))}")
@@ -68,12 +78,17 @@ def text(expression: Node, columns: Columns) -> str:
     else:
         below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
     children = [text(child, columns) for child in below]
+    if (place := _UNITS.get(name)) is not None and _word(expression.children[place]):
+        children[place] = children[place].upper()
     if name == "AggregateExpression":
         distinct = "distinct " if fields.get("isDistinct") is True else ""
         filtered = f" filter ({children[1]})" if len(children) > 1 else ""
         return f"{distinct}{children[0]}{filtered}"
     if name in _CHAIN and not any(raising.may_raise(child) for child in below):
-        children = sorted(children)  # else the first operand may spare the second one's error
+        # Else the first operand may spare the second one's error.
+        children = sorted(_looked_for(below, children, columns) if name == "Or" else children)
+        if len(children) == 1:
+            return children[0]
     elif name in _SWAP or name == "In":
         children = _ordered(expression, children, first=1 if name == "In" else 0)
     elif name in _MIRROR and _turned(expression):
@@ -168,6 +183,13 @@ def shown_value(value: Any) -> str:
 
 def _null(expression: Node) -> bool:
     return expression.name == "Literal" and expression.fields.get("value") is None
+
+
+def _word(expression: Node) -> bool:
+    """Whether it is a text of letters that Python and Java have the same capitals of."""
+    value = expression.fields.get("value")
+    known = expression.name == "Literal" and expression.fields.get("dataType") == "string"
+    return known and isinstance(value, str) and value.isascii() and value.isalpha()
 
 
 def _literal(fields: dict[str, Any]) -> str:
@@ -281,6 +303,40 @@ def _parts(expression: Node, name: str) -> list[Node]:
     if expression.name != name:
         return [expression]
     return [part for child in expression.children for part in _parts(child, name)]
+
+
+# Types whose values IN finds as = does. Of others NaN, -0.0 and collations are not looked at here.
+_FOUND_ALIKE = ("string", "byte", "short", "integer", "long", "date")
+
+
+def _looked_for(operands: list[Node], texts: list[str], columns: Columns) -> list[str]:
+    """The texts of OR's operands; of those that look for constants in one thing one: ``k = 'a' or k in ('b', 'c')`` is
+    ``k in ('a', 'b', 'c')``, also where k is null, which makes both null."""
+    found: dict[str, set[str]] = {}
+    rest = []
+    for operand, told in zip(operands, texts, strict=True):
+        thing, *constants = _thing_first(operand)
+        if constants and all(map(_found_alike, constants)) and not drawn(thing):
+            found.setdefault(text(thing, columns), set()).update(text(c, columns) for c in constants)
+        else:
+            rest.append(told)
+    for thing_text, values in found.items():
+        name = "in" if len(values) > 1 else "equalto"
+        rest.append(f"{name}({', '.join([thing_text, *sorted(values)])})")
+    return rest
+
+
+def _thing_first(operand: Node) -> list[Node]:
+    """Of = and IN: what is looked at, and what for; of others but one."""
+    if operand.name not in ("EqualTo", "In"):
+        return [operand]
+    turned = operand.name == "EqualTo" and operand.children[0].name == "Literal"
+    return operand.children[::-1] if turned else operand.children
+
+
+def _found_alike(constant: Node) -> bool:
+    fields = constant.fields
+    return constant.name == "Literal" and fields.get("dataType") in _FOUND_ALIKE and fields.get("value") is not None
 
 
 def drawn(expression: Node) -> bool:

@@ -80,6 +80,8 @@ _SAME_ROWS = _NO_ROWS | {
     "LocalLimit",
 }  # fmt: skip
 _NO_HINT = "hint=JoinHint(None, None)"  # what a join has that was given none
+# ``a right join b`` is ``b left join a``. Columns go by their ids, and by their places in the node's own order.
+_TURNED = {"RightOuter": "LeftOuter", "LeftOuter": "RightOuter"}
 _EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
 # Nodes whose Python function is given all rows of a batch.
 _WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
@@ -134,6 +136,7 @@ class Lineage:
         self._stages = {id(n): name for n, name in zip(stateful, stages, strict=True)}
         self._twins = dict(_twins(plan))
         self._cache: dict[int, list[Column]] = {}
+        self._inputs: dict[int, Columns] = {}
         self._partitions: dict[int, list[str]] = {}
         self._moves = _moves(plan)
         self._found: dict[int, str] = {}  # how lookups find their rows, by their nodes
@@ -148,7 +151,12 @@ class Lineage:
         return self._cache[id(node)]
 
     def inputs(self, node: Node) -> Columns:
-        """The columns a node's expressions can refer to."""
+        """The columns a node's expressions can refer to: not to be changed."""
+        if id(node) not in self._inputs:
+            self._inputs[id(node)] = self._inputs_of(node)
+        return self._inputs[id(node)]
+
+    def _inputs_of(self, node: Node) -> Columns:
         columns = {**self._outer, **{k: text for child in node.children for k, text in self.columns(child)}}
         if told := self._partitions_below(node):
             columns[PARTITIONS] = told
@@ -239,7 +247,10 @@ class Lineage:
 
     def _how(self, join: Node, side: Node) -> str:
         """How the rows of a table's side are found."""
-        kind = "" if join_type(join) == "Inner" else f"{join_type(join)}: "
+        kept = join_type(join)
+        if side is join.children[0]:
+            kept = _TURNED.get(kept, kept)
+        kind = "" if kept == "Inner" else f"{kept}: "
         conditions = self.texts(join, "condition") or ["true"]
         return f"{kind}{conditions[0]}, {self.rows(side)}"
 
@@ -275,6 +286,8 @@ class Lineage:
         env = {**{key: f"column {place + 1}" for place, key in given}, **self.inputs(node)}
         made = [f for f in sorted(node.fields) if node.holds(f)]
         rest = {f: v for f, v in node.fields.items() if f not in made and f not in _BELOW and f != OUTPUT}
+        if node.name == "Join" and join_type(node) == "Inner":
+            rest["joinType"] = "Inner"  # of a cross join, too
         texts = [t for f in made for t in (f, *(text(e, env) for e in self._each(node, f)))]
         if node.name not in _BY_FIELDS:
             texts += [t for child in node.children for _, t in self.columns(child)]
@@ -832,8 +845,10 @@ def _either(texts: list[str]) -> str:
 
 
 def join_type(node: Node) -> str:
-    """``Inner``, ``LeftOuter`` ..."""
+    """``Inner``, ``LeftOuter`` ... ``Cross`` is an inner join for all that Spark does with it but for one thing: it may
+    be without a condition where a setting forbids that of others (CheckCartesianProducts)."""
     value = node.fields.get("joinType")
     if isinstance(value, dict) and "exists" in value:
         return _EXISTENCE
-    return shown_value(value).strip("$") if value else ""
+    told = shown_value(value).strip("$") if value else ""
+    return "Inner" if told == "Cross" else told

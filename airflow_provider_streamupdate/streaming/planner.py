@@ -129,7 +129,9 @@ def _plan_query(
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
     told = spark_internals.analyzed_plan(df)
-    imported |= {*imports(told), *spark_internals.foreach_imports(writer)}
+    imported |= set(imports(told))
+    if details["format"] == spark_internals.FOREACH:
+        imported |= set(spark_internals.foreach_imports(writer))
     analyzed = parse_plan(told, mode)
     sources, order, leaf_names = plan_sources(name, df, analyzed)
     sink = SinkPlan(
@@ -146,8 +148,9 @@ def _plan_query(
             f"{where}: Spark cannot plan it, and would refuse to start it: ",
             "; correct the query (`streamupdate plan` tries it, starting nothing)",
         ):
-            planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True)
-        keep(writer, conf, Path(scratch))
+            stages_written = sum(node.stateful for node in analyzed.walk())
+            planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True, stages=stages_written)
+        keep(writer, conf, Path(scratch), planned)
         with _instead(
             f"{where}: its plan is not understood, so that its state could not be found again (",
             "); write it in another way, or report it with the query",
@@ -230,10 +233,16 @@ def dry_run(
     local: Path,
     conf: dict[str, str] | None = None,
     scratch: bool = False,
+    stages: int = 0,
 ) -> spark_internals.DryRun:
     """Write Spark's metadata of a first batch under `uri` (= `local`; thrown away later when `scratch`) and return what
-    was planned."""
+    was planned. `stages`: how many stateful operators there are, where that is known."""
     (local / "offsets").mkdir(parents=True, exist_ok=True)
+    for operator in range(stages if scratch else 0):
+        # Hadoop starts a process for each folder that it makes on a local disk (RawLocalFileSystem.setPermission:
+        # chmod; measured: three quarters of a dry run), and none for those that are there.
+        for folder in ("_metadata", "0/_metadata"):
+            (local / "state" / str(operator) / folder).mkdir(parents=True)
     placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
     placeholder.write_text("v1\n")
     try:

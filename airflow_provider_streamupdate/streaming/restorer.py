@@ -34,7 +34,7 @@ from ..state.space import check_room
 from ..state.storage import Folder
 from ..state.stores import PARTITIONS, as_recorded, column_families, single_partition
 from . import spark_internals
-from .first_batch import kept
+from .first_batch import kept, planned
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
 from .skipped import in_sink, skipped_problem
@@ -302,6 +302,7 @@ def check_restorable(
                 batch=batch,
                 conf=plan.conf,
                 scratch=True,
+                planned=planned(writer, plan.conf),
             )
         except StreamUpdateError:
             raise
@@ -388,7 +389,7 @@ def _write_metadata(
 ) -> None:
     df = spark_internals.writer_frame(writer)
     if checkpoint.local:
-        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf, scratch)
+        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf, scratch, len(query.stages))
         return
     checkpoint.write("offsets/0", b"v1\n")
     try:

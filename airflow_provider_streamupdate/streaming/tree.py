@@ -38,6 +38,7 @@ class Node:
     children: list[Node]
     plain: bool = False
     _parsed: dict[str, list[Node]] = attrs.field(factory=dict, init=False, repr=False)
+    told: tuple[Any, str] | None = attrs.field(default=None, init=False, repr=False)  # its text, and of which columns
 
     def walk(self) -> Iterator[Node]:
         """Pre-order."""

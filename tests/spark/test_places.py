@@ -786,6 +786,69 @@ TABLES = {
     "csv at another location": (catalogued("csv location '{}'"), catalogued("csv location '{1}'")),
 }
 
+
+def transposed(*row: str):
+    def build(g):
+        table = g.spark.createDataFrame([row], "idx string, c1 string, c2 string").transpose("idx")
+        return stage("t", g.read(ROWS).join(table.toDF("k", "label"), "k").groupBy("label").count())
+
+    return build
+
+
+GIVEN = {"transposed": (transposed("x", "a", "b"), transposed("x", "a", "c"))}
+
+
+def looked_up(join):
+    """In a table."""
+    return lambda g: stage("t", join(g.read(ROWS), g.table()).groupBy("label").count())
+
+
+def with_all(rows, table):
+    return rows.crossJoin(table.select("label"))
+
+
+LOOKUPS = {
+    "all rows or a match": (looked_up(with_all), looked_up(lambda r, t: r.join(t, F.expr("v = label")))),
+    "all rows or none": (looked_up(with_all), looked_up(lambda r, t: r.join(t.select("label"), F.lit(True), "left"))),
+    "turned and inner": (
+        looked_up(lambda r, t: t.join(r, "k", "right")),
+        looked_up(lambda r, t: r.join(t, "k", "inner")),
+    ),
+}
+SAME |= {
+    "a cross join": (looked_up(with_all), looked_up(lambda r, t: r.join(t.select("label")))),
+    "a left join turned": (
+        looked_up(lambda r, t: r.join(t, "k", "left")),
+        looked_up(lambda r, t: t.join(r, "k", "right")),
+    ),
+}
+
+CHOICES = {
+    "of another one": (by("k = 'a' or k2 = 'b'"), by("k in ('a', 'b')")),
+    "another value": (by("k = 'a' or k = 'b'"), by("k in ('a', 'c')")),
+    "one more": (by("k = 'a' or k = 'b'"), by("k = 'a' or k = 'b' or k = 'c'")),
+    "not": (by("k = 'a' or k = 'b'"), by("k not in ('a', 'b')")),
+    "null is one": (by("k = 'a' or k = 'b'"), by("k <=> 'a' or k <=> 'b'")),
+    "both": (by("k = 'a' or a = 2"), by("k = 'a' and a = 2")),
+}
+SAME |= {
+    "or of one column": (by("k = 'a' or k = 'b'"), by("k in ('b', 'a')")),
+    "or of one column and another": (by("k = 'a' or a > 1 or 'b' = k"), by("a > 1 or k in ('a', 'b')")),
+    "or of numbers": (by("a = 1 or a in (3, 2)"), by("a in (1, 2) or a = 3")),
+}
+
+UNITS = {
+    "another one": (by("date_trunc('hour', ts)"), by("date_trunc('DAY', ts)")),
+    "another day": (by("next_day(date(ts), 'mon')"), by("next_day(date(ts), 'TUE')")),
+    "of a column": (by("date_trunc(k, ts)"), by("date_trunc(k2, ts)")),
+    "a text": (by("concat(k, 'hour')"), by("concat(k, 'HOUR')")),
+}
+SAME |= {
+    "a unit in capitals": (by("date_trunc('hour', ts)"), by("date_trunc('HOUR', ts)")),
+    "a unit of a date": (by("trunc(date(ts), 'month')"), by("trunc(date(ts), 'Month')")),
+    "a day in capitals": (by("next_day(date(ts), 'mon')"), by("next_day(date(ts), 'MON')")),
+}
+
 PAIRS = {
     **VALUES,
     **ROWS_BY_PLACE,
@@ -796,6 +859,10 @@ PAIRS = {
     **{f"a window of one's own: {name}": pair for name, pair in OWN_WINDOWS.items()},
     **{f"two sides: {name}": pair for name, pair in SIDES.items()},
     **{f"a table: {name}": pair for name, pair in TABLES.items()},
+    **{f"given rows: {name}": pair for name, pair in GIVEN.items()},
+    **{f"a lookup: {name}": pair for name, pair in LOOKUPS.items()},
+    **{f"a choice: {name}": pair for name, pair in CHOICES.items()},
+    **{f"a unit: {name}": pair for name, pair in UNITS.items()},
 }
 
 

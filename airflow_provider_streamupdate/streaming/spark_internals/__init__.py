@@ -38,10 +38,11 @@ from .settings import (
 from .sources import streaming_sources
 from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import batch_function, foreach_imports, unsupported, writer_details, writer_frame
+from .writers import FOREACH, batch_function, foreach_imports, unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",
+    "FOREACH",
     "DryRun",
     "OperatorReport",
     "activate",

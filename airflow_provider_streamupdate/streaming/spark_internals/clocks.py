@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from .jvm import module, sequence
+from .jvm import named, scala_object, sequence, static
 
 # The moment, by the type of what asks. No app has it written; and none of its units is 0, so that a time that is cut
 # off (date_trunc) is another one.
@@ -28,7 +29,7 @@ def at_one_time(spark: SparkSession, plan: Any) -> Any | None:
     if not plan.containsPattern(_asking(spark)):
         return None
     jvm = spark._jvm
-    parser, moments = spark._jsparkSession.sessionState().sqlParser(), jvm.java.util.HashMap()
+    parser, moments = spark._jsparkSession.sessionState().sqlParser(), named(jvm, "java.util.HashMap")()
     for expression in _clocks(spark, plan):
         kind = str(expression.dataType().sql())
         text = f"cast(time'{_TIME}' as {kind})" if kind.startswith(_OF_A_DAY) else _MOMENTS.get(kind)
@@ -36,12 +37,17 @@ def at_one_time(spark: SparkSession, plan: Any) -> Any | None:
             moments.put(expression, parser.parseExpression(text))
     if moments.isEmpty():
         return None
-    # A Map is a PartialFunction.
-    return plan.transformAllExpressionsWithSubqueries(jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(moments))
+    told = static(jvm, "org.apache.spark.api.python.PythonUtils#toScalaMap")(moments)
+    return plan.transformAllExpressionsWithSubqueries(told)  # a Map is a PartialFunction
 
 
 def _asking(spark: SparkSession) -> Any:
-    return module(spark, "org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
+    return _pattern(spark._jvm)
+
+
+@functools.cache
+def _pattern(jvm: Any) -> Any:
+    return scala_object(jvm, "org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
 
 
 def _clocks(spark: SparkSession, plan: Any) -> Iterator[Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +15,7 @@ from ...state.errors import EnvironmentProblem
 from ...state.plan import AggregateBuffer
 from .buffers import aggregate_buffers
 from .clocks import at_one_time
-from .jvm import STREAMING, class_names, itself, module
+from .jvm import STREAMING, class_names, itself, module, named, static
 from .plans import plan_json
 from .settings import FILE_MANAGER, with_file_manager_for
 from .version import adapter_of
@@ -35,6 +37,11 @@ class DryRun:
     def __init__(self, spark: SparkSession, execution: Any, timeless: Any | None = None) -> None:
         """timeless: of the same plan, in which it is always the same time (clocks.py); where it asks for that"""
         self._spark, self._execution, self._timeless = spark, execution, timeless
+
+    @property
+    def physical(self) -> Any:
+        """The physical plan before Spark prepares it for a batch."""
+        return self._execution.sparkPlan()
 
     @functools.cached_property
     def optimized(self) -> list[dict[str, Any]]:
@@ -59,6 +66,7 @@ def dry_run(
     conf: dict[str, str] | None = None,
     write: bool = False,
     scratch: bool = False,
+    planned: DryRun | None = None,
 ) -> DryRun:
     """Plan one micro-batch as Spark would, without running it.
 
@@ -67,6 +75,9 @@ def dry_run(
     are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
     `scratch`: what is written under `checkpoint` is thrown away afterwards.
     For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
+    `planned`: another dry run of the same query under the same configuration. Then nothing is planned again, but for
+    what has to do with the checkpoint: all of that, Spark's checks with it, is one rule (IncrementalExecution.state),
+    and neither the optimizer nor the planner's strategies look at the checkpoint or the batch.
 
     To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
     not to be set). A busy machine takes longer, which says nothing about the query: it is tried again, with a new
@@ -75,7 +86,7 @@ def dry_run(
     late: Exception | None = None
     for _ in range(WORKER_STARTS):
         try:
-            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch)
+            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch, planned)
         except Exception as error:
             if WORKER_LATE not in str(error):
                 raise
@@ -94,6 +105,7 @@ def _dry_run(
     conf: dict[str, str] | None,
     write: bool,
     scratch: bool,
+    before: DryRun | None,
 ) -> DryRun:
     spark = df.sparkSession
     adapter = adapter_of(spark)
@@ -109,14 +121,16 @@ def _dry_run(
         meta_class.setSessionConf(metadata, session.sessionState().conf())
     for key, value in _SCRATCH.items() if scratch else ():
         session.conf().set(key, value)
-    none = jvm.scala.Option.apply(None)
-    query_id = jvm.java.util.UUID.randomUUID()
+    none = static(jvm, "scala.Option#apply")(None)
+    mode = static(jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")()
+    state_ids = named(jvm, "scala.collection.mutable.HashMap")
+    query_id = static(jvm, "java.util.UUID#randomUUID")()
 
     def planned(analyzed: Any) -> Any:
-        return getattr(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
+        return named(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
             session,
             analyzed,
-            getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())(),
+            mode,
             f"{checkpoint}/state",
             query_id,
             query_id,
@@ -125,15 +139,35 @@ def _dry_run(
             metadata,
             module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
             True,  # isFirstBatch: the batch that checks and records schemas
-            jvm.scala.collection.mutable.HashMap(),
-            jvm.scala.collection.mutable.HashMap(),
+            state_ids(),
+            state_ids(),
             module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
             *adapter.PLAN_ARGUMENTS,
         )
 
     analyzed = df._jdf.queryExecution().analyzed()
+    if before is not None and not write:
+        execution = planned(analyzed)
+        with _active(spark, session):
+            execution.state().apply(before.physical.clone())
+        return DryRun(spark, execution)
     execution, other = planned(analyzed), at_one_time(spark, analyzed)
     execution.executedPlan()
     if write:
         adapter.write_metadata(execution)
     return DryRun(spark, execution, None if other is None else planned(other))
+
+
+@contextlib.contextmanager
+def _active(spark: SparkSession, session: Any) -> Iterator[None]:
+    """Work in a session, as Spark does where it plans (SparkSession.withActive)."""
+    sessions = module(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -9,7 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from .jvm import array, lines, scala_object
+from .jvm import array, lines, named, scala_object
 from .unreadable import Unreadable
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -22,7 +22,7 @@ def exact(spark: SparkSession, literal: Any) -> str:
     jvm = spark._jvm
     try:
         expressions = array(jvm, f"{_EXPRESSIONS}.Expression", [literal])
-        projection = jvm.org.apache.spark.sql.catalyst.expressions.InterpretedUnsafeProjection(expressions)
+        projection = named(jvm, f"{_EXPRESSIONS}.InterpretedUnsafeProjection")(expressions)
         row = projection.apply(scala_object(jvm, f"{_CATALYST}.InternalRow").empty())
         return str(row.toString())  # its words, in hexadecimal
     except Py4JError as error:
@@ -31,7 +31,7 @@ def exact(spark: SparkSession, literal: Any) -> str:
 
 def exact_of(spark: SparkSession, value: Any, kind: Any) -> str:
     """A value as Spark has it, of a type."""
-    return exact(spark, spark._jvm.org.apache.spark.sql.catalyst.expressions.Literal(value, kind))
+    return exact(spark, named(spark._jvm, f"{_EXPRESSIONS}.Literal")(value, kind))
 
 
 def exact_rows(spark: SparkSession, plan: Any) -> list[str]:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
 _OBJECT = "java.lang.Object"
+_HANDLES = "java.lang.invoke.MethodHandles"
 
 
 def module(spark: SparkSession, name: str) -> Any:
@@ -24,7 +25,20 @@ def scala_object(jvm: Any, name: str) -> Any:
 
 @functools.cache  # to find one takes several calls of the JVM
 def java_class(jvm: Any, name: str) -> Any:
-    return jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    thread = static(jvm, "java.lang.Thread#currentThread")()
+    return static(jvm, "java.lang.Class#forName")(name, True, thread.getContextClassLoader())
+
+
+@functools.cache  # py4j asks the JVM about each part of a dotted name
+def named(jvm: Any, name: str) -> Any:
+    """A Java class by its name: its static methods, and its constructor."""
+    return functools.reduce(getattr, name.split("."), jvm)
+
+
+@functools.cache  # py4j asks the JVM what a class's member is, each time
+def static(jvm: Any, name: str) -> Any:
+    """A static method (``class#name``)."""
+    return getattr(named(jvm, name.split("#")[0]), name.split("#")[1])
 
 
 def scala_map(value: Any) -> dict[str, str]:
@@ -33,6 +47,19 @@ def scala_map(value: Any) -> dict[str, str]:
         pair = iterator.next()
         result[str(pair._1())] = str(pair._2())
     return result
+
+
+def scala_seq(jvm: Any, values: list[Any]) -> Any:
+    """A scala.Seq."""
+    return static(jvm, "org.apache.spark.api.python.PythonUtils#toSeq")(array_list(jvm, values))
+
+
+def array_list(jvm: Any, values: list[Any]) -> Any:
+    """A java.util.ArrayList."""
+    made = named(jvm, "java.util.ArrayList")()
+    for value in values:
+        made.add(value)
+    return made
 
 
 def sequence(value: Any) -> list[Any]:
@@ -55,31 +82,36 @@ def is_a(jvm: Any, name: str) -> Any:
 @functools.cache
 def itself(jvm: Any) -> Any:
     """The scala.Function1 that gives what it is given: a tree becomes the list of its nodes, in pre-order."""
-    return function(jvm, jvm.java.lang.invoke.MethodHandles.identity(java_class(jvm, _OBJECT)))
+    return function(jvm, static(jvm, f"{_HANDLES}#identity")(java_class(jvm, _OBJECT)))
 
 
+@functools.cache
 def method(jvm: Any, owner: str, name: str, *kinds: str) -> Any:
     """A method of a class as a java.lang.invoke.MethodHandle; one that is not static takes its object first.
 
     kinds: the classes of its arguments
     """
     found = java_class(jvm, owner).getMethod(name, array(jvm, "java.lang.Class", [java_class(jvm, k) for k in kinds]))
-    return jvm.java.lang.invoke.MethodHandles.publicLookup().unreflect(found)
+    return static(jvm, f"{_HANDLES}#publicLookup")().unreflect(found)
 
 
 def given(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
     """A method with one of its arguments given, by default the second one."""
-    return jvm.java.lang.invoke.MethodHandles.insertArguments(handle, place, array(jvm, _OBJECT, [argument]))
+    return static(jvm, f"{_HANDLES}#insertArguments")(handle, place, array(jvm, _OBJECT, [argument]))
 
 
 def function(jvm: Any, *steps: Any) -> Any:
     """A scala.Function1 of method handles that take one value, one after the other."""
-    handles = jvm.java.lang.invoke.MethodHandles
-    made = None
+    followed_by, made = static(jvm, f"{_HANDLES}#filterReturnValue"), None
     for step in steps:
         general = step.asType(step.type().generic())
-        made = general if made is None else handles.filterReturnValue(made, general)
-    return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(java_class(jvm, "scala.Function1"), made)
+        made = general if made is None else followed_by(made, general)
+    return interface(jvm, "scala.Function1", made)
+
+
+def interface(jvm: Any, name: str, handle: Any) -> Any:
+    """A method handle as an interface with one method."""
+    return static(jvm, "java.lang.invoke.MethodHandleProxies#asInterfaceInstance")(java_class(jvm, name), handle)
 
 
 def lines(jvm: Any, values: Any) -> list[str]:
@@ -92,6 +124,17 @@ def lines(jvm: Any, values: Any) -> list[str]:
     return [str(value) for value in sequence(values.map(text))]
 
 
+def pairs(jvm: Any, values: Any) -> dict[str, str]:
+    """The texts of a scala.Seq of pairs."""
+    keys, told = (lines(jvm, values.map(asking(jvm, f"scala.Tuple2#_{n}"))) for n in (1, 2))
+    return dict(zip(keys, told, strict=True))
+
+
+def java_map(jvm: Any, value: Any) -> dict[str, str]:
+    """The texts of a Java map, whose values are no null."""
+    return pairs(jvm, static(jvm, "org.apache.spark.api.python.PythonUtils#toScalaMap")(value).toSeq())
+
+
 def class_names(jvm: Any, values: Any) -> list[str]:
     """The names of the classes of a scala.Seq's elements."""
     return lines(jvm, values.map(asking(jvm, f"{_OBJECT}#getClass", "java.lang.Class#getName")))
@@ -99,7 +142,7 @@ def class_names(jvm: Any, values: Any) -> list[str]:
 
 def array(jvm: Any, kind: str, values: list[Any]) -> Any:
     """A Java array."""
-    made = jvm.java.lang.reflect.Array.newInstance(java_class(jvm, kind), len(values))
+    made = static(jvm, "java.lang.reflect.Array#newInstance")(java_class(jvm, kind), len(values))
     for index, value in enumerate(values):
         made[index] = value
     return made

@@ -27,7 +27,7 @@ _PLACES = ("path", "paths", "serialization.format")
 def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     """What a leaf reads: a table, files under their paths and how they are read, or rows given in the code. None where
     it cannot be told."""
-    if kind == "LocalRelation":
+    if kind in ("LocalRelation", "Transpose"):  # DataFrame.transpose() has read all rows, and gives them as a list
         return _given_rows(spark, leaf)
     if kind == "OneRowRelation":
         return "one row"

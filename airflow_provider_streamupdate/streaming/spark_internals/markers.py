@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from .jvm import module, sequence
+from .jvm import module, named, scala_seq, sequence, static
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
@@ -31,16 +31,13 @@ def _replaced(spark: Any, plan: Any, path: Sequence[int], name: str) -> Any:
         return _marked(spark, plan, name)
     children = sequence(plan.children())
     children[path[0]] = _replaced(spark, children[path[0]], path[1:], name)
-    values = spark._jvm.java.util.ArrayList()
-    for child in children:
-        values.add(child)
-    return plan.withNewChildren(spark._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values))
+    return plan.withNewChildren(scala_seq(spark._jvm, children))
 
 
 def _marked(spark: Any, node: Any, name: str) -> Any:
-    logical = spark._jvm.org.apache.spark.sql.catalyst.plans.logical
-    identifier = spark._jvm.org.apache.spark.sql.catalyst.AliasIdentifier.apply(name)
-    made = logical.Project(node.output(), logical.SubqueryAlias(identifier, node))
+    project, around = (named(spark._jvm, f"{_LOGICAL}.{kind}") for kind in ("Project", "SubqueryAlias"))
+    identifier = static(spark._jvm, "org.apache.spark.sql.catalyst.AliasIdentifier#apply")(name)
+    made = project(node.output(), around(identifier, node))
     # Columns of the source's files, and those that a join by names (USING) hides: an alias hides the second kind.
     made.setTagValue(module(spark, f"{_LOGICAL}.Project").hiddenOutputTag(), node.metadataOutput())
     return made

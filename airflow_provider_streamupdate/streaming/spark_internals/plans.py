@@ -16,9 +16,9 @@ from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
-from .jvm import asking, class_names, is_a, itself, java_class, lines, module, pre_order, sequence
+from .jvm import asking, class_names, is_a, itself, java_class, lines, module, named, pre_order, sequence
 from .leaves import identity
-from .python_source import python_class
+from .python_source import RELATIONS, python_class
 from .tables import reads
 from .user_types import with_codes
 
@@ -33,6 +33,7 @@ _SUBQUERIES = tuple(
     f"org.apache.spark.sql.catalyst.expressions.{name}"
     for name in ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery")
 )
+_INLINE = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 # What the shape of a plan tells of a node: the class, the field, the method that gives it.
@@ -78,10 +79,10 @@ def _written(df: DataFrame) -> Any:
     patterns = module(df.sparkSession, "org.apache.spark.sql.catalyst.trees.TreePattern")
     if not plan.containsPattern(patterns.CTE()):
         return plan
-    rule = java_class(df.sparkSession._jvm, "org.apache.spark.sql.catalyst.optimizer.InlineCTE")
+    rule = java_class(df.sparkSession._jvm, _INLINE)
     parameters = int(rule.getConstructors()[0].getParameterCount())  # Spark 4.3 has more than 4.2
     always = (True, *(False for _ in range(parameters - 1)))
-    return df.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(*always).apply(plan)
+    return named(df.sparkSession._jvm, _INLINE)(*always).apply(plan)
 
 
 def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
@@ -123,7 +124,7 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
         if streaming and _kind(node) in _TIMED:
             node["timed"] = timed(spark._jvm, jnode.references().toSeq())
-        if not node["num-children"] and (python := python_class(spark, jnode)):
+        if _kind(node) in RELATIONS and (python := python_class(spark, jnode)):
             node["imports"] = list(python.imports)
         if not node["num-children"] and (notes := _notes(jnode)):
             node["notes"] = notes

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from ..code import CodeDigest, describe
 from .jvm import module
 
-_RELATIONS = ("StreamingRelationV2", "DataSourceV2Relation")
+RELATIONS = ("StreamingRelationV2", "DataSourceV2Relation")
 _PYTHON_TABLE = "PythonTable"  # org.apache.spark.sql.execution.datasources.v2.python
 
 
@@ -23,7 +23,7 @@ def python_class(spark: SparkSession, leaf: Any) -> CodeDigest | None:
 
 def is_python(leaf: Any) -> bool:
     """Whether a leaf of a plan reads a Python data source."""
-    return leaf.getClass().getSimpleName() in _RELATIONS and leaf.table().getClass().getSimpleName() == _PYTHON_TABLE
+    return leaf.getClass().getSimpleName() in RELATIONS and leaf.table().getClass().getSimpleName() == _PYTHON_TABLE
 
 
 def python_code(spark: SparkSession, table: Any) -> CodeDigest | None:

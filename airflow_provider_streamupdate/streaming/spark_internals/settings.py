@@ -10,7 +10,22 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ...state.stores import PROVIDER, ROCKSDB
-from .jvm import STREAMING, asking, function, given, java_class, lines, method, module, scala_object, sequence
+from .jvm import (
+    STREAMING,
+    function,
+    given,
+    interface,
+    java_map,
+    lines,
+    method,
+    module,
+    named,
+    pairs,
+    scala_object,
+    scala_seq,
+    sequence,
+    static,
+)
 from .version import adapter_of
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -45,7 +60,7 @@ def default_settings(spark: SparkSession, keys: tuple[str, ...]) -> dict[str, st
 
 @functools.cache  # it is the same for as long as the JVM lives, and each takes several calls of it
 def _defaults(jvm: Any, keys: tuple[str, ...]) -> dict[str, str]:
-    return _read(jvm, keys, jvm.org.apache.spark.sql.internal.SQLConf())
+    return _read(jvm, keys, named(jvm, "org.apache.spark.sql.internal.SQLConf")())
 
 
 @functools.cache
@@ -69,12 +84,12 @@ def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
 @functools.cache
 def _entries(jvm: Any, keys: tuple[str, ...]) -> tuple[list[str], Any]:
     """Those of the keys that Spark knows, and what it knows of them (a scala.Seq)."""
-    registry, known, found = _registry(jvm), [], jvm.java.util.ArrayList()
+    registry, known, found = _registry(jvm), [], []
     for key in keys:
         if (entry := registry.getConfigEntry(key)) is not None:
             known.append(key)
-            found.add(entry)
-    return known, jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
+            found.append(entry)
+    return known, scala_seq(jvm, found)
 
 
 _EXPONENT = re.compile(r"-?\d+\.\d+E-?\d+")  # how the JVM writes large and small numbers
@@ -112,22 +127,22 @@ def hadoop_settings(spark: SparkSession) -> dict[str, str]:
     jvm, state = spark._jvm, spark._jsparkSession.sessionState()
     session = _given(jvm, state.conf())
     told = {k: v for k, v in session.items() if k.startswith(_HADOOP)}
-    now, before = state.newHadoopConf().getPropsWithPrefix(""), jvm.java.util.HashMap(_hadoop_at_first(spark))
-    changed = jvm.java.util.HashMap(now)
+    copied = named(jvm, "java.util.HashMap")
+    now, before = state.newHadoopConf().getPropsWithPrefix(""), copied(_hadoop_at_first(spark))
+    changed = copied(now)
     changed.entrySet().removeAll(before.entrySet())
     changed.keySet().removeIf(_begins_with(jvm, "spark."))  # the session's settings are there as well
     before.keySet().removeAll(now.keySet())
-    found = {**dict.fromkeys(map(str, before), "(unset)"), **{str(k): str(v) for k, v in changed.items()}}
+    found = {**dict.fromkeys(java_map(jvm, before), "(unset)"), **java_map(jvm, changed)}
     return {**told, **{f"{_HADOOP}{k}": v for k, v in found.items() if k not in session}}
 
 
+@functools.cache
 def _begins_with(jvm: Any, text: str) -> Any:
     """A java.util.function.Predicate on texts."""
     handle = method(jvm, "java.lang.String", "startsWith", "java.lang.String")
     asked = given(jvm, handle, text)
-    general = asked.asType(asked.type().generic())
-    kind = java_class(jvm, "java.util.function.Predicate")
-    return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(kind, general)
+    return interface(jvm, "java.util.function.Predicate", asked.asType(asked.type().generic()))
 
 
 _HADOOP = "spark.hadoop."
@@ -152,23 +167,28 @@ _ZONE = re.compile(r"-D(user\.timezone)=(\S*)")
 
 def jvm_locale(spark: SparkSession) -> str:
     """The language and country by which Java writes texts in capitals; and what executors were told of theirs."""
-    own = str(spark._jvm.java.util.Locale.getDefault().toLanguageTag())
+    own = str(static(spark._jvm, "java.util.Locale#getDefault")().toLanguageTag())
     return ", ".join([own, *_told_to_executors(spark, _LANGUAGE, _LANGUAGE_OF_ENVIRONMENT)])
 
 
 def jvm_zone(spark: SparkSession) -> list[str]:
     """The time zone that Java has by itself, whatever the session's is; and what executors were told of theirs."""
-    own = str(spark._jvm.java.util.TimeZone.getDefault().getID())
+    own = str(static(spark._jvm, "java.util.TimeZone#getDefault")().getID())
     return [own, *_told_to_executors(spark, _ZONE, ("TZ",))]
 
 
 def _told_to_executors(spark: SparkSession, options: re.Pattern[str], environment: Iterable[str]) -> list[str]:
-    conf = spark.sparkContext.getConf()
+    conf = _context(spark)
     if _is_local(conf):
         return []
     every = " ".join(conf.get(f"spark.executor.{kind}JavaOptions", "") or "" for kind in ("default", "extra"))
     told = {**{name: conf.get(f"spark.executorEnv.{name}") for name in environment}, **dict(options.findall(every))}
     return [f"{name}={value}" for name, value in sorted(told.items()) if value]
+
+
+def _context(spark: SparkSession) -> Any:
+    """The context's configuration itself: getConf() is a copy, which takes two calls of the JVM for each setting."""
+    return spark.sparkContext._conf
 
 
 def _is_local(conf: Any) -> bool:
@@ -182,7 +202,7 @@ _CORES = ("spark.cores.max", "spark.executor.cores", "spark.executor.instances",
 def parallelism(spark: SparkSession) -> str:
     """Into how many parts rows are shared out where nothing else says so (SparkContext.defaultParallelism). A cluster's
     grows as its executors come: there what was asked of it."""
-    conf = spark.sparkContext.getConf()
+    conf = _context(spark)
     if _is_local(conf) or conf.get("spark.default.parallelism"):
         return str(spark.sparkContext.defaultParallelism)
     told = [f"{key}={value}" for key in _CORES if (value := conf.get(key))]
@@ -191,15 +211,13 @@ def parallelism(spark: SparkSession) -> str:
 
 def environment_of_workers(spark: SparkSession, name: str) -> str | None:
     """A variable that Spark gives its executors, and with them Python workers; None where it gives none."""
-    value = spark.sparkContext.getConf().get(f"spark.executorEnv.{name}")
+    value = _context(spark).get(f"spark.executorEnv.{name}")
     return None if value is None else str(value)
 
 
 def _given(jvm: Any, conf: Any) -> dict[str, str]:
     """What a configuration was given, by key."""
-    pairs = conf.getAllConfs().toSeq()
-    keys, values = (lines(jvm, pairs.map(asking(jvm, f"scala.Tuple2#_{n}"))) for n in (1, 2))
-    return dict(zip(keys, values, strict=True))
+    return pairs(jvm, conf.getAllConfs().toSeq())
 
 
 _LOGGED: dict[str, frozenset[str]] = {}

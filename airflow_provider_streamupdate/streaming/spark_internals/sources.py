@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ...state.plan import UNKNOWN
-from .jvm import scala_map
+from .jvm import named, scala_map
 from .python_source import is_python, python_class
 from .tables import made_with
 
@@ -70,6 +70,6 @@ def _may_be_named(kind: Any) -> bool:
 def _whole(spark: SparkSession, path: str) -> str:
     """A path as FileStreamSource makes it whole: with its file system (fs.defaultFS) and, of a relative one, the
     working folder."""
-    made = spark._jvm.org.apache.hadoop.fs.Path(path)
+    made = named(spark._jvm, "org.apache.hadoop.fs.Path")(path)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     return str(made.getFileSystem(conf).makeQualified(made).toString())

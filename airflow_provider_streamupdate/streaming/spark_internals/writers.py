@@ -11,8 +11,10 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...state.plan import UNKNOWN
 from ..code import describe
 from .broadcasts import broadcasts
-from .jvm import module, scala_map, sequence
+from .jvm import module, named, scala_map, sequence, static
 from .settings import session_setting
+
+FOREACH = "foreach"  # the format of a writer that is given a function or an object to call with each row
 
 
 def writer_frame(writer: DataStreamWriter) -> DataFrame:
@@ -33,7 +35,7 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
     if field("foreachBatchWriter") is not None:
         format_name = "foreachBatch"
     elif field("foreachWriter") is not None:
-        format_name = "foreach"
+        format_name = FOREACH
     path = next((str(v) for k, v in options.items() if k.lower() == "path"), None)
     columns = field("partitioningColumns")
     return {
@@ -69,12 +71,9 @@ def batch_function(writer: DataStreamWriter) -> Any:
 
 
 def foreach_imports(writer: DataStreamWriter) -> tuple[str, ...]:
-    """What importing the modules does that the object or function given to ``foreach`` uses (PythonForeachWriter);
-    nothing where there is none."""
+    """What importing the modules does that the object or function given to ``foreach`` uses (PythonForeachWriter)."""
     spark, jwriter = writer._df.sparkSession, writer._jwrite
     held = _value(jwriter, jwriter.getClass().getDeclaredField("foreachWriter"))
-    if held is None or held.getClass().getSimpleName() != "PythonForeachWriter":
-        return ()
     byte = module(spark, "scala.reflect.ClassTag").Byte()
     for field in held.getClass().getDeclaredFields():  # its name is one that Scala has made
         if str(field.getType().getSimpleName()) == "PythonFunction":
@@ -91,7 +90,7 @@ def _value(owner: Any, field: Any) -> Any:
 def qualified(spark: SparkSession, path: str) -> str:
     """The whole URI of a path, as Hadoop's file systems see it; the path itself where there is no such file system."""
     try:
-        made = spark._jvm.org.apache.hadoop.fs.Path(path)
+        made = named(spark._jvm, "org.apache.hadoop.fs.Path")(path)
         conf = spark._jsparkSession.sessionState().newHadoopConf()
         return str(made.getFileSystem(conf).makeQualified(made).toString())
     except Exception:  # py4j: no such scheme, or a path that is none
@@ -105,7 +104,7 @@ def unsupported(df: DataFrame, output_mode: str) -> str | None:
     if session_setting(spark, "spark.sql.streaming.unsupportedOperationCheck").lower() == "false":
         return None
     checker = module(spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
-    mode = getattr(spark._jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    mode = static(spark._jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")()
     try:
         checker.checkForStreaming(df._jdf.queryExecution().analyzed(), mode)
     except AnalysisException as error:
