@@ -17,7 +17,10 @@ class Pair:
     files: dict[str, str]
 
     def versions(self) -> list[dict[str, str]]:
-        return [{path: text.replace("@@", by) for path, text in self.files.items()} for by in (self.old, self.new)]
+        return [
+            {path.replace("@@", by): text.replace("@@", by) for path, text in self.files.items()}
+            for by in (self.old, self.new)
+        ]
 
 
 PAIRS: list[Pair] = []

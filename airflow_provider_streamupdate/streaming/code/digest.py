@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from .report import Report, Where
+from .source import pickled_as_written
 from .spark import BroadcastVariable
 from .walk import Walk, digest
 
@@ -79,7 +80,10 @@ def _described(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[list[Any], R
     for _ in range(_WALKS):
         before = len(sys.modules)
         report = Report(broadcasts)
-        described = Walk(report).all(loaded, Where())
+        described = [
+            *Walk(report).all(loaded, Where()),
+            pickled_as_written(loaded[0] if type(loaded) is tuple else loaded),
+        ]
         if found is not None and report.unknown - found[1].unknown:
             return found  # what was imported has set a constant to something else, which no worker has at first
         found = described, report

@@ -20,6 +20,7 @@ from .quiet import is_not_run
 from .reached import reached
 from .report import Where
 from .source import absolute, at_import, made, tree_of
+from .sourceless import digest_without_source, displaced, imported_without_source
 from .walk import Walk, digest
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     if "__path__" in members and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
     if "__getattr__" not in members:
-        return None, "no member"
+        return None, ("no member", made(module.__name__, name, None) or None)
     # Which names it asks for (it may import by computed names) shows in what it returns.
     apart = attrs.evolve(walk.report.apart(), unknown=set())
     how = digest(Walk(apart).all(members["__getattr__"], where))
@@ -181,6 +182,9 @@ def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
         found: dict[str, None] = {}
         _imports(name, found)
         made = {module: effect for module in found if (effect := _effect(module))}
+        for module in found:
+            if reason := displaced(module):
+                walk.report.cannot(Where(name=f"module {module}"), reason)
         walk.on_import[name] = (*made.values(), *([_order(name, made)] if len(made) > 1 else ()))
     return walk.on_import[name]
 
@@ -217,7 +221,7 @@ def _imports(name: str, found: dict[str, None]) -> None:
             continue
         found[each] = None
         tree = tree_of(each)
-        for inner in _imported_by(each, tree.body if tree else ()):
+        for inner in _imported_by(each, tree.body) if tree else imported_without_source(each):
             _imports(inner, found)
 
 
@@ -243,8 +247,10 @@ def _running(body: Iterable[ast.stmt], namespace: dict[str, Any]) -> Iterator[as
 
 
 def _effect(name: str) -> Effect | None:
-    tree = tree_of(name)
-    return _compiled(name, tree) if tree else None
+    if (tree := tree_of(name)) is not None:
+        return _compiled(name, tree)
+    all_of_it = digest_without_source(name)
+    return None if all_of_it is None else Effect(name, None, all_of_it)
 
 
 @functools.lru_cache(maxsize=1000)

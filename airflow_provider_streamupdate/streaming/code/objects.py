@@ -27,7 +27,8 @@ from .functions import describe_effects, describe_function
 from .modules import Effect, describe_module
 from .owner import Owner, owner, package
 from .report import Where
-from .spark import describe_spark
+from .source import dispatched_as_written
+from .spark import TASK_CONTEXTS, TELLS_PARTITIONS, describe_spark
 from .walk import Walk
 
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -112,7 +113,7 @@ def _function(walk: Walk, value: types.FunctionType, where: Where) -> Any:
     if _find(home, value.__qualname__) is value:
         return "function", home, value.__qualname__
     if hasattr(value, "registry") and hasattr(value, "dispatch") and home == "functools":
-        return "singledispatch", walk.of(value.registry, where)
+        return "singledispatch", walk.of(value.registry, where), dispatched_as_written(value)
     # A function inside one of Python's or of a package: what it holds is the author's, its code is not.
     code = value.__code__
     cells = list(zip(code.co_freevars, value.__closure__ or (), strict=True))
@@ -154,6 +155,8 @@ def _module(walk: Walk, value: types.ModuleType, where: Where) -> Any:
 def _class(walk: Walk, value: type, where: Where) -> Any:
     if not _is_apps(value):
         home = value.__module__ if isinstance(value.__module__, str) else "builtins"  # some C types hide theirs
+        if value.__name__ in TASK_CONTEXTS and owner(home) is Owner.PLATFORM:
+            return walk.report.cannot(where.part(f" ({value.__name__})"), TELLS_PARTITIONS)
         _note(walk, home, owner(home))
         return "class", home, value.__qualname__, _compiled(walk, home, where)
     return describe_class(walk, value, where)
