@@ -65,6 +65,8 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
         return _nothing(f"the function cannot be loaded here: {type(e).__name__}: {e}", packages)
     try:
         described, report = _described(loaded, broadcasts)
+    except RecursionError:  # Python itself does not write such a value out
+        return _nothing("the function cannot be described: a value that it uses is nested too deeply", packages)
     except Exception as e:  # an object of the author's that raises when it is looked at
         return _nothing(f"the function cannot be described: {type(e).__name__}: {e}", packages)
     packages = sorted({*packages, *report.packages})

@@ -13,7 +13,6 @@ import json
 import operator
 import os
 import random
-import struct
 import sys
 import threading
 import types
@@ -24,6 +23,7 @@ from typing import Any
 from ..parameters import Parameters
 from .classes import describe_class, describe_field
 from .functions import describe_effects, describe_function
+from .library import describe_library
 from .modules import Effect, describe_module
 from .owner import Owner, owner, package
 from .report import Where
@@ -226,6 +226,8 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
         return "enum", walk.of(type(value), where), value.name
     if isinstance(value, dataclasses.Field):
         return describe_field(walk, value, where)
+    if (described := describe_library(walk, value, where)) is not None:
+        return described, *_subclass(walk, value, where)
     return _plain(walk, value, where)
 
 
@@ -249,12 +251,8 @@ def _plain(walk: Walk, value: Any, where: Where) -> Any:
         return "type variable", value.__name__, walk.of(value.__bound__, where), walk.of(value.__constraints__, where)
     if kind is typing.ParamSpec:
         return "type variable", value.__name__
-    if kind is struct.Struct:
-        return "struct", value.format
     if kind in _LOCKS:
         return "lock", kind.__name__
-    if kind is threading.local:
-        return "values of a thread", _items(walk, vars(value), where)
     if kind is contextvars.ContextVar:
         return "context variable", value.name, walk.of(value.get(None), where)
     if kind is random.Random and value is not getattr(random, "_inst", None) and value.getstate() == random.getstate():
