@@ -80,6 +80,9 @@ SETTLED = {
     "a dataclass": "import dataclasses\n@dataclasses.dataclass(slots=True)\nclass C:\n    a: int = 1\n"
     "    b: list = dataclasses.field(default_factory=list)\n    c: int = dataclasses.field(init=False)\n"
     "    def m(self):\n        @@ = 1\n        return @@\ndef f(x): return C().m()\n",
+    "a logger": "import logging\n@@ = logging.getLogger(__name__)\ndef f(x):\n    @@.debug('x')\n    return x\n",
+    "a logger of a name": "from logging import getLogger\n@@ = getLogger('a')\n"
+    "def f(x):\n    @@.debug('x')\n    return x\n",
     "a private name": "class C:\n    __n = 1\n    def m(self):\n        @@ = 1\n        return @@\n"
     "def f(x): return C().m()\n",
     "a single dispatch": SHOW.format("@g.register(int)\n@g.register(str)\ndef _(x):\n    @@ = 1\n    return @@"),
@@ -103,3 +106,12 @@ py_compile.compile(os.path.join(HERE, 'compiled.txt'), cfile=os.path.join(HERE, 
 from compiled import f
 """
 INNER = "import decimal\ndecimal.getcontext().prec = @@\ndef g(): pass\n"
+
+# Describing them imports `plug`, which changes what `base` has.
+LAZY = {
+    "a set": "HELD = set()\ndef add(g):\n    HELD.add(g)\n    return g\n",
+    "a dict": "HELD = {}\ndef add(g):\n    HELD[g.__name__] = g\n    return g\n",
+    "a constant": "HELD = @@\ndef add(g):\n    global HELD\n    HELD = 7\n    return g\n",
+}
+LAZILY = "import base\ndef f(x):\n    held = base.HELD\n    import plug\n    return held, base.HELD\n"
+PLUG = "import base\n@base.add\ndef g(): return @@\n"

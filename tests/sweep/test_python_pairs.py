@@ -24,7 +24,7 @@ from tests.sweep.python_pairs import (
     STABLE,
     Pair,
 )
-from tests.sweep.python_settled import COMPILED, COMPILES, DRIVERS, INNER, SETTLED
+from tests.sweep.python_settled import COMPILED, COMPILES, DRIVERS, INNER, LAZILY, LAZY, PLUG, SETTLED
 from tests.sweep.python_texts import EQUAL, GIVEN, NOT_GIVEN, PARTITIONS, READER, TOLD_APART
 
 
@@ -138,3 +138,13 @@ def test_a_module_without_source_counts_by_its_code(tmp_path: Path) -> None:
     assert [o["digest"] for o in found[0]] == [o["digest"] for o in found[1]]
     outcomes = zip(pairs, found[0][::2], found[0][1::2], strict=True)
     assert not [(p.name, o["unknown"]) for p, o, n in outcomes if not o["digest"] or o["digest"] == n["digest"]]
+
+
+def test_what_was_described_before_says_nothing(tmp_path: Path) -> None:
+    """Describing a function imports what it imports when it runs."""
+    files = {"app.py": MAIN, "helpers.py": LAZILY, "plug.py": PLUG}
+    pairs = [Pair(name, "3", "4", {**files, "base.py": base}) for name, base in LAZY.items()]
+    found = digests(tmp_path, [version for pair in pairs for version in pair.versions()], again="yes")
+    assert all(outcome["digest"] and outcome["digest"] == outcome["again"] for outcome in found)
+    outcomes = zip(pairs, found[::2], found[1::2], strict=True)
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] == new["digest"]]

@@ -32,6 +32,10 @@ MADE_BY_PYTHON = frozenset(
      "__path__", "__annotations__", "__warningregistry__"}
 )  # fmt: skip
 
+# What the imports that describing makes have set in modules that were there before: workers have it, too, once the
+# function has made them. (The literal that they have at first counts by the source.)
+_SET_BY_IMPORTS: dict[Any, Any] = {}
+
 
 @attrs.define(eq=False)
 class Effect:
@@ -50,11 +54,28 @@ class Effect:
 
 def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
     """A module of the app's, imported as the function would do it."""
+    if (held := sys.modules.get(name)) is not None:
+        return held
+    before = {n: dict(vars(m)) for n, m in _modules_of_app()}
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        _SET_BY_IMPORTS.update(_set_since(before))
+        return module
     except (Exception, SystemExit) as e:  # whatever its statements raise
         walk.report.cannot(where, f"it cannot be imported here ({type(e).__name__}: {e})")
         return None
+
+
+def _modules_of_app() -> list[tuple[str, types.ModuleType]]:
+    loaded = [(n, m) for n, m in sys.modules.items() if isinstance(m, types.ModuleType) and n != "__main__"]
+    return [(n, m) for n, m in loaded if owner(n) is Owner.APP]
+
+
+def _set_since(before: dict[str, dict[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    for name, module in _modules_of_app():
+        for member, value in vars(module).items() if name in before else ():
+            if before[name].get(member, value) is not value:
+                yield (name, member), value
 
 
 def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tuple[Any, Any]:
@@ -94,7 +115,7 @@ def set_since(module: str, name: str, value: Any) -> str | None:
             literal = ast.literal_eval(statement.value)
         except ValueError:  # it is computed
             return None
-        if _is_filled(tree, name, value, literal):
+        if _is_filled(tree, name, value, literal) or _SET_BY_IMPORTS.get((module, name), _SET_BY_IMPORTS) is value:
             return None
         if type(literal) is not type(value) or repr(literal) != repr(value):
             return f"the driver has set it to {value!r}, and workers, which import {module}, have {literal!r}"

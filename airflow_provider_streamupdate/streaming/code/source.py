@@ -13,6 +13,7 @@ import enum
 import functools
 import importlib.machinery
 import importlib.util
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -66,7 +67,7 @@ def made(module: str, name: str, value: Any) -> Any:
         return slice_of(module, name)
     if any(_is_definition(module, name, value, statement) for statement in bound):
         return None if all(_is_settled(module, statement) for statement in bound) else slice_of(module, name)
-    if len(bound) == 1 and _is_literal(bound[0], value):
+    if len(bound) == 1 and (_is_literal(bound[0], value) or _is_logger(bound[0], value, module)):
         return None
     return slice_of(module, name)
 
@@ -191,6 +192,14 @@ def _is_literal(statement: ast.stmt, value: Any) -> bool:
     if not all(isinstance(target, ast.Name) for target in targets):
         return False
     return _equals(statement.value, value)
+
+
+def _is_logger(statement: ast.stmt, value: Any, module: str) -> bool:
+    """Whether a logger is the one that is written: ``log = logging.getLogger(__name__)``"""
+    if not isinstance(statement, ast.Assign) or not isinstance(value, logging.Logger):
+        return False
+    written = ast.unparse(statement.value).removeprefix("logging.")
+    return written == f"getLogger({value.name!r})" or (written == "getLogger(__name__)" and value.name == module)
 
 
 def _equals(node: ast.expr, value: Any) -> bool:
