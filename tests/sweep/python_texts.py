@@ -29,6 +29,7 @@ HOMES = {"one": "class C: n = 1\nclass E(Exception): pass\n", "two": "class C: n
 for name, read in {
     "str": "str(C)",
     "repr": "repr([C])",
+    "str in a table": "[g(C) for g in TABLE['s']]",
     "str by another name": "list(map(str, [C]))",
     "an f-string": "f'{C} of {x}'",
     "format": "'{}'.format(C)",
@@ -39,8 +40,8 @@ for name, read in {
     "a Template": "string.Template('$a').substitute(a=C)",
     "an alias": "str(typing.List[C])",
 }.items():
-    apart(f"the module of a class: {name}", "one", "two",
-          f"import json, pickle, string, typing\nfrom @@ import C, E\ndef f(x): return {read}\n", **HOMES)  # fmt: skip
+    head = "import json, pickle, string, typing\nfrom @@ import C, E\nTABLE = {'s': [str]}\n"
+    apart(f"the module of a class: {name}", "one", "two", f"{head}def f(x): return {read}\n", **HOMES)
 for name, read in {
     "called": "C().n + x",
     "an attribute": "C.n",

@@ -17,6 +17,14 @@ from .owner import Owner, found, owner, package
 from .report import Where
 from .source import absolute, function_as_written, is_there, made
 from .spark import TASK_CONTEXTS, TELLS_PARTITIONS
+from .surroundings import (
+    constant_argument,
+    constant_text,
+    expects_no_module,
+    first_constant,
+    next_value,
+    writes_a_text,
+)
 from .texts import lines_of, source_file
 from .unbound import unbound
 from .walk import Walk
@@ -34,7 +42,6 @@ _LOADS_CODE = frozenset(
      "load_module", "load_source", "resolve_name", "locate"}
 )  # fmt: skip
 _LISTS_MODULES = frozenset({"iter_modules", "walk_packages"})
-_PERCENT = (6, 19)  # BINARY_OP's number of % and %= (opcode._nb_ops)
 
 
 def describe_function(walk: Walk, function: types.FunctionType, where: Where) -> Any:
@@ -134,7 +141,7 @@ class _Body:
         report.note_said(*unbound(listing))
         if any(step.op == "LOAD_BUILD_CLASS" for step in listing.steps):
             report.note_said(self.namespace.get("__name__"), getattr(code, "co_qualname", code.co_name))
-        if any(_writes_a_text(listing, index) for index in range(len(listing.steps))):
+        if any(writes_a_text(listing, index) for index in range(len(listing.steps))):
             report.writes_a_text()
         own = {step.value for step in listing.steps if step.op == "STORE_NAME"}
         steps = [self._step(listing, index, step, own) for index, step in enumerate(listing.steps)]
@@ -224,7 +231,7 @@ class _Body:
         if name not in _READ_GLOBALS:
             return None
         after = listing.steps[index + 1 :]
-        text = _constant_text(after)
+        text = constant_text(after)
         if name not in _TAKE_TEXTS or text is None:
             said = any(s.kind == "constant" and isinstance(s.value, str) and "import" in s.value for s in listing.steps)
             if name in _TAKE_TEXTS and said:
@@ -302,7 +309,7 @@ class _Body:
         after = listing.steps[index + 1] if index + 1 < len(listing.steps) else step
         followed = after.kind in ("variable", "imported") or (step.kind == "import" and not step.value.top)
         name = absolute(path.root.name, path.root.level, self.namespace)
-        module = self._module(path.root, _expects_no_module(listing))
+        module = self._module(path.root, expects_no_module(listing))
         self._task_context(name, path.attributes, self.user.part(f"module {name}"))
         if module is None:
             return name, step.attributes, found(name)
@@ -329,10 +336,10 @@ class _Body:
         name = self._name_of(step) if step.kind == "global" else step.value
         table = step.kind == "name" and name == "modules" and self._is_sys(listing, index - 1)
         if table or value is sys.modules:
-            if _next_value(listing, index) != "__name__":
+            if next_value(listing, index) != "__name__":
                 return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
             return "its own module", self._every_global()
-        if name == "_getframe" and "f_globals" in listing.code.co_names and _first_constant(listing, index) != 0:
+        if name == "_getframe" and "f_globals" in listing.code.co_names and first_constant(listing, index) != 0:
             return self.walk.report.cannot(self.user.part("f_globals"), "whose global variables it takes is not known")
         if name in ("loads", "load") and self._takes_pickle(listing, index):
             return self.walk.report.cannot(self.user.part("a pickle"), "what it holds is not followed")
@@ -366,16 +373,16 @@ class _Body:
         return isinstance(self.namespace.get(after.value) if after.kind == "global" else after.value, bytes)
 
     def _loaded(self, listing: Listing, index: int, name: str) -> Any:
-        asked = _constant_argument(listing.steps[index + 1 :])
+        asked = constant_argument(listing.steps[index + 1 :])
         if asked is None:
             return self.walk.report.cannot(self.user.part(name), "the name of what it imports is not known")
         level = len(asked) - len(asked.lstrip("."))
-        module = self._module(Import(asked[level:], level, top=False), _expects_no_module(listing))
+        module = self._module(Import(asked[level:], level, top=False), expects_no_module(listing))
         return module and self.walk.of(module, self.user.part(f"module {asked}"))
 
     def _looked_up(self, listing: Listing, index: int, name: str) -> Any:
         """Whether there is a module of a name: its place in what is asked of it counts by the module's text."""
-        asked = _constant_argument(listing.steps[index + 1 :])
+        asked = constant_argument(listing.steps[index + 1 :])
         if asked is None or asked.startswith("."):
             return self.walk.report.cannot(self.user.part(name), "the name of the module it looks for is not known")
         return "there", is_there(asked)
@@ -388,51 +395,6 @@ class _Body:
         if step.kind == "global":
             return self.namespace.get(step.value) is sys
         return any(path.root.name == "sys" for path in listing.sources.get(step.value, ()))
-
-
-def _writes_a_text(listing: Listing, index: int) -> bool:
-    """f"{x}" and "%s" % x, also where % may be the rest of a division; not by a number that stands there."""
-    step, before = listing.steps[index], listing.steps[index - 1] if index else None
-    if step.op in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"):
-        return True
-    is_percent = step.op in ("BINARY_MODULO", "INPLACE_MODULO") or (step.op == "BINARY_OP" and step.value in _PERCENT)
-    is_number = before is not None and before.kind == "constant" and isinstance(before.value, (int, float))
-    return is_percent and not is_number
-
-
-def _expects_no_module(listing: Listing) -> bool:
-    """Whether the code handles that an import fails: that a module is absent is then what it computes with."""
-    names = {"ImportError", "ModuleNotFoundError", "find_spec", "platform", "version_info"}
-    return not names.isdisjoint(listing.code.co_names)
-
-
-def _next_value(listing: Listing, index: int) -> Any:
-    return listing.steps[index + 1].value if index + 1 < len(listing.steps) else None
-
-
-def _first_constant(listing: Listing, index: int) -> Any:
-    """The constant that a function is called with; 0 when there is nothing."""
-    after = listing.steps[index + 1] if index + 1 < len(listing.steps) else None
-    return after.value if after is not None and after.kind == "constant" else 0 if _is_call(after) else None
-
-
-def _is_call(step: Step | None) -> bool:
-    return step is not None and step.op.startswith("CALL")
-
-
-def _constant_text(steps: tuple[Step, ...]) -> str | None:
-    """The text that a function is called with, alone."""
-    if len(steps) < 2 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
-        return None
-    return steps[0].value if _is_call(steps[1]) else None
-
-
-def _constant_argument(steps: tuple[Step, ...]) -> str | None:
-    """The text that a function is called with, alone or with the package it is relative to."""
-    if len(steps) < 3 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
-        return None
-    rest = steps[2:] if steps[1].value in ("__package__", "__name__") else steps[1:]
-    return steps[0].value if rest[0].op.startswith("CALL") else None
 
 
 def _inside(value: Any, attributes: tuple[str, ...]) -> tuple[Any, tuple[str, ...], list[Any]]:

@@ -158,6 +158,8 @@ def _class(walk: Walk, value: type, where: Where) -> Any:
         if value.__name__ in TASK_CONTEXTS and owner(home) is Owner.PLATFORM:
             return walk.report.cannot(where.part(f" ({value.__name__})"), TELLS_PARTITIONS)
         _note(walk, home, owner(home))
+        if home == "builtins":  # str, kept in a table of functions
+            walk.report.mentions(value.__name__)
         return "class", home, value.__qualname__, _compiled(walk, home, where)
     return describe_class(walk, value, where)
 
