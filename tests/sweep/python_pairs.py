@@ -17,7 +17,10 @@ class Pair:
     files: dict[str, str]
 
     def versions(self) -> list[dict[str, str]]:
-        return [{path: text.replace("@@", by) for path, text in self.files.items()} for by in (self.old, self.new)]
+        return [
+            {path.replace("@@", by): text.replace("@@", by) for path, text in self.files.items()}
+            for by in (self.old, self.new)
+        ]
 
 
 PAIRS: list[Pair] = []
@@ -234,6 +237,15 @@ REGISTRY = {
     "def f(x): return regpkg.find('a')()\n",
 }
 
+pair("a weak set", "import weakref\nclass C:\n    n = 1\nKEPT = C()\nKEPT.n = @@\nW = weakref.WeakSet([KEPT])\n"
+     "def f(x): return [c.n for c in W]\n")  # fmt: skip
+pair("values of a thread", "import threading\nclass L(threading.local):\n    def __init__(self, n): self.n = n\n"
+     "V = L(@@)\ndef f(x): return V.n\n")  # fmt: skip
+pair("a structure", "import ctypes\nclass S(ctypes.Structure):\n    _fields_ = [('a', ctypes.c_int@@)]\n"
+     "def f(x): return S(x).a\n", old="8", new="16")  # fmt: skip
+pair("a structure's format", "import struct\nclass B(struct.Struct): pass\nS = B('@@')\ndef f(x): return S.size\n",
+     old="i", new="q")  # fmt: skip
+pair("another stream", "import sys\nS = sys.@@\ndef f(x): return S.fileno()\n", old="stdout", new="stderr")
 pair("a large number", "N = 10 ** 5000 + @@\ndef f(x): return N % 10\n")
 pair("a set of methods", "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
      "S = {C(1).m, C(@@).m}\ndef f(x): return sum(m() for m in S)\n")  # fmt: skip
@@ -278,5 +290,12 @@ STABLE = {
     "a large number": "N = 10 ** 5000\ndef f(x): return x + N, {N, 2 ** 20000}",
     "a set of methods": "class C:\n    def __init__(self, n): self.n = n\n    def m(self): return self.n\n"
     "    def k(self): return 2\nS = {C(1).m, C(2).m, C(1).k}\ndef f(x): return sum(m() for m in S)",
+    "weak sets": "import weakref\nA = weakref.WeakSet(), weakref.WeakValueDictionary(), weakref.WeakKeyDictionary()\n"
+    "class C: pass\nclass W(weakref.WeakSet): pass\nKEPT = C()\nB = weakref.WeakSet([KEPT])\ndef f(x): return A, B",
+    "streams": "import sys, logging\nE = sys.stderr\nH = logging.StreamHandler(sys.stdout)\ndef f(x): return E, H",
+    "a structure": "import ctypes\nclass S(ctypes.Structure):\n    _fields_ = [('a', ctypes.c_int)]\n"
+    "def f(x): return S(x).a",
+    "subclasses of the library's": "import threading, struct\nclass L(threading.local):\n    n = 1\n"
+    "class B(struct.Struct):\n    def m(self): return 2\nA = L(), B('<i')\ndef f(x): return A",
     "a forward reference": "import typing\nT = typing.Optional['R']\ndef f(x): return T",
 }

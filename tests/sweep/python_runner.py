@@ -1,6 +1,6 @@
 """Runs sample apps, each in a process of its own forked from this one: digest, what is unknown, results.
 
-python python_runner.py < jobs > outcomes     each line a JSON object; job: {folder, inputs, results, site}
+python python_runner.py < jobs > outcomes     each line a JSON object; job: {folder, inputs, results, site, again}
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ def outcome(job: dict[str, Any]) -> dict[str, Any]:
     made = {"digest": found.digest if found else code.code_digest(command)}
     if found:
         made |= {"unknown": found.unknown, "packages": found.packages, "followed": found.followed}
+    if job.get("again"):
+        made["again"] = code.code_digest(command)
     if job.get("results", True):
         # As a worker has it, which knows no class of the app's own file yet.
         cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()

@@ -24,6 +24,8 @@ from tests.sweep.python_pairs import (
     STABLE,
     Pair,
 )
+from tests.sweep.python_settled import COMPILED, COMPILES, DRIVERS, INNER, LAZILY, LAZY, PLUG, SETTLED
+from tests.sweep.python_texts import EQUAL, GIVEN, NOT_GIVEN, PARTITIONS, READER, TOLD_APART
 
 
 def digests(folder: Path, apps: list[dict[str, str]], hash_seed: str = "0", **job: str) -> list[dict[str, Any]]:
@@ -33,7 +35,7 @@ def digests(folder: Path, apps: list[dict[str, str]], hash_seed: str = "0", **jo
     return found
 
 
-@pytest.mark.parametrize("pairs", [PAIRS, EFFECTS], ids=["pairs", "on import"])
+@pytest.mark.parametrize("pairs", [PAIRS, EFFECTS, TOLD_APART, DRIVERS], ids=["pairs", "on import", "texts", "driver"])
 def test_a_pair_with_other_results_has_other_digests(tmp_path: Path, pairs: list[Pair]) -> None:
     found = digests(tmp_path, [files for pair in pairs for files in pair.versions()])
     outcomes = zip(pairs, found[::2], found[1::2], strict=True)
@@ -94,3 +96,55 @@ def test_ordinary_statements_of_a_module_are_nothing(tmp_path: Path) -> None:
     olds = dict(zip(ORDINARY, given[::2], strict=True))
     news = dict(zip(ORDINARY, given[1::2], strict=True))
     assert not [name for name in ORDINARY if (olds[name], news[name]) != (alone, alone)]
+
+
+def test_what_nothing_looks_at_is_nothing(tmp_path: Path) -> None:
+    found = digests(tmp_path, [files for pair in EQUAL for files in pair.versions()])
+    outcomes = list(zip(EQUAL, found[::2], found[1::2], strict=True))
+    assert not [(pair.name, old["unknown"]) for pair, old, _ in outcomes if not old["digest"]]
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] != new["digest"]]
+
+
+@pytest.mark.parametrize(("sources", "is_equal"), [(GIVEN, False), (NOT_GIVEN, True)], ids=["given", "not given"])
+def test_a_package_reads_the_texts_of_what_it_is_given(tmp_path: Path, sources: dict[str, str], is_equal: bool) -> None:
+    """Of functions that are only called it reads nothing, and lines are read by nobody but tracebacks."""
+    site = write(tmp_path / "site", READER)
+    pairs = [Pair(name, "one", "a\nb", {"app.py": MAIN, "helpers.py": source}) for name, source in sources.items()]
+    found = digests(tmp_path, [files for pair in pairs for files in pair.versions()], site=str(site))
+    outcomes = list(zip(pairs, found[::2], found[1::2], strict=True))
+    assert all(old["digest"] and "reader 1.0" in old["packages"] for _, old, _ in outcomes)
+    assert not [pair.name for pair, old, new in outcomes if (old["digest"] == new["digest"]) != is_equal]
+
+
+def test_what_tells_the_partition_cannot_be_compared(tmp_path: Path) -> None:
+    apps = [{"app.py": MAIN, "helpers.py": f"{source}def f(x): return g()\n"} for source in PARTITIONS.values()]
+    found = zip(PARTITIONS, digests(tmp_path, apps), strict=True)
+    assert not [name for name, outcome in found if "TaskContext" not in " ".join(outcome["unknown"])]
+
+
+def test_what_workers_have_as_well_is_not_taken_as_it_is_written(tmp_path: Path) -> None:
+    pairs = [Pair(name, "aa", "bb", {"app.py": MAIN, "helpers.py": source}) for name, source in SETTLED.items()]
+    found = digests(tmp_path, [files for pair in pairs for files in pair.versions()])
+    outcomes = list(zip(pairs, found[::2], found[1::2], strict=True))
+    assert not [(pair.name, old["unknown"]) for pair, old, _ in outcomes if not old["digest"]]
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] != new["digest"]]
+
+
+def test_a_module_without_source_counts_by_its_code(tmp_path: Path) -> None:
+    apps = [{"app.py": COMPILES, "compiled.txt": source, "inner.py": INNER} for source in COMPILED.values()]
+    pairs = [Pair(name, "3", "4", files) for name, files in zip(COMPILED, apps, strict=True)]
+    versions = [files for pair in pairs for files in pair.versions()]
+    found = [digests(tmp_path / place, versions, seed) for seed, place in (("1", "a"), ("77", "another/place"))]
+    assert [o["digest"] for o in found[0]] == [o["digest"] for o in found[1]]
+    outcomes = zip(pairs, found[0][::2], found[0][1::2], strict=True)
+    assert not [(p.name, o["unknown"]) for p, o, n in outcomes if not o["digest"] or o["digest"] == n["digest"]]
+
+
+def test_what_was_described_before_says_nothing(tmp_path: Path) -> None:
+    """Describing a function imports what it imports when it runs."""
+    files = {"app.py": MAIN, "helpers.py": LAZILY, "plug.py": PLUG}
+    pairs = [Pair(name, "3", "4", {**files, "base.py": base}) for name, base in LAZY.items()]
+    found = digests(tmp_path, [version for pair in pairs for version in pair.versions()], again="yes")
+    assert all(outcome["digest"] and outcome["digest"] == outcome["again"] for outcome in found)
+    outcomes = zip(pairs, found[::2], found[1::2], strict=True)
+    assert not [pair.name for pair, old, new in outcomes if old["digest"] == new["digest"]]

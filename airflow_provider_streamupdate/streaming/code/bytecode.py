@@ -55,12 +55,14 @@ class Step:
     """kind: what `value` is: constant, code (a Listing), variable, global, name, import (an Import), imported (a Path),
     jump (the index of a step), hint (a dropped type hint), function name, or number (nothing but an argument).
     attributes: those that the next steps read of what this one loads
+    is_called: whether what they are read of, or the last of them, is called, and nothing else is done with it
     """
 
     op: str
     kind: str
     value: Any
     attributes: tuple[str, ...] = ()
+    is_called: bool = False
 
 
 @attrs.frozen
@@ -206,7 +208,8 @@ def _steps(
         elif raw.opcode in dis.haslocal or raw.opcode in dis.hasfree:
             yield Step(raw.op, "variable", scope[raw.argval], _attributes(kept, index))
         elif raw.op in _GLOBALS or raw.op in _IN_CLASSES:
-            yield Step(raw.op, "global", raw.argval, _attributes(kept, index))
+            attributes = _attributes(kept, index)
+            yield Step(raw.op, "global", raw.argval, attributes, _is_called(kept[index + len(attributes)]))
         elif raw.op == "STORE_NAME" and raw.argval in _MADE_BY_PYTHON:
             yield Step(raw.op, "name", "")
         elif raw.opcode in dis.hasname:
@@ -232,6 +235,12 @@ def _attributes(kept: list[_Raw], index: int) -> tuple[str, ...]:
             break
         found.append(raw.argval)
     return tuple(found)
+
+
+def _is_called(last: _Raw) -> bool:
+    """Whether the instruction loads what is called by a later one (below Python 3.11 only methods tell)."""
+    told = {"LOAD_GLOBAL"} if sys.version_info < (3, 12) else {"LOAD_GLOBAL", "LOAD_ATTR"}
+    return last.op == "LOAD_METHOD" or (sys.version_info >= (3, 11) and last.op in told and bool((last.arg or 0) & 1))
 
 
 def _sources(steps: list[Step]) -> dict[Variable, list[Path]]:

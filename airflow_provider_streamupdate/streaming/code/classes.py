@@ -13,6 +13,7 @@ from typing import Any
 from .functions import imported
 from .report import Where
 from .source import class_as_written
+from .texts import source_file
 from .walk import Walk
 
 # Members that Python makes and that compute nothing: where they are kept, caches, texts, hints. (What hints do to a
@@ -35,6 +36,8 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
     members = {k: v for k, v in vars(made).items() if k not in _NOT_CODE and not _is_slot(v)}
     hints = vars(made).get("__annotations__", {})
     walk.report.note_text((made.__doc__, list(vars(made))))
+    walk.report.note_said(made.__module__, made.__qualname__)
+    walk.report.note_source(source_file(getattr(sys.modules.get(made.__module__), "__file__", None)))
     if isinstance(hints, dict):
         walk.report.note_hints(hints, vars(sys.modules.get(made.__module__, sys)), user)
     walk.report.note_module(made.__module__)
@@ -53,7 +56,7 @@ def describe_class(walk: Walk, made: type, where: Where) -> Any:
         special,
         walk.unordered(_registered(made), where.part("'s registered classes")),
         imported(walk, vars(sys.modules[made.__module__])) if _is_loaded(made) else [],
-        class_as_written(made) if _is_loaded(made) and not isinstance(made, enum.EnumMeta) else None,
+        class_as_written(made) if _is_loaded(made) else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from .report import Report, Where
+from .source import pickled_as_written
 from .spark import BroadcastVariable
 from .walk import Walk, digest
 
@@ -48,8 +49,12 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     What counts is all that the function reaches: instructions, constants, defaults, closures, global variables, modules
     of the app (imported in the function, too), classes, and the values they hold, in order where there is one. What is
     not known to be harmless counts. What does not: where files lie, lines, comments, docstrings, type hints, names of
-    local variables and of functions; these count when something that is reached looks at them (``locals()``,
-    ``__name__``, ``inspect`` ..., a decorator of an installed package).
+    local variables and of functions, modules of classes; these count when something that is reached looks at them
+    (``locals()``, ``__name__``, ``inspect``, ``str()`` of what may be a class or an error, a traceback ...,
+    an installed package that is given the function). report.py has what looks at what.
+
+    The driver may have other things than workers, which import the app's modules afresh: what is not surely the same
+    there counts by the source, too (source.py, settled.py), and another module under a name is unknown (sourceless.py).
 
     A module that a function imports when it runs is imported here, as on a worker, and its value now is what counts. A
     module that is passed on as a value counts with all its members. What importing a module does besides giving values
@@ -58,7 +63,8 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     What is installed counts by the name and version of its distribution (`CodeDigest.packages`), the packages it needs
     itself do not. Python's own library and the instructions count by the minor version: 3.11.7 and 3.11.9 are one.
     Spark and this provider count by name: which of them run is compared elsewhere. What functions read when they run
-    (files, environment variables, the network) is data.
+    (files, environment variables, the network) is data, sources of the app's that it opens as files included. What
+    tells on which partition a row is (TaskContext) is unknown.
     """
     packages = [f"Python {sys.version_info[0]}.{sys.version_info[1]}"]
     try:
@@ -68,6 +74,8 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     try:
         walk, described = _described(loaded, broadcasts)
         imports = _imports(walk)
+    except RecursionError:  # Python itself does not write such a value out
+        return _nothing("the function cannot be described: a value that it uses is nested too deeply", packages)
     except Exception as e:  # an object of the author's that raises when it is looked at
         return _nothing(f"the function cannot be described: {type(e).__name__}: {e}", packages)
     report = walk.report
@@ -92,18 +100,18 @@ def _imports(walk: Walk) -> tuple[str, ...]:
 def _described(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[Walk, list[Any]]:
     """The walk imports what the function imports when it runs. That may fill what was described before it (a registry
     of the app's), so what was imported by a walk has it made again: the next one finds all that this one found."""
-    found: tuple[Walk, list[Any]] | None = None
     for _ in range(_WALKS):
         before = len(sys.modules)
-        walk = Walk(Report(broadcasts))
-        described = walk.all(loaded, Where())
-        if found is not None and walk.report.unknown - found[0].report.unknown:
-            return found  # what was imported has set a constant to something else, which no worker has at first
-        found = walk, described
+        walk, described = _walked(loaded, broadcasts)
         if len(sys.modules) == before:
             break
-    assert found is not None
-    return found
+    return walk, described
+
+
+def _walked(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[Walk, list[Any]]:
+    walk = Walk(Report(broadcasts))
+    written = pickled_as_written(loaded[0] if type(loaded) is tuple else loaded)
+    return walk, [*walk.all(loaded, Where()), written]
 
 
 def code_digest(command: bytes) -> str | None:

@@ -8,13 +8,25 @@ import os
 import re
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from .bytecode import Import, Listing, Path, Step, Variable, read
 from .modules import MADE_BY_PYTHON, Effect, effects, import_module, member, set_since, source_of
 from .owner import Owner, found, owner, package
 from .report import Where
-from .source import absolute, function_as_written
+from .source import absolute, function_as_written, is_there, made
+from .spark import TASK_CONTEXTS, TELLS_PARTITIONS
+from .surroundings import (
+    constant_argument,
+    constant_text,
+    expects_no_module,
+    first_constant,
+    next_value,
+    writes_a_text,
+)
+from .texts import lines_of, source_file
+from .unbound import unbound
 from .walk import Walk
 
 # What reaches the global variables of the code that uses it, by names that are data.
@@ -29,6 +41,7 @@ _LOADS_CODE = frozenset(
     {"spec_from_file_location", "spec_from_loader", "run_path", "run_module", "SourceFileLoader", "exec_module",
      "load_module", "load_source", "resolve_name", "locate"}
 )  # fmt: skip
+_LISTS_MODULES = frozenset({"iter_modules", "walk_packages"})
 
 
 def describe_function(walk: Walk, function: types.FunctionType, where: Where) -> Any:
@@ -40,11 +53,11 @@ def describe_function(walk: Walk, function: types.FunctionType, where: Where) ->
     user = Where(f"function {function.__qualname__} in {os.path.basename(function.__code__.co_filename)}")
     cells = dict(zip(listing.free, function.__closure__ or (), strict=True))
     body = _Body(walk, function.__globals__, user, listing, cells)
-    described = body.code(listing)
+    described = body.code(listing, id(function))
     walk.report.note_function(function.__qualname__)
     walk.report.note_module(function.__module__)
-    walk.report.note_text(function.__doc__)
-    walk.report.note_hints(function.__annotations__, function.__globals__, user)
+    walk.report.note_text(function.__doc__, id(function))
+    walk.report.note_hints(function.__annotations__, function.__globals__, user, id(function))
     closure = [
         walk.of(cell, user.part(variable.name))
         for variable, cell in sorted(cells.items(), key=lambda pair: body.number(pair[0]))
@@ -112,7 +125,8 @@ class _Body:
     def number(self, variable: Variable) -> int:
         return self._numbers.setdefault(variable, len(self._numbers))
 
-    def code(self, listing: Listing) -> Any:
+    def code(self, listing: Listing, holder: int | None = None) -> Any:
+        """holder: the id of the function whose code it is; None for one that this one makes"""
         code, report = listing.code, self.walk.report
         for variable in listing.arguments:
             self.number(variable)
@@ -121,7 +135,14 @@ class _Body:
         report.note_function(code.co_name)
         # a docstring, when it is one: the first constant of a comprehension is code, and code is told by its address
         first = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
-        report.note_text((first, code.co_firstlineno))
+        report.note_text(first, holder)
+        report.note_lines(lines_of(code))
+        report.note_source(source_file(code.co_filename))
+        report.note_said(*unbound(listing))
+        if any(step.op == "LOAD_BUILD_CLASS" for step in listing.steps):
+            report.note_said(self.namespace.get("__name__"), getattr(code, "co_qualname", code.co_name))
+        if any(writes_a_text(listing, index) for index in range(len(listing.steps))):
+            report.writes_a_text()
         own = {step.value for step in listing.steps if step.op == "STORE_NAME"}
         steps = [self._step(listing, index, step, own) for index, step in enumerate(listing.steps)]
         arguments = [variable.name for variable in listing.arguments]
@@ -143,7 +164,7 @@ class _Body:
             report.mentions(value)
             if value == "__subclasses__":
                 return report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
-            if isinstance(value, str) and value in _IMPORTS:
+            if isinstance(value, str) and value in _IMPORTS | TASK_CONTEXTS:
                 return report.cannot(self.user.part(value), "its name is a value")
             return op, self.walk.of(value, self.user.part("a constant"))
         if kind == "variable":
@@ -186,10 +207,12 @@ class _Body:
                 known,
                 number,
                 source_of(module, name, held) if by_name else None,
-                self._reach(held, step.attributes, where),
+                self._reach(held, step.attributes, where, step.is_called),
             )
         self.walk.report.mentions(name)
-        return known, "builtin" if hasattr(builtins, name) else "missing", name
+        home = str(self.namespace.get("__name__"))  # the driver may have deleted it
+        written = made(home, name, None) if vars(sys.modules.get(home, sys)) is self.namespace else None
+        return known, "builtin" if hasattr(builtins, name) else "missing", name, written or None
 
     def _name_of(self, step: Step) -> Any:
         """What a global variable is called where it is defined: ``from inspect import getmodule as home``."""
@@ -208,7 +231,7 @@ class _Body:
         if name not in _READ_GLOBALS:
             return None
         after = listing.steps[index + 1 :]
-        text = _constant_text(after)
+        text = constant_text(after)
         if name not in _TAKE_TEXTS or text is None:
             said = any(s.kind == "constant" and isinstance(s.value, str) and "import" in s.value for s in listing.steps)
             if name in _TAKE_TEXTS and said:
@@ -236,10 +259,11 @@ class _Body:
             if name not in MADE_BY_PYTHON and (names is None or name in names)
         ]
 
-    def _reach(self, value: Any, attributes: tuple[str, ...], where: Where) -> Any:
+    def _reach(self, value: Any, attributes: tuple[str, ...], where: Where, is_called: bool = False) -> Any:
         """A value, or what is used of it when it is a module of the app's."""
         passed: list[Any] = []
         if isinstance(value, types.ModuleType) and not _is_app_module(value):
+            self._task_context(value.__name__, attributes, where)
             value, attributes, outer = _inside(value, attributes)
             passed += [self.walk.of(module, where) for module in outer]
         while _is_app_module(value) and attributes:
@@ -249,11 +273,18 @@ class _Body:
             passed.append(self.walk.variable(vars(value), name))
             value, how = member(self.walk, value, name, where)
             passed.append(how)
-        return (*passed, self.walk.of(value, where))
+        return (*passed, self.walk.of(value, where, is_called and not attributes))
+
+    def _task_context(self, module: str, attributes: Iterable[str], where: Where) -> None:
+        """Of Spark's modules, what tells a function on which partition it is."""
+        if owner(module) is Owner.PLATFORM:
+            for name in TASK_CONTEXTS.intersection(attributes):
+                self.walk.report.cannot(where.part(f".{name}"), TELLS_PARTITIONS)
 
     def _path(self, path: Path, attributes: tuple[str, ...] = ()) -> Any:
         module = self._module(path.root)
         where = self.user.part(f"module {path.root.name}")
+        self._task_context(path.root.name, (*path.attributes, *attributes), where)
         return None if module is None else self._reach(module, (*path.attributes, *attributes), where)
 
     def _module(self, asked: Import, guarded: bool = True) -> types.ModuleType | None:
@@ -278,7 +309,8 @@ class _Body:
         after = listing.steps[index + 1] if index + 1 < len(listing.steps) else step
         followed = after.kind in ("variable", "imported") or (step.kind == "import" and not step.value.top)
         name = absolute(path.root.name, path.root.level, self.namespace)
-        module = self._module(path.root, _expects_no_module(listing))
+        module = self._module(path.root, expects_no_module(listing))
+        self._task_context(name, path.attributes, self.user.part(f"module {name}"))
         if module is None:
             return name, step.attributes, found(name)
         ran = [self.walk.of(e, Where(f"module {name}")) for e in effects(self.walk, name)]
@@ -304,15 +336,19 @@ class _Body:
         name = self._name_of(step) if step.kind == "global" else step.value
         table = step.kind == "name" and name == "modules" and self._is_sys(listing, index - 1)
         if table or value is sys.modules:
-            if _next_value(listing, index) != "__name__":
+            if next_value(listing, index) != "__name__":
                 return self.walk.report.cannot(self.user.part("sys.modules"), "the module that it takes is not known")
             return "its own module", self._every_global()
-        if name == "_getframe" and "f_globals" in listing.code.co_names and _first_constant(listing, index) != 0:
+        if name == "_getframe" and "f_globals" in listing.code.co_names and first_constant(listing, index) != 0:
             return self.walk.report.cannot(self.user.part("f_globals"), "whose global variables it takes is not known")
         if name in ("loads", "load") and self._takes_pickle(listing, index):
             return self.walk.report.cannot(self.user.part("a pickle"), "what it holds is not followed")
         if name == "__subclasses__":
             return self.walk.report.cannot(self.user.part("__subclasses__"), "which classes there are is not known")
+        if name in _LISTS_MODULES:
+            return self.walk.report.cannot(self.user.part(str(name)), "which modules there are is not known")
+        if name in ("find_spec", "find_loader"):
+            return self._looked_up(listing, index, str(name))
         if name in _LOADS_CODE:
             return self.walk.report.cannot(self.user.part(str(name)), "it loads code from a place that is not known")
         return self._loaded(listing, index, str(name)) if name in _IMPORTS else None
@@ -337,12 +373,19 @@ class _Body:
         return isinstance(self.namespace.get(after.value) if after.kind == "global" else after.value, bytes)
 
     def _loaded(self, listing: Listing, index: int, name: str) -> Any:
-        asked = _constant_argument(listing.steps[index + 1 :])
+        asked = constant_argument(listing.steps[index + 1 :])
         if asked is None:
             return self.walk.report.cannot(self.user.part(name), "the name of what it imports is not known")
         level = len(asked) - len(asked.lstrip("."))
-        module = self._module(Import(asked[level:], level, top=False), _expects_no_module(listing))
+        module = self._module(Import(asked[level:], level, top=False), expects_no_module(listing))
         return module and self.walk.of(module, self.user.part(f"module {asked}"))
+
+    def _looked_up(self, listing: Listing, index: int, name: str) -> Any:
+        """Whether there is a module of a name: its place in what is asked of it counts by the module's text."""
+        asked = constant_argument(listing.steps[index + 1 :])
+        if asked is None or asked.startswith("."):
+            return self.walk.report.cannot(self.user.part(name), "the name of the module it looks for is not known")
+        return "there", is_there(asked)
 
     def _is_sys(self, listing: Listing, index: int) -> bool:
         """Whether a step loads the module sys."""
@@ -352,41 +395,6 @@ class _Body:
         if step.kind == "global":
             return self.namespace.get(step.value) is sys
         return any(path.root.name == "sys" for path in listing.sources.get(step.value, ()))
-
-
-def _expects_no_module(listing: Listing) -> bool:
-    """Whether the code handles that an import fails: that a module is absent is then what it computes with."""
-    names = {"ImportError", "ModuleNotFoundError", "find_spec", "platform", "version_info"}
-    return not names.isdisjoint(listing.code.co_names)
-
-
-def _next_value(listing: Listing, index: int) -> Any:
-    return listing.steps[index + 1].value if index + 1 < len(listing.steps) else None
-
-
-def _first_constant(listing: Listing, index: int) -> Any:
-    """The constant that a function is called with; 0 when there is nothing."""
-    after = listing.steps[index + 1] if index + 1 < len(listing.steps) else None
-    return after.value if after is not None and after.kind == "constant" else 0 if _is_call(after) else None
-
-
-def _is_call(step: Step | None) -> bool:
-    return step is not None and step.op.startswith("CALL")
-
-
-def _constant_text(steps: tuple[Step, ...]) -> str | None:
-    """The text that a function is called with, alone."""
-    if len(steps) < 2 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
-        return None
-    return steps[0].value if _is_call(steps[1]) else None
-
-
-def _constant_argument(steps: tuple[Step, ...]) -> str | None:
-    """The text that a function is called with, alone or with the package it is relative to."""
-    if len(steps) < 3 or steps[0].kind != "constant" or not isinstance(steps[0].value, str):
-        return None
-    rest = steps[2:] if steps[1].value in ("__package__", "__name__") else steps[1:]
-    return steps[0].value if rest[0].op.startswith("CALL") else None
 
 
 def _inside(value: Any, attributes: tuple[str, ...]) -> tuple[Any, tuple[str, ...], list[Any]]:

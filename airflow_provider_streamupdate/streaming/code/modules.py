@@ -20,6 +20,7 @@ from .quiet import is_not_run
 from .reached import reached
 from .report import Where
 from .source import absolute, at_import, made, tree_of
+from .sourceless import digest_without_source, displaced, imported_without_source
 from .walk import Walk, digest
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ MADE_BY_PYTHON = frozenset(
     {"__name__", "__doc__", "__file__", "__builtins__", "__loader__", "__spec__", "__package__", "__cached__",
      "__path__", "__annotations__", "__warningregistry__"}
 )  # fmt: skip
+
+# What the imports that describing makes have set in modules that were there before: workers have it, too, once the
+# function has made them. (The literal that they have at first counts by the source.)
+_SET_BY_IMPORTS: dict[Any, Any] = {}
 
 
 @attrs.define(eq=False)
@@ -49,11 +54,28 @@ class Effect:
 
 def import_module(walk: Walk, name: str, where: Where) -> types.ModuleType | None:
     """A module of the app's, imported as the function would do it."""
+    if (held := sys.modules.get(name)) is not None:
+        return held
+    before = {n: dict(vars(m)) for n, m in _modules_of_app()}
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        _SET_BY_IMPORTS.update(_set_since(before))
+        return module
     except (Exception, SystemExit) as e:  # whatever its statements raise
         walk.report.cannot(where, f"it cannot be imported here ({type(e).__name__}: {e})")
         return None
+
+
+def _modules_of_app() -> list[tuple[str, types.ModuleType]]:
+    loaded = [(n, m) for n, m in sys.modules.items() if isinstance(m, types.ModuleType) and n != "__main__"]
+    return [(n, m) for n, m in loaded if owner(n) is Owner.APP]
+
+
+def _set_since(before: dict[str, dict[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    for name, module in _modules_of_app():
+        for member, value in vars(module).items() if name in before else ():
+            if before[name].get(member, value) is not value:
+                yield (name, member), value
 
 
 def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tuple[Any, Any]:
@@ -67,7 +89,7 @@ def member(walk: Walk, module: types.ModuleType, name: str, where: Where) -> tup
     if "__path__" in members and _spec(f"{module.__name__}.{name}"):
         return import_module(walk, f"{module.__name__}.{name}", where), "module"
     if "__getattr__" not in members:
-        return None, "no member"
+        return None, ("no member", made(module.__name__, name, None) or None)
     # Which names it asks for (it may import by computed names) shows in what it returns.
     apart = attrs.evolve(walk.report.apart(), unknown=set())
     how = digest(Walk(apart).all(members["__getattr__"], where))
@@ -93,7 +115,7 @@ def set_since(module: str, name: str, value: Any) -> str | None:
             literal = ast.literal_eval(statement.value)
         except ValueError:  # it is computed
             return None
-        if _is_filled(tree, name, value, literal):
+        if _is_filled(tree, name, value, literal) or _SET_BY_IMPORTS.get((module, name), _SET_BY_IMPORTS) is value:
             return None
         if type(literal) is not type(value) or repr(literal) != repr(value):
             return f"the driver has set it to {value!r}, and workers, which import {module}, have {literal!r}"
@@ -181,6 +203,9 @@ def effects(walk: Walk, name: str) -> tuple[Effect, ...]:
         found: dict[str, None] = {}
         _imports(name, found)
         made = {module: effect for module in found if (effect := _effect(module))}
+        for module in found:
+            if reason := displaced(module):
+                walk.report.cannot(Where(name=f"module {module}"), reason)
         walk.on_import[name] = (*made.values(), *([_order(name, made)] if len(made) > 1 else ()))
     return walk.on_import[name]
 
@@ -217,7 +242,7 @@ def _imports(name: str, found: dict[str, None]) -> None:
             continue
         found[each] = None
         tree = tree_of(each)
-        for inner in _imported_by(each, tree.body if tree else ()):
+        for inner in _imported_by(each, tree.body) if tree else imported_without_source(each):
             _imports(inner, found)
 
 
@@ -243,8 +268,10 @@ def _running(body: Iterable[ast.stmt], namespace: dict[str, Any]) -> Iterator[as
 
 
 def _effect(name: str) -> Effect | None:
-    tree = tree_of(name)
-    return _compiled(name, tree) if tree else None
+    if (tree := tree_of(name)) is not None:
+        return _compiled(name, tree)
+    all_of_it = digest_without_source(name)
+    return None if all_of_it is None else Effect(name, None, all_of_it)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -13,7 +13,6 @@ import json
 import operator
 import os
 import random
-import struct
 import sys
 import threading
 import types
@@ -24,10 +23,12 @@ from typing import Any
 from ..parameters import Parameters
 from .classes import describe_class, describe_field
 from .functions import describe_effects, describe_function
+from .library import describe_library
 from .modules import Effect, describe_module
 from .owner import Owner, owner, package
 from .report import Where
-from .spark import describe_spark
+from .source import dispatched_as_written
+from .spark import TASK_CONTEXTS, TELLS_PARTITIONS, describe_spark
 from .walk import Walk
 
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -112,7 +113,7 @@ def _function(walk: Walk, value: types.FunctionType, where: Where) -> Any:
     if _find(home, value.__qualname__) is value:
         return "function", home, value.__qualname__
     if hasattr(value, "registry") and hasattr(value, "dispatch") and home == "functools":
-        return "singledispatch", walk.of(value.registry, where)
+        return "singledispatch", walk.of(value.registry, where), dispatched_as_written(value)
     # A function inside one of Python's or of a package: what it holds is the author's, its code is not.
     code = value.__code__
     cells = list(zip(code.co_freevars, value.__closure__ or (), strict=True))
@@ -154,7 +155,11 @@ def _module(walk: Walk, value: types.ModuleType, where: Where) -> Any:
 def _class(walk: Walk, value: type, where: Where) -> Any:
     if not _is_apps(value):
         home = value.__module__ if isinstance(value.__module__, str) else "builtins"  # some C types hide theirs
+        if value.__name__ in TASK_CONTEXTS and owner(home) is Owner.PLATFORM:
+            return walk.report.cannot(where.part(f" ({value.__name__})"), TELLS_PARTITIONS)
         _note(walk, home, owner(home))
+        if home == "builtins":  # str, kept in a table of functions
+            walk.report.mentions(value.__name__)
         return "class", home, value.__qualname__, _compiled(walk, home, where)
     return describe_class(walk, value, where)
 
@@ -223,6 +228,8 @@ def _special(walk: Walk, value: Any, where: Where) -> Any:
         return "enum", walk.of(type(value), where), value.name
     if isinstance(value, dataclasses.Field):
         return describe_field(walk, value, where)
+    if (described := describe_library(walk, value, where)) is not None:
+        return described, *_subclass(walk, value, where)
     return _plain(walk, value, where)
 
 
@@ -246,12 +253,8 @@ def _plain(walk: Walk, value: Any, where: Where) -> Any:
         return "type variable", value.__name__, walk.of(value.__bound__, where), walk.of(value.__constraints__, where)
     if kind is typing.ParamSpec:
         return "type variable", value.__name__
-    if kind is struct.Struct:
-        return "struct", value.format
     if kind in _LOCKS:
         return "lock", kind.__name__
-    if kind is threading.local:
-        return "values of a thread", _items(walk, vars(value), where)
     if kind is contextvars.ContextVar:
         return "context variable", value.name, walk.of(value.get(None), where)
     if kind is random.Random and value is not getattr(random, "_inst", None) and value.getstate() == random.getstate():

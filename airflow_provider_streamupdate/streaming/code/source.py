@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import ast
 import copy
+import enum
 import functools
 import importlib.machinery
 import importlib.util
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .owner import Owner, owner
+from .settled import has_values_of, is_settled, lacks, registered_elsewhere
 
 _MISSING = object()
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -63,10 +66,34 @@ def made(module: str, name: str, value: Any) -> Any:
     if any(statement not in tree.body for statement in bound):  # workers may take another branch of an if or a try
         return slice_of(module, name)
     if any(_is_definition(module, name, value, statement) for statement in bound):
-        return None
-    if len(bound) == 1 and _is_literal(bound[0], value):
+        return None if all(_is_settled(module, statement) for statement in bound) else slice_of(module, name)
+    if len(bound) == 1 and (_is_literal(bound[0], value) or _is_logger(bound[0], value, module)):
         return None
     return slice_of(module, name)
+
+
+def _is_settled(module: str, statement: ast.stmt) -> bool:
+    namespace, tree = vars(sys.modules[module]), tree_of(module)
+
+    def is_made_alike(name: str) -> bool:
+        bound, value = outline_of(tree).bound.get(name, []) if tree else [], namespace[name]
+        if any(isinstance(s, _DEFINITIONS) or _is_definition(module, name, value, s) for s in bound):
+            return True
+        return not bound or (len(bound) == 1 and _is_literal(bound[0], value))
+
+    return is_settled(statement, namespace, is_made_alike)
+
+
+def dispatched_as_written(generic: Any) -> list[str]:
+    """Of functools.singledispatch: what workers have registered in it and the driver has not."""
+    return [plain_text(node) for node in registered_elsewhere(generic, tree_of, function_node)]
+
+
+def pickled_as_written(value: Any) -> Any:
+    """What makes a function or a class that is pickled by its name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "").partition(".")[0]
+    held = sys.modules.get(module) if isinstance(module, str) and module not in ("__main__", "__mp_main__") else None
+    return made(str(module), name, vars(held)[name]) if held is not None and name in vars(held) else None
 
 
 def function_as_written(function: types.FunctionType) -> Any:
@@ -97,8 +124,16 @@ def class_as_written(made: type) -> Any:
     for statement in node.body:
         for name in _binds(statement):
             body.setdefault(name, []).append(statement)
+    if lacks(made, body) or not all(_is_settled(made.__module__, s) for s in (node, *node.body)):
+        return slice_of(made.__module__, top)
+    if isinstance(made, enum.EnumMeta):
+        if not has_values_of(made, body, _is_literal):
+            return slice_of(made.__module__, top)
+        body = {name: statements for name, statements in body.items() if name not in made.__members__}
     codes = _codes(tree)
     members = ((name, value) for name, value in vars(made).items() if not _is_made_by_python(name, value, body))
+    if isinstance(made, enum.EnumMeta):  # the metaclass puts much into it
+        members = ((name, value) for name, value in members if name in body)
     if all(_is_written(name, value, body.get(name, []), codes) for name, value in members):
         return None
     return slice_of(made.__module__, top)
@@ -157,6 +192,14 @@ def _is_literal(statement: ast.stmt, value: Any) -> bool:
     if not all(isinstance(target, ast.Name) for target in targets):
         return False
     return _equals(statement.value, value)
+
+
+def _is_logger(statement: ast.stmt, value: Any, module: str) -> bool:
+    """Whether a logger is the one that is written: ``log = logging.getLogger(__name__)``"""
+    if not isinstance(statement, ast.Assign) or not isinstance(value, logging.Logger):
+        return False
+    written = ast.unparse(statement.value).removeprefix("logging.")
+    return written == f"getLogger({value.name!r})" or (written == "getLogger(__name__)" and value.name == module)
 
 
 def _equals(node: ast.expr, value: Any) -> bool:
@@ -362,7 +405,7 @@ def namespace_of(module: str) -> dict[str, Any]:
     held = sys.modules.get(module)
     if held is not None:
         return vars(held)
-    spec = _spec(module)
+    spec = spec_of(module)
     is_package = spec is not None and spec.submodule_search_locations is not None
     return {"__package__": module if is_package else module.rpartition(".")[0], "__name__": module}
 
@@ -373,14 +416,19 @@ def source_tree(module: str) -> ast.Module | None:
         return None
     if module in sys.modules:
         return tree_of(module)
-    spec = _spec(module)
+    spec = spec_of(module)
     try:
         return parsed(module, spec.loader.get_source(module))  # type: ignore[union-attr]
     except Exception:  # no such module, no source, or not of this Python
         return None
 
 
-def _spec(module: str) -> importlib.machinery.ModuleSpec | None:
+def is_there(module: str) -> bool:
+    """Whether a module is found, imported or not. Imports nothing."""
+    return module in sys.modules or module in sys.builtin_module_names or spec_of(module) is not None
+
+
+def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
     """find_spec, which would import the packages around it."""
     spec: importlib.machinery.ModuleSpec | None = None
     parts = module.split(".")

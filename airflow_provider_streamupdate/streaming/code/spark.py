@@ -10,6 +10,10 @@ import attrs
 from .report import Where
 from .walk import Walk
 
+# They tell a function on which partition of how many it is, and which task of which stage.
+TASK_CONTEXTS = frozenset({"TaskContext", "BarrierTaskContext"})
+TELLS_PARTITIONS = "it tells how rows are shared out among tasks"
+
 
 @attrs.frozen
 class BroadcastVariable:

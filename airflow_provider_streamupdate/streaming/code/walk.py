@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +34,7 @@ class Walk:
         from .objects import describe_object
 
         described = [self.of(value, where)]
+        self.report.handed_on.clear()  # Spark only calls the function itself
         done = 0
         while True:
             while done < len(self._met):
@@ -43,15 +44,17 @@ class Walk:
                 return described
             described += [("hint", self.of(hint, place)) for hint, place in hinted]
 
-    def of(self, value: Any, where: Where) -> Any:
+    def of(self, value: Any, where: Where, is_called: bool = False) -> Any:
+        """is_called: whether the code that has it does nothing with it but to call it"""
         kind = type(value)
+        if kind is types.FunctionType and not is_called:
+            self.report.handed_on.add(id(value))
         if kind is bytes and (place := below_app(os.fsdecode(value))) is not None:
             return "bytes with the app's folder", place
         if kind is str and (place := below_app(value)) is not None:
             return "a text with the app's folder", place
-        if kind is str and "__" in value:
-            for name in re.findall(r"__\w+?__", value):  # getattr(f, NAME), "{0.__doc__}".format(f)
-                self.report.mentions(name)
+        if kind is str:
+            self.report.mentions_text(value)
         if kind in _SIMPLE:
             return _simple(value)
         if kind is tuple:
