@@ -79,7 +79,9 @@ with a reason each: `airflow_provider_streamupdate/streaming/noise.py`. Beyond t
   another one starts empty, and the report says so.
 
 Some ways of writing are known to be the same, and are carried: operands of `+`, `*`, `=`, `and`, `or` in another order,
-`a < b` for `b > a`, the values of `in` in another order, names of columns, aliases and lambda variables, `with` and views, SQL
+`a < b` for `b > a`, the values of `in` in another order, `k = 'a' or k = 'b'` for `k in ('a', 'b')`, `'HOUR'` for `'hour'` in
+`date_trunc`, a join with a table turned round (`right` for `left`) or `crossJoin` for one without a condition, names of
+columns, aliases and lambda variables, `with` and views, SQL
 text or functions. Seeds of random functions do not count: Spark gives each batch of a stream a new one.
 
 A value that has no stable text makes the expression *unknown*: the check refuses it and names the function and the field.

@@ -17,7 +17,7 @@ import attrs
 from .clock import duration
 from .join_state import SIDES, by_time, side_rows, sides_known
 from .plan import StagePlan, StateSchema, WindowKey, unknown, untold
-from .spark_types import ddl, fields, row_ddl, same, widens, widens_number
+from .spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
 from .wording import words
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
@@ -170,7 +170,7 @@ def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
     if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", "time mode")):
         return None
     inner = {s.name: s for s in old.schemas if not _user(s.name)}
-    if any(_named(s.key) != _named(inner[s.name].key) for s in new.schemas if s.name in inner):
+    if any(form(s.key, True) != form(inner[s.name].key, True) for s in new.schemas if s.name in inner):
         return None
     steps, changes = [], []
     described = {s.name for s in old.schemas} & {s.name for s in new.schemas}
@@ -195,18 +195,18 @@ def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
 def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | None:
     """None when its rows stay what they are."""
     was, now = schema_of(old, name), schema_of(new, name)
-    if _named(was.key) != _named(now.key):
+    if form(was.key, True) != form(now.key, True):
         return f"the keys of state variable {name} changed"
-    if _named(was.value) == _named(now.value):
+    if form(was.value, True) == form(now.value, True):
         return None
-    form = describe_part(old, name)
+    described = describe_part(old, name)
     if unknown := _unwritable(now.value) or _unwritable(now.key["row"]):
         return f"state variable {name} has values of type {unknown}, which cannot be written"
-    if f"{name}: {form}" in new.migrates:
+    if f"{name}: {described}" in new.migrates:
         return PartChange(name=name, by_function=True)
     if _grows(was.value, now.value):
         return PartChange(name=name, by_function=False)
-    return f"write a migration function for {new.name}/{name} from {form!r} (@app.migrate)"
+    return f"write a migration function for {new.name}/{name} from {described!r} (@app.migrate)"
 
 
 def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
@@ -215,23 +215,23 @@ def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
         return "the join's state is in a format that is not known (spark.sql.streaming.join.stateFormatVersion)"
     changes = []
     for side in SIDES:
-        form, columns = describe_part(old, side), f"{side} columns"
-        if form == describe_part(new, side):
+        described, columns = describe_part(old, side), f"{side} columns"
+        if described == describe_part(new, side):
             if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", columns)):
-                return _untold(f"the state of {new.name}/{side}", form)
-        elif f"{side}: {form}" in new.migrates:
+                return _untold(f"the state of {new.name}/{side}", described)
+        elif f"{side}: {described}" in new.migrates:
             changes.append(PartChange(name=side, by_function=True))
         else:
-            return f"write a migration function for {new.name}/{side} from {form!r} (@app.migrate)"
+            return f"write a migration function for {new.name}/{side} from {described!r} (@app.migrate)"
     if not changes:
         return None
     steps = (f"the app's own function rewrites the {c.name} side: {describe_part(old, c.name)}" for c in changes)
     return Migration(steps=tuple(steps), parts=tuple(changes))
 
 
-def _untold(state: str, form: str) -> str:
+def _untold(state: str, described: str) -> str:
     return (
-        f"{state} has the form {form!r} before and after the change, so that a state which the app's function has "
+        f"{state} has the form {described!r} before and after the change, so that a state which the app's function has "
         "rewritten could not be told from one which it has not"
     )
 
@@ -250,15 +250,7 @@ def _grows(old: Any, new: Any) -> bool:
             a["name"] == b["name"] and _grows(a["type"], b["type"]) for a, b in pairs
         )
         return kept and all(f["nullable"] for f in after[len(before) :])
-    return _named(old) == _named(new) or (not isinstance(old, dict) and widens(old, new))
-
-
-def _named(kind: Any) -> Any:
-    """A type without what has no part in a row's form; names have, because state functions read by them."""
-    if isinstance(kind, dict):
-        left_out = ("nullable", "containsNull", "valueContainsNull", "metadata")
-        return {key: _named(inner) for key, inner in kind.items() if key not in left_out}
-    return [_named(inner) for inner in kind] if isinstance(kind, list) else kind
+    return form(old, True) == form(new, True) or (not isinstance(old, dict) and widens(old, new))
 
 
 # Types whose values Arrow brings to Python as they are, or as integers.

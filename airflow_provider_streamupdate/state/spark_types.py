@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 _INTEGERS = ("byte", "short", "integer", "long")
+_NOT_IN_THE_FORM = ("metadata", "nullable", "containsNull", "valueContainsNull")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
@@ -36,15 +37,19 @@ def row_ddl(schema: Any) -> str:
 
 def same(old: Any, new: Any) -> bool:
     """Whether values of both types have the same form in a state row; names and nullability have no part in it."""
-    return bool(_shape(old) == _shape(new))
+    return bool(form(old) == form(new))
 
 
-def _shape(kind: Any) -> Any:
+def form(kind: Any, names: bool = False) -> Any:
+    """What of a type decides the form of a value in a state row: not what may be null, and no notes (metadata). names:
+    those of a struct's fields count as well, for what reads values by name. Takes anything that holds types, too."""
+    if isinstance(kind, list):
+        return [form(each, names) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    if kind["type"] == "struct":
-        return ["struct", *(_shape(f["type"]) for f in fields(kind))]
-    return {k: _shape(v) for k, v in kind.items() if k not in ("metadata", "containsNull", "valueContainsNull")}
+    if kind.get("type") == "struct":
+        return ["struct", *([f["name"], form(f["type"], names)] if names else form(f["type"]) for f in fields(kind))]
+    return {key: form(value, names) for key, value in kind.items() if key not in _NOT_IN_THE_FORM}
 
 
 def widens(old: Any, new: Any) -> bool:

@@ -22,7 +22,7 @@ from ..state.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import NO_OFFSET
 from ..state.rules.source import FILES, short_format
 from ..state.snapshot import QuerySnapshot
-from ..state.spark_types import row_ddl
+from ..state.spark_types import form, row_ddl
 from ..state.storage import Folder
 from . import spark_internals
 from .planner import operator_schemas, schema_files
@@ -206,14 +206,7 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
 
 def _comparable(schemas: tuple[StateSchema, ...]) -> dict[str, Any]:
     """Names and types by column family; without nullability, which Spark's own check looks at."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            left_out = ("nullable", "containsNull", "valueContainsNull", "metadata")
-            return {key: plain(inner) for key, inner in value.items() if key not in left_out}
-        return [plain(inner) for inner in value] if isinstance(value, list) else value
-
-    return {schema.name: [plain(schema.key), plain(schema.value)] for schema in schemas}
+    return {schema.name: form([schema.key, schema.value], names=True) for schema in schemas}
 
 
 def _shown(schemas: tuple[StateSchema, ...]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import attrs
 import pytest
 
@@ -9,6 +11,7 @@ from airflow_provider_streamupdate.state.compatibility import compare
 from airflow_provider_streamupdate.state.plan import StagePlan
 from airflow_provider_streamupdate.state.rename import rename
 from airflow_provider_streamupdate.state.report import ReportItem
+from airflow_provider_streamupdate.state.spark_types import form
 
 from .builders import app_plan, query_plan, stage_plan
 
@@ -89,3 +92,20 @@ def test_types_that_are_not_known_are_not_compared() -> None:
 def test_a_renamed_source_keeps_its_types() -> None:
     plan = app_plan(query_plan(attrs.evolve(stage_plan(), types={"source-1.origin": "string"})))
     assert rename(plan, {"source-1": "flights"}).queries[0].stages[0].types == {"flights.origin": "string"}
+
+
+MAP = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+
+
+def test_what_may_be_null_has_no_part_in_a_form_wherever_it_is_said() -> None:
+    """A map's values, an array's, a struct's fields, one inside the other: one normaliser for all who compare."""
+    array = {"type": "array", "elementType": MAP, "containsNull": True}
+    row = {"type": "struct", "fields": [{"name": "m", "type": array, "nullable": True, "metadata": {"a": 1}}]}
+    never = json.loads(json.dumps(row).replace("true", "false"))
+    assert row != never
+    for names in (True, False):
+        assert form(row, names) == form(never, names)
+        assert form([row, {"row": row}], names) == form([never, {"row": never}], names)
+    renamed = json.loads(json.dumps(row).replace('"m"', '"n"'))
+    assert form(row) == form(renamed) and form(row, names=True) != form(renamed, names=True)
+    assert form(row) != form(json.loads(json.dumps(row).replace("long", "integer")))

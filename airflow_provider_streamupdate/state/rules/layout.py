@@ -7,6 +7,7 @@ from typing import Any
 
 from ..plan import StagePlan, StateSchema
 from ..report import REFUSED
+from ..spark_types import form
 from .change import FUNCTIONS, StageChange, of
 from .rule import Facts, Rule, differ
 
@@ -22,8 +23,8 @@ def _schemas(c: StageChange) -> Iterator[tuple[StateSchema, str, Any, Any]]:
 
 def same_form(old: StagePlan, new: StagePlan) -> bool:
     """Whether the rows of two stages look alike, whatever they mean."""
-    forms = [(s.name, _types(s.key, False), _types(s.value, False)) for s in old.schemas]
-    now = [(s.name, _types(s.key, False), _types(s.value, False)) for s in new.schemas]
+    forms = [(s.name, form(s.key), form(s.value)) for s in old.schemas]
+    now = [(s.name, form(s.key), form(s.value)) for s in new.schemas]
     return (old.kind, old.operator, old.stores, forms) == (new.kind, new.operator, new.stores, now) and bool(forms)
 
 
@@ -38,7 +39,7 @@ def _families(c: StageChange) -> Facts | None:
 def _type(c: StageChange) -> Facts | None:
     named = c.new.kind in FUNCTIONS
     for schema, part, old, new in _schemas(c) if c.old.kind == c.new.kind else ():
-        if _types(old, named) != _types(new, named):
+        if form(old, named) != form(new, named):
             where = "" if schema.name == "default" else f" {schema.name}"
             return {"part": part, "where": where, "old": old, "new": new}
     return None
@@ -56,7 +57,7 @@ def _nullable(c: StageChange) -> Facts | None:
 def _variable_nullability(c: StageChange) -> Facts | None:
     own = [(s.name, part, old, new) for s, part, old, new in _schemas(c) if not s.name.startswith("$")]
     values = [(name, old, new) for name, part, old, new in own if part == "value"]
-    names = [n for n, old, new in values if _types(old, True) == _types(new, True) and _plain(old) != _plain(new)]
+    names = [n for n, old, new in values if form(old, True) == form(new, True) and _plain(old) != _plain(new)]
     return {"names": ", ".join(names)} if names else None
 
 
@@ -87,21 +88,6 @@ def _nullability(schema: Any, path: str = "") -> list[tuple[str, bool]]:
         here = f"{path}{number + 1}"
         found += [(here, bool(field.get("nullable", True))), *_nullability(field["type"], here + ".")]
     return found
-
-
-def _types(schema: Any, names: bool) -> Any:
-    """A Spark JSON type without names (unless they matter), nullability and metadata."""
-    if isinstance(schema, dict):
-        if schema.get("type") == "struct":
-            return [
-                "struct",
-                *(
-                    [f["name"], _types(f["type"], names)] if names else _types(f["type"], names)
-                    for f in schema["fields"]
-                ),
-            ]
-        return {k: _types(v, names) for k, v in schema.items() if k not in ("metadata", "containsNull")}
-    return schema
 
 
 _StageRule = Rule[StageChange]
