@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ..state.application import Application
 
 
-@click.command(short_help="Make a snapshot of a checkpoint that is not managed yet.")
+@click.command(short_help="Make a snapshot from a checkpoint that is not managed yet.")
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
-@click.option("--app", required=True, metavar="NAME", help="The app the snapshot becomes one of.")
+@click.option("--app", required=True, metavar="NAME", help="The app that the snapshot is for.")
 @application_options(
     click.option(
         "--plan-from", "app_file", required=True, metavar="APP_FILE", help="The code that wrote it, as an app."

@@ -35,7 +35,7 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
         )
         @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
         @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
-        @click.option("--strict", is_flag=True, help="A parameter that no query function reads is an error.")
+        @click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
         @functools.wraps(function)
         def wrapper(
             *args: Any,
@@ -82,8 +82,8 @@ agree_option = click.option(
     "--agree",
     multiple=True,
     metavar="NAME",
-    help="A loss that is agreed to, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the "
-    "same; for a fresh submit QUERY/STAGE, which no update could carry. Repeatable.",
+    help="Agree to a loss, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same; "
+    "for a fresh submit QUERY/STAGE, which no update could carry. Repeatable.",
 )
 
 

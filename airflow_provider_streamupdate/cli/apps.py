@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="Start without state on purpose, although the app has some.")
 @agree_option
 @rename_option
-@click.option("--fork", is_flag=True, help="Go on from the snapshot beside the app it is of, under own query ids.")
+@click.option("--fork", is_flag=True, help="Continue from the snapshot beside the app it is of, under new query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the snapshot is of (else the file's own).")
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
 @shared
@@ -43,19 +43,19 @@ def submit(
 ) -> None:
     """Start the app that APP_FILE defines, and wait until its queries run.
 
-    The driver is detached: it outlives this command. With --snapshot the new version is checked against the snapshot
-    first, and stages are matched by name. An app that runs already is replaced with update, not with submit; one whose
-    driver died goes on with restart.
+    The driver is detached: it outlives this command. With --snapshot the new version is first checked against the
+    snapshot, and stages are matched by name. Use update, not submit, to replace an app that already runs, and restart
+    for one whose driver died.
 
-    An app that has state (committed batches, or snapshots) is not started without it, unless --fresh says so: it then
-    begins with batch 0, where its sources are told to begin. That is refused where a sink would skip these batches, and
-    needs agreement where results come a second time.
+    An app that has state (committed batches, or snapshots) is not started without it, unless --fresh is given. It then
+    begins with batch 0, where its sources are configured to begin. That is refused where a sink would skip these
+    batches, and needs agreement where results come a second time.
 
-    An app that could run, but never be updated, is refused before anything is started: what it is not understood of
-    is named, with its operator and the reason.
+    An app that could run, but never be updated, is refused before anything is started. The message names what is not
+    understood, with its operator and the reason.
 
-    With --fork the app goes on from the snapshot of another one (--from-app), or of its own, under query ids of its
-    own, so that both can run side by side; their sinks must be different ones.
+    With --fork the app continues from the snapshot of another one (--from-app), or of its own, under new query ids, so
+    that both can run side by side. Their sinks must differ.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def submit(
     if snapshot is not None:
         need_snapshot(client, snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes its time
-    interrupted = "a driver that was started goes on (streamupdate list shows it; cancel ends it)"
+    interrupted = "a driver that was started keeps running (streamupdate list shows it; cancel ends it)"
     app: str | None = None
     first = f"planning {application.file}" if snapshot else f"submitting {application.file}"
     with progress(first, interrupted) as report:
@@ -109,25 +109,25 @@ def submit(
     note(settings, f"{deployed.app} runs as deployment {deployed.deployment} (epoch {deployed.epoch})")
 
 
-@click.command(short_help="Start an app's dead driver again, from its own checkpoint.")
+@click.command(short_help="Restart an app's dead driver from its own checkpoint.")
 @click.argument("app")
-@click.option("--deployment", metavar="ID", help="Only when this one is current (else whichever is).")
+@click.option("--deployment", metavar="ID", help="Only if this one is current (else whichever is).")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
 def restart(settings: Settings, app: str, deployment: str | None, timeout: float) -> None:
     """Start the driver of APP's current deployment again, and wait until its queries run.
 
-    It goes on where it stopped, with its own code, parameters and checkpoint, after its driver was lost, failed, was
-    cancelled or came to its end. Nothing is updated. Refused while its driver lives, and during an update, which is
-    continued or rolled back instead.
+    It continues where it stopped, with its own code, parameters and checkpoint, after its driver was lost, failed, was
+    cancelled or finished. Nothing is updated. Refused while its driver lives, and during an update: continue that or
+    roll it back.
 
     \b
     Example:
       streamupdate restart flight-windows
     """
     client = settings.client_of(app)
-    interrupted = f"a driver that was started goes on (streamupdate status {app}); else run the same command again"
+    interrupted = f"a driver that was started keeps running (streamupdate status {app}); or run the command again"
     with progress(f"restarting {app}", interrupted) as report:
         deployed = client.restart(app, deployment, timeout, report)
     if settings.as_json:
@@ -145,7 +145,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     """End APP. No snapshot is taken: save-snapshot --cancel does both.
 
     Without --drain the batch in flight is interrupted; a driver that does not stop is killed. With --drain the batch
-    in flight commits and none begins; after --drain-timeout the command fails and the drain goes on.
+    in flight commits and none begins; after --drain-timeout the command fails and the drain continues.
 
     \b
     Examples:
@@ -155,7 +155,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     if drain_timeout is not None and not drain:
         raise click.UsageError("--drain-timeout needs --drain")
     client = settings.client_of(app)
-    interrupted = f"{app} was told to end and goes on doing so (streamupdate status {app})"
+    interrupted = f"{app} was told to end and is still ending (streamupdate status {app})"
     with progress(f"ending {app}", interrupted) as report:
         state = client.cancel(app, drain, drain_timeout or 300.0, report)
     if settings.as_json:
@@ -188,7 +188,7 @@ def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command
 suspend = _pausing(
     "suspend",
     "Pause an app: its driver stays, no batch runs.",
-    "Drain the queries of APP but keep its driver. resume goes on where they stopped.",
+    "Drain the queries of APP but keep its driver. resume continues where they stopped.",
     "How long the drain may take.",
 )
 resume = _pausing(

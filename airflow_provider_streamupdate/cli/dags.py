@@ -53,7 +53,7 @@ def _write(file: Path, content: bytes) -> None:
         ) from error
 
 
-@click.command("init-dags", short_help="Put the example DAGs into a DAGs folder.")
+@click.command("init-dags", short_help="Copy the example DAGs into a DAGs folder.")
 @click.argument("folder", callback=lambda ctx, param, value: _folder(value))
 @click.option("--force", is_flag=True, help="Also replace files that differ from those of this package.")
 @shared

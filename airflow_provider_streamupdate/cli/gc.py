@@ -9,22 +9,22 @@ from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 
 
-@click.command("gc", short_help="Free disk space that nothing needs any more.")
+@click.command("gc", short_help="Free the disk space of what nothing needs any more.")
 @click.argument("app", required=False)
-@click.option("--dry-run", is_flag=True, help="Only tell what would be freed.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be freed.")
 @click.option(
     "--keep-deployments",
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="So many superseded deployments keep their checkpoint, the newest; the ways back are kept beside.",
+    help="Keep the checkpoints of the N newest superseded deployments, in addition to the ways back.",
 )
 @click.option(
     "--keep-days",
     type=click.FloatRange(min=0),
     default=0,
     show_default=True,
-    help="And those superseded less than so many days ago.",
+    help="Also keep those superseded less than this many days ago.",
 )
 @shared
 @pass_settings

@@ -30,7 +30,7 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
 
     A snapshot is consistent: it holds each query's state after its last committed batch. Asking again for a snapshot
     that is under way waits for it. Of an app that has ended, or failed, --cancel takes what it committed, so that
-    `submit --snapshot NAME` goes on where it stopped.
+    `submit --snapshot NAME` continues where it stopped.
 
     \b
     Examples:
@@ -40,7 +40,7 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
     from ..control.overview import snapshot_document
 
     client = settings.client_of(app)
-    interrupted = f"the snapshot goes on without this command; run it again to wait for {name}"
+    interrupted = f"the snapshot continues without this command; run it again to wait for {name}"
     with progress(f"snapshot {name} of {app}", interrupted) as report:
         snapshot = client.save_snapshot(app, name, cancel, timeout, report)
     if settings.as_json:

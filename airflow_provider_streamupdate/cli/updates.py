@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..state.report import CompatibilityReport
 
 
-@click.command(short_help="Show what an application file's queries are made of.")
+@click.command(short_help="Show the queries, stages, sources and sinks of an application file.")
 @application_argument
 @shared
 @pass_settings
@@ -55,7 +55,7 @@ def plan(settings: Settings, application: Application) -> None:
 @click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
 @agree_option
 @rename_option
-@click.option("--fork", is_flag=True, help="Check it as a fork, which is to run beside the app, under own query ids.")
+@click.option("--fork", is_flag=True, help="Check it as a fork, which runs beside the app under its own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the state is of (else the file's own).")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
@@ -73,12 +73,12 @@ def check(
 ) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
-    Every stage, source and sink gets a verdict. When none stands in the way, the state is restored into a scratch
-    folder and Spark itself checks it. The running app is not touched.
+    Every stage, source and sink gets a verdict. If none refuses, the state is restored into a scratch folder and Spark
+    itself checks it. The running app is not touched.
 
-    With --plan nothing but a plan is needed: what `plan --json` printed for the old version, the plan.json of a
-    deployment or the snapshot.json of a snapshot. That is for a CI of the app's own: no state is restored, so that
-    Spark's own checks do not run.
+    With --plan only a plan is needed: what `plan --json` printed for the old version, the plan.json of a deployment
+    or the snapshot.json of a snapshot. That is meant for the app's own CI. No state is restored, so Spark's own
+    checks do not run.
 
     With --fork it is checked as what `submit --fork` and `update --strategy parallel` start.
 
@@ -129,7 +129,7 @@ def check(
 @click.option("--batches", type=click.IntRange(min=1), default=5, show_default=True, help="Of each query, at most.")
 @agree_option
 @rename_option
-@click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each version's rehearsal.")
+@click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each of the two versions.")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
@@ -145,8 +145,8 @@ def rehearse(
 ) -> None:
     """Rehearse the new version in APP_FILE: its first batches from a snapshot, on the input that follows it.
 
-    Its sources are read, at most what is there now; its sinks are muted, foreachBatch functions are not called. The
-    version that the snapshot is of plays the same batches, to compare rows, state and times. The running app is not
+    Its sources are read, at most what is there now. Its sinks are muted, and foreachBatch functions are not called. The
+    version that the snapshot is of runs the same batches, to compare rows, state and times. The running app is not
     touched.
 
     Exit code: 0 it went well, 1 it failed (not compatible, or it died), 2 wrong usage or unreadable input.
@@ -188,7 +188,7 @@ def rehearse(
     ctx.exit(0 if report.passed else FAILED)
 
 
-@click.command(short_help="Replace a running app by its next version, with its state.")
+@click.command(short_help="Replace a running app with its next version, keeping its state.")
 @application_argument
 @click.option("--deployment", metavar="ID", help="Id of the new deployment, never used before (else from its digest).")
 @click.option(
@@ -202,7 +202,7 @@ def rehearse(
     type=StrategyChoice(),
     default=DEFAULT_STRATEGY,
     show_default=True,
-    help="With --snapshot, restart stands in for standby.",
+    help="With --snapshot, restart replaces standby.",
 )
 @click.option(
     "--rehearse",
@@ -211,10 +211,10 @@ def rehearse(
     help="Rehearse K batches before the old version is touched (else no rehearsal), on --snapshot or the newest one.",
 )
 @click.option(
-    "--run-beside", type=Duration(), help="With parallel: both run at least so long (else until the new one caught up)."
+    "--run-beside", type=Duration(), help="With parallel: both run at least this long (else until it caught up)."
 )
 @click.option(
-    "--catch-up-timeout", type=Duration(), help="With parallel: how long it may take after that.  [default: 3600]"
+    "--catch-up-timeout", type=Duration(), help="With parallel: how long catching up may then take.  [default: 3600]"
 )
 @click.option(
     "--verify-for",
@@ -222,10 +222,10 @@ def rehearse(
     default="10",
     show_default=True,
     envvar=RUN_FOR_VARIABLE,
-    help="How long the new version must have run, and be well at the end of it, before it is promoted. It must have "
-    "committed two batches in any case, unless there is no input.",
+    help="How long the new version must have run, and be healthy at the end, before it is promoted. It must always "
+    "have committed two batches, unless there is no input.",
 )
-@click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For the old version's end.")
+@click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For ending the old version.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
 @shared
 @pass_settings
@@ -247,12 +247,12 @@ def update(
     """Update the running app that APP_FILE defines: plan, check, stand by, snapshot with cancel, submit from it,
     verify, promote.
 
-    An incompatible version is refused while the old one goes on running. When the new version fails after the old one
-    was stopped, the old one goes on where it was stopped, and the command fails. After a crash or Ctrl-C run the same
-    command again: it continues the update.
+    An incompatible version is refused while the old one keeps running. If the new version fails after the old one was
+    stopped, the old one is started again where it was stopped, and the command fails. After a crash or Ctrl-C run the
+    same command again: it continues the update.
 
-    With strategy parallel both versions run and write until the old one is drained, so that the new one needs sink
-    parameters of its own. While they do, rollback drops the new one, and cancel --drain the old one.
+    With strategy parallel both versions run and write until the old one is drained, so the new one needs its own sink
+    parameters. Meanwhile rollback drops the new one, and cancel --drain the old one.
 
     \b
     Examples:
@@ -295,29 +295,29 @@ def update(
     return None
 
 
-@click.command(short_help="Go back to the deployment before.")
+@click.command(short_help="Go back to the previous deployment.")
 @click.argument("app")
 @click.option(
-    "--deployment", metavar="ID", help="The one to go back from (else an update's under way, else the current)."
+    "--deployment", metavar="ID", help="The one to go back from (else the update's under way, else the current one)."
 )
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
 @click.option(
     "--later-ids",
     multiple=True,
     metavar="QUERY",
-    help="The foreachBatch function of QUERY skips batch ids it has had, and its app does not say so (seen_batch): "
-    "what is computed again gets ids after those of the deployment that is left. Repeatable.",
+    help="The foreachBatch function of QUERY skips batch ids it has seen, and its app does not declare it "
+    "(seen_batch): what is computed again gets ids after those of the deployment that is left. Repeatable.",
 )
 @shared
 @pass_settings
 def rollback(settings: Settings, app: str, deployment: str | None, timeout: float, later_ids: tuple[str, ...]) -> None:
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
 
-    What the stopped deployment wrote stays written: the batches that downstream has seen are named. Ends an update
-    that was interrupted, too: a new version that only runs or stands by beside the current one is dropped.
+    What the stopped deployment wrote stays written; the batches that downstream has seen are named. It also ends an
+    interrupted update: a new version that only runs or stands by beside the current one is dropped.
 
     The older version computes again what it had not committed. A file sink and a table get that under new batch ids. A
-    foreachBatch function gets the old ids, or new ones where the app says that it skips ids it has had.
+    foreachBatch function gets the old ids, or new ones where the app declares that it skips ids it has seen.
 
     \b
     Examples:

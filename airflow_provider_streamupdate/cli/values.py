@@ -11,7 +11,7 @@ _SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", r
 
 
 class Duration(click.ParamType):
-    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; more than none, or with `zero` none at all, too."""
+    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; positive, or with `zero` also 0."""
 
     name = "duration"
 
@@ -23,8 +23,8 @@ class Duration(click.ParamType):
         if seconds is None:
             self.fail(f"{value!r} is not a duration; give seconds (90), 1h30m or ISO 8601 (PT1H30M)", param, ctx)
         if not 0 <= seconds < float("inf") or (seconds == 0 and not self._zero):
-            wanted = "not be negative" if self._zero else "be longer than nothing"
-            self.fail(f"{value!r} must {wanted}, and finite", param, ctx)
+            sign = "non-negative" if self._zero else "positive"
+            self.fail(f"{value!r} must be a {sign}, finite duration", param, ctx)
         return seconds
 
 

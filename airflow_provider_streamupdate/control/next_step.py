@@ -36,5 +36,5 @@ def next_step(
         return f"streamupdate restart {app} watches it for a sign of life, and starts it again when there is none"
     why = "when what its error says is mended, " if state == FAILED else ""
     return (
-        f"{why}streamupdate restart {app} goes on from its own checkpoint (streamupdate log {app} shows why it ended)"
+        f"{why}streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
     )

@@ -69,7 +69,7 @@ class Successor:
         if status.final:
             return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
         if _gone(status, self._launch()):
-            return f"its process {status.pid} ended without a word"
+            return f"its process {status.pid} exited without a final status"
         quiet = self._pulse.look(self.deployment, status.pulse).quiet
         return f"it gave no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
 

@@ -241,7 +241,7 @@ def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
     assert told() == [None, None]
     set_status(app, "v1", status("failed", error="ValueError: a row"))
     one, other = told()
-    assert one == other and "streamupdate restart flights goes on from its own checkpoint" in one
+    assert one == other and "streamupdate restart flights continues from its own checkpoint" in one
 
 
 def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:

@@ -366,7 +366,7 @@ def test_a_standby_that_fails_leaves_the_old_version_alone(running: Site) -> Non
     result = running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2")
     assert result.exit_code == 1
     assert "the last words of a driver that dies at start" in result.stderr
-    assert "v1 was not touched and goes on running" in result.stderr
+    assert "v1 was not touched and keeps running" in result.stderr
     current = running.client.status("alarm").current
     assert current is not None and (current.deployment, current.epoch) == ("v1", 1)
     assert running.alive() == ["v1"]
@@ -454,7 +454,7 @@ def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_wi
     assert told.exit_code == 0 and "--later-ids events" in told.stderr and site.alive() == ["v1"]
     assert site.run(*update, "--deployment", "v3", *agree).exit_code == 0
     result = site.run("rollback", "alarm", "--later-ids", "events")
-    assert result.exit_code == 0 and "query events goes on with batch ids after those of v3" in result.stderr
+    assert result.exit_code == 0 and "query events continues with batch ids after those of v3" in result.stderr
     assert [record.later_ids for record in site.client.registry.app("alarm").rollbacks()] == [(), ("events",)]
     late = site.run("rollback", "alarm", "--deployment", "v3", "--later-ids", "events")
     assert late.exit_code == 1 and "runs again already" in late.stderr, late.stderr
@@ -478,7 +478,7 @@ def test_later_ids_are_given_before_the_old_version_runs(
         assert site.run("rollback", "alarm").exit_code == 143
     again = site.run("rollback", "alarm", "--later-ids", "events")
     assert again.exit_code == code, again.stderr
-    assert ("goes on with batch ids after those of v2" in again.stderr) is (code == 0)
+    assert ("continues with batch ids after those of v2" in again.stderr) is (code == 0)
     [record] = site.client.registry.app("alarm").rollbacks()
     assert record.later_ids == (("events",) if code == 0 else ())
     assert site.run("rollback", "alarm").exit_code == 0 or code == 0

@@ -155,7 +155,7 @@ def test_a_new_version_that_fails_leaves_the_old_one_alone(running: Site) -> Non
     before = running.client.status("alarm")
     result = running.run(*arguments(running, FAIL="run"))
     assert result.exit_code == 1
-    assert "the new version cannot read" in result.stderr and "v1 was not touched and goes on running" in result.stderr
+    assert "the new version cannot read" in result.stderr and "v1 was not touched and keeps running" in result.stderr
     after = running.client.status("alarm")
     assert (after.current, after.launch) == (before.current, before.launch) and running.alive() == ["v1"]
 

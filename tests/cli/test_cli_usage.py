@@ -331,7 +331,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 def test_a_duration_may_be_none_where_that_means_something() -> None:
     assert Duration(zero=True).convert("0", None, None) == 0
-    with pytest.raises(click.BadParameter, match="must not be negative"):
+    with pytest.raises(click.BadParameter, match="must be a non-negative, finite duration"):
         Duration(zero=True).convert("-1", None, None)
 
 

@@ -42,7 +42,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     incompatible = write_app('.select("room", ', '.select(F.upper("room").alias("room"), ')
     message = ground.cli("update", str(incompatible), "--deployment", "bad", *ground.params, code=1)
     assert "keys changed from [source-1.room] to [upper(source-1.room)]" in message
-    assert "one goes on running" in message
+    assert "one keeps running" in message
     assert ground.client.registry.app(ground.app).update("bad").outcome == "refused"
     table = json.loads(ground.cli("check", v2, "--json", *ground.params, *ground.agreed))
     assert table["compatible"] is True

@@ -442,7 +442,7 @@ def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:
     box = form.bounding_box()
     assert box and box["y"] >= 0 and box["y"] + box["height"] <= IN_FRAME["height"], box
     expect(form.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
-    dead = made.listed(state="lost", next_step="streamupdate restart page-views goes on from its own checkpoint")
+    dead = made.listed(state="lost", next_step="streamupdate restart page-views continues from its own checkpoint")
     answers.apps = made.apps(made.listed(), {**dead, "app": "another"})
     listed = show("")
     expect(listed.locator("#apps tbody tr")).to_have_count(2)
@@ -485,7 +485,7 @@ def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answer
     assert page.evaluate(regions) == [True, True]
     answers.app["requests"] = [made.request()]
     answers.app["updates"] = [made.update(old="v4")]
-    answers.app["next_step"] = "streamupdate restart page-views goes on from its own checkpoint"
+    answers.app["next_step"] = "streamupdate restart page-views continues from its own checkpoint"
     page.clock.run_for(2100)
     expect(told).to_contain_text("Update by run")
     expect(told).to_contain_text("getting the new version ready")

@@ -224,8 +224,8 @@ class Drivers:
             wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
         except WaitTimeoutError as error:
             raise WaitTimeoutError(
-                f"{error}; its driver goes on starting: wait for it (status), give it longer (--timeout), or end it "
-                f"(cancel)\n{self._last_lines(deployment)}"
+                f"{error}; its driver is still starting: wait for it (status), give it more time (--timeout), or "
+                f"end it (cancel)\n{self._last_lines(deployment)}"
             ) from error
 
     def death(self, deployment: str, state: DriverState) -> str:
@@ -233,7 +233,7 @@ class Drivers:
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in (LOST, FAILED) and not why:
-            why = "its process ended without a word"
+            why = "its process exited without a final status"
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}; correct "
             f"that and start it again: streamupdate restart {self.app.name}, or submit when it is to be another "

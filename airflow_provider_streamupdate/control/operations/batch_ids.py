@@ -42,7 +42,7 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
         if query.name not in used or not _untold(query):
             continue
         if query.name in later_ids:
-            yield f"query {query.name} goes on with batch ids after those of {new} ({used[query.name]})"
+            yield f"query {query.name} continues with batch ids after those of {new} ({used[query.name]})"
             continue
         yield (
             f"query {query.name} of {old} gets batch ids again that {new} used ({used[query.name]}), and its "

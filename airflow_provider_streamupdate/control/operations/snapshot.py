@@ -105,7 +105,7 @@ class SnapshotRequests(Requests):
         pending = [c for c in box.pending() if c.snapshot == name]
         failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
         if failures and not pending and not over:
-            raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app goes on running")
+            raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app keeps running")
         if not over:
             return None
         plan = registry.plan(deployment)

@@ -169,7 +169,7 @@ class UpdateEngine:
         if report is not None and not report.compatible and update.pending:
             raise IncompatibleError(
                 f"the new version of {update.app} is not compatible with {report.source}, so it cannot continue from "
-                f"it; nothing was stopped or changed, and {update.record.old} goes on running:\n  "
+                f"it; nothing was stopped or changed, and {update.record.old} keeps running:\n  "
                 + "\n  ".join(report.problems),
                 report,
             )
@@ -200,7 +200,7 @@ class UpdateEngine:
         if not report.passed:
             raise RehearsalError(
                 f"the new version of {update.app} failed its rehearsal on snapshot {report.snapshot}; nothing was "
-                f"stopped or changed, and {update.registry.current_id()} goes on running:\n  "
+                f"stopped or changed, and {update.registry.current_id()} keeps running:\n  "
                 + "\n  ".join(report.problems),
                 report,
             )

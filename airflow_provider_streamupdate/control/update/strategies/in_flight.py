@@ -67,7 +67,7 @@ class InFlight(Strategy):
         return undo_change(registry, drivers, str(record.old), record.new, timeout)
 
     def left_alone(self, old: str) -> str:
-        return f"{old} goes on running"
+        return f"{old} keeps running"
 
 
 def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, timeout: float, progress: Progress) -> None:

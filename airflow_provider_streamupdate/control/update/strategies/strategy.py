@@ -102,7 +102,7 @@ class Strategy:
 
     def left_alone(self, old: str) -> str:
         """What is said when a failed update has not stopped the old version."""
-        return f"{old} was not touched and goes on running"
+        return f"{old} was not touched and keeps running"
 
 
 def check_saved(update: Update) -> bool:
