@@ -30,7 +30,7 @@ def _content(file: Path) -> bytes:
         return b""  # a link to nothing, which is replaced
     if not file.is_file():
         raise AlreadyExistsError(
-            f"{file} is no file, but this package has a DAG of that name; move it, or give another folder"
+            f"{file} is not a file, but this package has a DAG of that name; move it, or give another folder"
         )
     try:
         return file.read_bytes()

@@ -164,8 +164,8 @@ def _app(requests: Requests, name: str) -> str:
     state, status = requests.drivers(name, watch=False).look(current.deployment)
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
-            f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future: set that "
-            "machine's clock and this one's by NTP"
+            f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "
+            "that machine's clock and this one's by NTP"
         )
     update = registry.last_update()
     interrupted = interruption(registry, update)

@@ -1,4 +1,4 @@
-"""Errors a user can act on: each message names the thing, the reason and the next step."""
+"""Errors a user can act on: each message says what failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def describe(error: BaseException) -> str:
 
 
 class InvalidInputError(StreamUpdateError, ValueError):
-    """A name, parameter or file the user gave cannot be used."""
+    """A name, parameter or file that the user passed cannot be used."""
 
 
 class ParameterWarning(UserWarning):
-    """A parameter was given that no query function reads."""
+    """No query function reads a parameter that was passed."""
 
 
 class NotFoundError(StreamUpdateError, LookupError):
@@ -42,7 +42,7 @@ class NotRunningError(StreamUpdateError):
 
 
 class AlreadyRunningError(StreamUpdateError):
-    """The app has a running deployment and the request needs a stopped one."""
+    """The app has a running deployment, and the request needs a stopped one."""
 
 
 class InUseError(StreamUpdateError):
@@ -54,7 +54,7 @@ class LeaseHeldError(StreamUpdateError):
 
 
 class CorruptError(StreamUpdateError):
-    """A file under the root is truncated, altered or not what it should be."""
+    """A file under the root is truncated, altered or otherwise wrong."""
 
 
 class StorageError(StreamUpdateError):
@@ -62,7 +62,7 @@ class StorageError(StreamUpdateError):
 
 
 class NoRoomError(StorageError):
-    """What was asked for needs more bytes than are free; nothing was written."""
+    """The request needs more bytes than are free; nothing was written."""
 
 
 class ApplicationError(StreamUpdateError):
@@ -78,7 +78,7 @@ class EnvironmentProblem(StreamUpdateError):
 
 
 class WaitTimeoutError(StreamUpdateError, TimeoutError):
-    """Something did not happen in the time allowed."""
+    """Something did not happen in time."""
 
 
 class FencedError(StreamUpdateError):
@@ -86,7 +86,7 @@ class FencedError(StreamUpdateError):
 
 
 class RefusedError(StreamUpdateError):
-    """What was asked for cannot be done in this way, for a reason that is known before anything is touched."""
+    """The request cannot be done in this way; the reason is known before anything is touched."""
 
 
 class IncompatibleError(StreamUpdateError):

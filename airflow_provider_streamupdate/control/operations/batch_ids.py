@@ -27,8 +27,8 @@ def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, 
                 f"seen_batch={query.sink.seen_batch!r}" if query.sink.seen_batch else f"its sink is {query.sink.format}"
             )
             raise InvalidInputError(
-                f"later ids: what query {name} of deployment {deployment} does with batch ids it has had is known "
-                f"({says}), and a rollback does what is right for it; leave it out"
+                f"later ids: what query {name} of deployment {deployment} does with batch ids it has seen is known "
+                f"({says}), and a rollback handles it; leave it out"
             )
 
 

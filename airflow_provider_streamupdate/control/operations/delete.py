@@ -46,7 +46,7 @@ def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: 
     if held is not None and not held.released and (lease.held(registry.folder, held) or alive(registry.folder, held)):
         raise LeaseHeldError(
             f"{registry.name} is locked for {held.owner} until {held.expires_at}, and the disk is full; end that first "
-            "(streamupdate rollback, or cancel), or free room elsewhere on the disk"
+            "(streamupdate rollback, or cancel), or free space elsewhere on the disk"
         )
     progress(f"the disk is full, so no lease is written; nobody holds the one of {registry.name}")
     return once()

@@ -86,7 +86,7 @@ class SnapshotRequests(Requests):
                 return  # poll_snapshot exports what it committed
             raise NotRunningError(
                 f"app {app} is not running (deployment {deployment} is {state}), so no snapshot of it can be taken; "
-                "one with cancel (save-snapshot --cancel) takes what it committed before it ended, to go on from"
+                "one with cancel (save-snapshot --cancel) saves what it committed before it ended, to continue from"
             )
         box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
         boundary("snapshot-asked")

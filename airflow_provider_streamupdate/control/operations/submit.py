@@ -79,7 +79,7 @@ class SubmitRequests(CheckRequests):
         if (fork and snapshot is None) or (from_app and not fork):
             raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
         if fresh and snapshot is not None:
-            raise InvalidInputError("a fresh start is one without state; leave the snapshot out, or fresh")
+            raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
         launcher = self.need_launcher()
         launcher.check()
         self.registry.folder.check_writable()
@@ -204,7 +204,7 @@ class SubmitRequests(CheckRequests):
         report = self.with_again(report, plan, snapshot, agree)
         if not report.compatible:
             raise IncompatibleError(
-                f"{plan.app} cannot start from snapshot {snapshot} unasked; nothing was started:\n  "
+                f"{plan.app} cannot start from snapshot {snapshot} without agreement; nothing was started:\n  "
                 + "\n  ".join(report.problems),
                 report,
             )

@@ -36,7 +36,7 @@ class InFlight(Strategy):
 
     def accept(self, options: UpdateOptions) -> Strategy:
         if options.snapshot:
-            raise InvalidInputError("strategy in_flight goes on where the app is; leave the snapshot out")
+            raise InvalidInputError("strategy in_flight continues where the app is; leave the snapshot out")
         return super().accept(options)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
