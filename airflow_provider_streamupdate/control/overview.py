@@ -88,7 +88,7 @@ class OverviewRequests(Requests):
                 return app, error
 
         apps = self.apps()
-        if self.registry.folder.local:
+        if self.registry.folder.cheap_calls:
             return [look(app) for app in apps]
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
             return list(pool.map(look, apps))

@@ -36,14 +36,14 @@ class ConnectionLauncher:
         self.spark_conn_id = spark_conn_id
         self.conf = conf or {}
         self.env_vars = env_vars or {}
-        self.local = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
+        self.submitter = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
 
     def check(self) -> None:
         """EnvironmentProblem when the Spark connection, Java or spark-submit is missing, or the environment
         mixed.
         """
         self.check_connection()
-        self.local.check()
+        self.submitter.check()
 
     def check_connection(self) -> None:
         """SparkSubmitHook silently takes master ``yarn`` when its connection is missing; that is refused
@@ -90,7 +90,7 @@ class ConnectionLauncher:
 
     def environment(self, application: Application) -> dict[str, str]:
         """The complete environment of the child."""
-        return self.local.environment(application)
+        return self.submitter.environment(application)
 
     def spark_hook(self, application: Application, args: list[str], runtime: str) -> SparkSubmitHook:
         """The hook whose built command is used."""
@@ -102,7 +102,7 @@ class ConnectionLauncher:
             name=_name(application, args),
             application_args=list(args),
             env_vars={**self.env_vars, **application.env_vars} or None,
-            spark_binary=self.local.spark_submit,
+            spark_binary=self.submitter.spark_submit,
         )
 
 

@@ -73,7 +73,7 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
     def beat() -> None:
         while not over.wait(BEAT_SECONDS):
             with contextlib.suppress(StorageError, FileNotFoundError):  # the storage may be back the next time
-                if folder.local:
+                if folder.touches:
                     folder.touch(marked.mark)
                 else:
                     folder.write(_alive(marked), clock.now().encode())
@@ -132,7 +132,7 @@ def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
 def _sign(folder: Folder, export: Export) -> tuple[float, bytes | None] | None:
     """The last sign of life: when, and what; None without a mark."""
     try:
-        if folder.local:
+        if folder.touches:
             folder.read(export.mark)  # NFS looks at a file's times anew when it is opened
             return folder.modified(export.mark), None
         beat = folder.read(_alive(export))

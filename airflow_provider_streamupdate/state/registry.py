@@ -66,16 +66,13 @@ class AppRegistry:
 
     def sibling(self, name: str) -> AppRegistry:
         """Another app under the same root."""
-        return AppRegistry(check_name("app", name), self._root().sub(name))
+        return AppRegistry(check_name("app", name), self.folder.parent.sub(name))
 
     def siblings(self) -> list[AppRegistry]:
         """All other apps under the same root."""
-        root = self._root()
+        root = self.folder.parent
         names = [n for n in root.names() if n != self.name and root.names(f"{n}/deployments")]
         return [self.sibling(name) for name in names]
-
-    def _root(self) -> Folder:
-        return Folder(self.folder.fs, self.folder.base.rpartition("/")[0])
 
     def current(self) -> Current | None:
         """Who may commit. An epoch that was claimed counts although its claimer died before it replaced

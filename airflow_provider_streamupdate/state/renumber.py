@@ -154,7 +154,7 @@ def _name(version: int, state_id: str | None) -> str:
 def _clear(folder: Folder, stems: set[str]) -> None:
     """Remove all that stores have at these versions: what an unfinished batch left there, of whatever kind."""
     there = {path.removesuffix(".crc") for path in _written(folder, stems)}
-    if folder.local:  # perhaps a hidden checksum alone
+    if folder.hadoop_checksums:  # perhaps one of them alone
         there |= {f"{stem}.{ending}" for stem in stems for ending in STATE_ENDINGS}
     for path in sorted(there):
         _remove(folder, path)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from . import clock
 from .storage import Folder
@@ -18,7 +17,7 @@ def find(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
     """Paths of stray temporary files below `top`. Spark's own are looked for in checkpoints alone, and none at all
     below the paths `apart`: whoever writes there may live."""
     found = []
-    for path in _all(folder, top):
+    for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
         name = path.rpartition("/")[2]
         sparks = "/checkpoint/" in path and _SPARKS.fullmatch(name)
         if not (sparks or _OURS.fullmatch(name)) or path.startswith(tuple(apart)):
@@ -30,14 +29,3 @@ def find(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
         if clock.age(at) > STRAY_SECONDS:
             found.append(path)
     return sorted(found)
-
-
-def _all(folder: Folder, top: str) -> Iterator[str]:
-    """All files, hidden ones among them."""
-    if folder.local:
-        for where, _, names in os.walk(folder.path(top)):
-            inner = os.path.relpath(where, folder.base)
-            yield from (name if inner == "." else f"{inner}/{name}" for name in names)
-        return
-    folder.fs.invalidate_cache()
-    yield from (path[len(folder.base) :].lstrip("/") for path in folder.fs.find(folder.path(top)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 import attrs
 
@@ -68,13 +67,13 @@ def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, st
 
 def free(app: AppRegistry, deployment: str) -> None:
     """Remove a deployment's checkpoint. From the first step on it is known to be freed, so that nobody goes on with
-    half of it. On a local disk that step is a rename, which takes no room."""
+    half of it. Where it can be, that step is a rename, which takes no room."""
     folder = app.deployment_folder(deployment)
-    if folder.local:
+    if folder.renames:
         with contextlib.suppress(FileNotFoundError):
             if not folder.exists("freed"):
-                os.rename(folder.path("checkpoint"), folder.path("freed"))
-        for name in os.listdir(folder.path("freed")):
+                folder.rename("checkpoint", "freed")
+        for name in folder.names("freed", hidden=True):
             if name != "note.json":
                 folder.remove(f"freed/{name}")
         with contextlib.suppress(StorageError):  # for people; that the folder is there is enough

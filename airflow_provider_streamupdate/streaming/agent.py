@@ -259,7 +259,7 @@ class Agent:
             except StorageError:
                 if patience.over():
                     raise
-            self.signals.woken.wait(STANDBY_POLL_SECONDS if self.folder.local else POLL_SECONDS)
+            self.signals.woken.wait(STANDBY_POLL_SECONDS if self.folder.cheap_calls else POLL_SECONDS)
         boundary("epoch-seen")
         self._check_fence()
         if not self.epoch.claim():

@@ -367,7 +367,7 @@ def _restore(
     plan = plan_restore(snapshot, old, query, in_sink(query, snapshot.in_flight, saved.fork))
     df = spark_internals.writer_frame(writer)
     source = saved.folders[query.name]
-    brings_state = source.local or not scratch
+    brings_state = source.links or not scratch
     needed = room_needed(plan, snapshot, source, checkpoint, state=brings_state, copied=copied)
     check_room(checkpoint, needed, f"restoring query {query.name} from {saved.source}")
     if scratch and (files := kept(writer, plan.conf)) is not None:
@@ -388,8 +388,8 @@ def _write_metadata(
     writer: DataStreamWriter, query: QueryPlan, checkpoint: Folder, conf: dict[str, str], scratch: bool = False
 ) -> None:
     df = spark_internals.writer_frame(writer)
-    if checkpoint.local:
-        dry_run(df, query.output_mode, checkpoint.uri, Path(checkpoint.base), conf, scratch, len(query.stages))
+    if (here := checkpoint.path_here) is not None:
+        dry_run(df, query.output_mode, checkpoint.uri, here, conf, scratch, len(query.stages))
         return
     checkpoint.write("offsets/0", b"v1\n")
     try:

@@ -56,7 +56,7 @@ def warm_up(
         writer, scratched = writers[query.name], folder / query.name
         scratched.mkdir(parents=True)
         with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
-            if saved.holds(query.name) and saved.folders[query.name].local:
+            if saved.holds(query.name) and saved.folders[query.name].links:
                 _clone(saved, query, writer, Folder.scratch(scratched / "checkpoint"), migrations)
             try:
                 _run(writer, scratched)
@@ -67,7 +67,7 @@ def warm_up(
 @contextlib.contextmanager
 def scratch_folder(app: AppRegistry, deployment: str) -> Iterator[Path]:
     """For `warm_up`: in the root where that is a file system that executors reach as this driver does."""
-    if not app.deployment_folder(deployment).local:
+    if app.deployment_folder(deployment).path_here is None:
         with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return

@@ -4,7 +4,7 @@ what must be made only once is made by a conditional put."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     address, log = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("moto") / "log"
     with daemon([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], log, "Running on"):
-        Folder.open("s3://bucket", options(address)).fs.mkdir("bucket")
+        Folder.open("s3://bucket", options(address)).backend.fs.mkdir("bucket")
         yield address
 
 
@@ -59,26 +59,14 @@ def folder(server: str, tmp_path: Path) -> Folder:
     return Folder.open(f"s3://bucket/{tmp_path.name}", options(server))
 
 
-def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(folder: Folder) -> None:
-    folders.of_many_creators_one_wins(folder)
-
-
-def test_a_reader_beside_a_writer_sees_whole_files_only(folder: Folder) -> None:
-    folders.a_reader_beside_a_writer_sees_whole_files(folder, 60)
-
-
-def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
-    folders.what_was_written_is_listed_read_and_removed(folder)
-
-
-def test_exactly_what_was_read_is_removed(folder: Folder) -> None:
-    folders.exactly_what_was_read_is_removed(folder)
-    folders.of_many_removers_one_hits_each_version(folder)
+@pytest.mark.parametrize("promise", folders.CONTRACT, ids=lambda promise: promise.__name__)
+def test_the_contract(folder: Folder, tmp_path: Path, promise: Callable[[Folder, Folder], None]) -> None:
+    promise(folder, Folder.open(str(tmp_path)))
 
 
 def test_what_hadoop_leaves_is_not_listed(folder: Folder) -> None:
     for name in ("", "state/", "state/0/"):  # the empty objects s3a makes for folders
-        folder.fs.pipe_file(f"{folder.base}/{name}", b"")
+        folder.backend.fs.pipe_file(f"{folder.base}/{name}", b"")
     folder.write("state/0/1.zip", b"one")
     assert folder.names() == ["state"] and folder.names("state") == ["0"] and folder.names("state/0") == ["1.zip"]
     assert folder.files() == ["state/0/1.zip"]
@@ -89,14 +77,13 @@ def test_what_hadoop_leaves_is_not_listed(folder: Folder) -> None:
 def test_what_another_client_writes_is_seen(folder: Folder, server: str) -> None:
     folder.write("a", b"one")
     assert folder.names() == ["a"] and folder.size("a") == 3
-    other = type(folder.fs)(skip_instance_cache=True, **options(server))
+    other = type(folder.backend.fs)(skip_instance_cache=True, **options(server))
     other.pipe_file(folder.path("a"), b"longer")
     other.pipe_file(folder.path("b"), b"")
     assert folder.size("a") == 6 and folder.names() == ["a", "b"]
 
 
-def test_copies_are_made_by_the_server_or_cross_to_a_disk(folder: Folder, tmp_path: Path) -> None:
-    folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path)))
+def test_hadoop_reaches_it_by_its_own_client(folder: Folder, tmp_path: Path) -> None:
     assert folder.uri == f"s3a://bucket/{tmp_path.name}"
 
 

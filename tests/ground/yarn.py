@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,25 +49,9 @@ def folder(cluster: Hadoop, tmp_path: Path) -> Folder:
     return Folder.open(f"{cluster.address}/{tmp_path.name}")
 
 
-def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(folder: Folder) -> None:
-    folders.of_many_creators_one_wins(folder)
-
-
-def test_a_reader_beside_a_writer_sees_whole_files_only(folder: Folder) -> None:
-    folders.a_reader_beside_a_writer_sees_whole_files(folder, 60)
-
-
-def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
-    folders.what_was_written_is_listed_read_and_removed(folder)
-
-
-def test_exactly_what_was_read_is_removed(folder: Folder) -> None:
-    folders.exactly_what_was_read_is_removed(folder)
-    folders.of_many_removers_one_hits_each_version(folder)
-
-
-def test_copies_stay_on_hdfs_or_cross_to_a_disk_and_back(folder: Folder, tmp_path: Path) -> None:
-    folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path)))
+@pytest.mark.parametrize("promise", folders.CONTRACT, ids=lambda promise: promise.__name__)
+def test_the_contract(folder: Folder, tmp_path: Path, promise: Callable[[Folder, Folder], None]) -> None:
+    promise(folder, Folder.open(str(tmp_path)))
 
 
 def test_spark_is_given_the_name_node_by_its_own_protocol(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:

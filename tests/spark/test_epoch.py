@@ -8,13 +8,14 @@ from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.deployment import DeploymentSpec
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.state.storage.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.streaming.epoch import Epoch
 from tests.state.test_lost_replies import Repeating
 
 
 def test_a_driver_is_the_one_of_its_epoch() -> None:
     store = Repeating(skip_instance_cache=True)
-    app = AppRegistry("app", Folder(store, f"/{uuid.uuid4().hex}/app"))
+    app = AppRegistry("app", Folder(FsspecStore(store), f"/{uuid.uuid4().hex}/app"))
     spec = DeploymentSpec(
         app="app", deployment="v1", application=Application(file="v1.py"), digest="d", submitted_at="2026-11-24"
     )

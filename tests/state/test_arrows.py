@@ -17,6 +17,7 @@ PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
 NAME = PACKAGE.name
 FOLDER = PACKAGE / "control" / "update" / "strategies"
 CLUSTER_FOLDER = PACKAGE / "control" / "drivers" / "clusters"
+STORAGE_FOLDER = PACKAGE / "state" / "storage"
 
 
 def module_of(file: Path) -> str:
@@ -126,6 +127,23 @@ def test_a_cluster_is_known_by_its_name_in_its_folder_only() -> None:
             assert not any(ast.unparse(o).endswith((".cluster", "launch.record")) for o in operands), where
     inside = {m for m in MODULES if m.startswith(f"{NAME}.control.drivers.clusters.")}
     asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.control.drivers.clusters")}
+    assert not asked, "one comes in by the folder's door"
+
+
+def test_a_storage_is_known_by_its_kind_in_its_folder_only() -> None:
+    """Others ask a folder for what they mean (`links`, `path_here` ...), not where it lies, nor its backend."""
+    looked_at = 0
+    for file in PACKAGE.rglob("*.py"):
+        if STORAGE_FOLDER in file.parents or PACKAGE / "streaming" / "code" in file.parents:
+            continue  # the second: names of Python's own, local ones among them
+        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Attribute)):
+            looked_at += 1
+            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+            assert node.attr != "local" or ast.unparse(node) == "threading.local", where
+            assert not ast.unparse(node).endswith((".folder.fs", ".folder.backend")), where
+    assert looked_at > 10_000
+    inside = {m for m in MODULES if m.startswith(f"{NAME}.state.storage.")}
+    asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.state.storage")}
     assert not asked, "one comes in by the folder's door"
 
 

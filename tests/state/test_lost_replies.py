@@ -18,8 +18,8 @@ from airflow_provider_streamupdate.state.deployment import Current, DeploymentSp
 from airflow_provider_streamupdate.state.errors import AlreadyExistsError, StorageError
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.storage import Folder
-
-from .test_storage import ObjectStore
+from airflow_provider_streamupdate.state.storage.fsspec_store import FsspecStore
+from tests.stores import ObjectStore
 
 
 class Repeating(ObjectStore):
@@ -45,7 +45,7 @@ def store(request: pytest.FixtureRequest) -> Repeating:
 
 
 def _app(store: Repeating) -> AppRegistry:
-    return AppRegistry("app", Folder(store, f"/{uuid.uuid4().hex}/app"))
+    return AppRegistry("app", Folder(FsspecStore(store), f"/{uuid.uuid4().hex}/app"))
 
 
 def _spec(deployment: str, at: str = "2026-11-24T20:00:00.000001+00:00") -> DeploymentSpec:
@@ -55,7 +55,7 @@ def _spec(deployment: str, at: str = "2026-11-24T20:00:00.000001+00:00") -> Depl
 
 
 def test_what_this_call_wrote_is_created_by_it(store: Repeating) -> None:
-    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
     store.lost = 1
     assert folder.create("lock", b"mine", nonce="mine")
     assert not folder.create("lock", b"other", nonce="other")
@@ -63,14 +63,14 @@ def test_what_this_call_wrote_is_created_by_it(store: Repeating) -> None:
 
 def test_a_refusal_without_a_nonce_stays_one() -> None:
     store = Repeating(skip_instance_cache=True)
-    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
     folder.write("lock", b"same")
     assert not folder.create("lock", b"same")
 
 
 def test_a_refusal_that_cannot_be_looked_into_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Repeating(skip_instance_cache=True)
-    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
     folder.write("lock", b"whose")
 
     def fails(*_: object, **__: object) -> bytes:
@@ -83,7 +83,7 @@ def test_a_refusal_that_cannot_be_looked_into_is_told(monkeypatch: pytest.Monkey
 
 def test_a_nonce_is_in_what_is_written(store: Repeating) -> None:
     with pytest.raises(ValueError, match="nonce"):
-        Folder(store, "/a").create("lock", b"data", nonce="other")
+        Folder(FsspecStore(store), "/a").create("lock", b"data", nonce="other")
 
 
 def test_an_epoch_is_claimed_by_who_claimed_it(store: Repeating) -> None:

@@ -2,28 +2,43 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_provider_streamupdate.state.errors import InvalidInputError, StorageError
 from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.state.storage.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.state.storage.s3 import S3Store
 from tests import folders
+from tests.stores import Bucket, ObjectStore
+
+KINDS: dict[str, Callable[[str], Folder]] = {
+    "disk": Folder.open,
+    "scratch": Folder.scratch,
+    "memory": lambda path: Folder.open(f"memory:/{path}"),
+    "objects": lambda path: Folder(FsspecStore(ObjectStore()), path),
+    "bucket": lambda path: Folder(S3Store(Bucket()), path),
+}
 
 
-@pytest.fixture(params=["local", "memory", "scratch"])
+@pytest.fixture(params=list(KINDS))
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Folder]:
-    local = str(tmp_path / "folder")
-    addresses = {"local": local, "memory": f"memory://{uuid.uuid4().hex}"}
-    made = Folder.scratch(local) if request.param == "scratch" else Folder.open(addresses[request.param])
+    made = KINDS[request.param](str(tmp_path / "folder"))
     yield made
     made.remove("")
 
 
-def test_what_was_written_is_listed_read_and_removed(folder: Folder) -> None:
-    folders.what_was_written_is_listed_read_and_removed(folder)
+@pytest.mark.parametrize("promise", folders.CONTRACT, ids=lambda promise: promise.__name__)
+def test_the_contract(folder: Folder, tmp_path: Path, promise: Callable[[Folder, Folder], None]) -> None:
+    promise(folder, Folder.open(str(tmp_path / "disk")))
+
+
+def test_an_address_leads_to_the_same_folder(tmp_path: Path) -> None:
+    for kind in ("disk", "memory"):
+        folder = KINDS[kind](str(tmp_path))
+        assert Folder.open(folder.address) == folder and folder.sub("a").parent == folder
 
 
 def test_nothing_is_synced_in_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,15 +79,15 @@ def test_a_folder_goes_whatever_another_does_in_it(
     assert times and not (tmp_path / "q").exists()
 
 
-def test_exactly_what_was_read_is_removed(tmp_path: Path) -> None:
-    folders.exactly_what_was_read_is_removed(Folder.open(str(tmp_path)))
-    folders.of_many_removers_one_hits_each_version(Folder.open(str(tmp_path)))
-
-
 def test_a_store_that_cannot_remove_exactly_one_version_says_so() -> None:
     folder = Folder.open(f"memory://{uuid.uuid4().hex}")
     folder.write("a", b"one")
     assert folder.remove_exactly("a", b"one") is None and folder.read("a") == b"one"
+    store = Bucket(skip_instance_cache=True)
+    store.conditional = False
+    folder = Folder(S3Store(store), f"/{uuid.uuid4().hex}")
+    folder.write("a", b"one")
+    assert folder.remove_exactly("a", b"one") is None and folder.names() == ["a"], "the condition is tried"
 
 
 def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
@@ -80,18 +95,6 @@ def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
     assert not folder.create("a/lock", b"second")
     assert folder.read("a/lock") == b"first"
     assert folder.names("a") == ["lock"], "no temporary file may stay"
-
-
-def test_of_many_creators_one_wins_and_nobody_sees_half_a_file(tmp_path: Path) -> None:
-    folders.of_many_creators_one_wins(Folder.open(str(tmp_path)))
-
-
-def test_a_reader_beside_a_writer_sees_whole_files_only(tmp_path: Path) -> None:
-    folders.a_reader_beside_a_writer_sees_whole_files(Folder.open(str(tmp_path)), 200)
-
-
-def test_copies_stay_there_or_cross_to_a_disk_and_back(folder: Folder, tmp_path: Path) -> None:
-    folders.copies_stay_there_or_cross_to_a_disk_and_back(folder, Folder.open(str(tmp_path / "other")))
 
 
 def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
@@ -127,28 +130,8 @@ def test_a_read_only_root_is_told() -> None:
         Folder.open("/proc/streamupdate").check_writable()
 
 
-class ObjectStore(MemoryFileSystem):
-    """What s3fs does otherwise than a file system (seen with moto's server, which tests/ground/s3.py runs): the empty
-    objects Hadoop makes for folders are listed in themselves, and a file lists itself."""
-
-    protocol = ("s3", "s3a")
-    store: dict = {}
-    pseudo_dirs = [""]
-    exclusive = True
-
-    def ls(self, path, detail=True, **kwargs):
-        found = [path] if self.isfile(path) else [*super().ls(path, detail=False), f"{path.rstrip('/')}/"]
-        return [self.info(p) for p in found] if detail else found
-
-    def find(self, path, **kwargs):
-        return [*super().find(path, **kwargs), f"{path}/", f"{path}/c/"]
-
-    def pipe_file(self, path, value, mode="overwrite", **kwargs):
-        return super().pipe_file(path, value, mode=mode if self.exclusive else "overwrite", **kwargs)
-
-
 def test_folders_of_an_object_store_are_not_taken_for_files() -> None:
-    folder = Folder(ObjectStore(), f"/{uuid.uuid4().hex}")
+    folder = Folder(FsspecStore(ObjectStore()), f"/{uuid.uuid4().hex}")
     folder.write("a/b", b"one")
     folder.write("a/c/d", b"two")
     assert folder.names("a") == ["b", "c"]
@@ -157,13 +140,13 @@ def test_folders_of_an_object_store_are_not_taken_for_files() -> None:
 
 
 def test_hadoop_has_another_name_for_s3() -> None:
-    assert Folder(ObjectStore(), "bucket/root").uri == "s3a://bucket/root"
+    assert Folder(FsspecStore(ObjectStore()), "bucket/root").uri == "s3a://bucket/root"
 
 
 def test_a_store_that_lets_a_file_be_created_twice_is_refused() -> None:
     store = ObjectStore(skip_instance_cache=True)
     store.exclusive = False
-    folder = Folder(store, f"/{uuid.uuid4().hex}")
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
     with pytest.raises(StorageError, match="ignores conditional puts"):
         folder.check_writable()
 
@@ -178,14 +161,14 @@ def test_another_answer_to_a_conditional_put_is_understood() -> None:
             raise OSError(22, "refused") from cause
 
     store = Refusing(skip_instance_cache=True)
-    assert not Folder(store, "/a").create("lock", b"")
+    assert not Folder(FsspecStore(store), "/a").create("lock", b"")
     store.code = "AccessDenied"
     with pytest.raises(StorageError, match="cannot create"):
-        Folder(store, "/a").create("lock", b"")
+        Folder(FsspecStore(store), "/a").create("lock", b"")
 
 
 def test_what_another_process_writes_is_seen() -> None:
     """fsspec's file systems may keep what they listed (s3fs does)."""
     folder = Folder.open(f"memory://{uuid.uuid4().hex}")
-    folder.fs.dircache["a"] = []
-    assert "a" not in folder.fs.dircache
+    folder.backend.fs.dircache["a"] = []
+    assert "a" not in folder.backend.fs.dircache

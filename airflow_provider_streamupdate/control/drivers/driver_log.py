@@ -55,7 +55,8 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
 def _readable(launch: Launch, registry: AppRegistry) -> bool:
     """A path on another machine may be another driver's here, unless it lies under a root that both have."""
     path = Path(launch.log)
-    shared = registry.folder.local and path.is_relative_to(registry.folder.base)
+    root = registry.folder.path_here
+    shared = root is not None and path.is_relative_to(root)
     return (shared or launch.host == os.uname().nodename) and path.is_file()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -288,15 +287,12 @@ def _why_not(launch: Launch) -> str:
 
 def local_folder(folder: Folder) -> Path:
     """A folder on this machine holding a deployment's application: its own for a local root, else a copy."""
-    if folder.local:
-        return Path(folder.base)
+    if (here := folder.path_here) is not None:
+        return here
     name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
     target = private_folder("deployments") / name
     for name in folder.files("application"):
-        (target / "application" / name).parent.mkdir(parents=True, exist_ok=True)
-        with folder.fs.open(folder.path(f"application/{name}"), "rb") as source:
-            with open(target / "application" / name, "wb") as copy:
-                shutil.copyfileobj(source, copy)
+        Folder.scratch(target).copy_from(folder, f"application/{name}", f"application/{name}")
     return target
 
 

@@ -27,7 +27,8 @@ class Requests:
         self.launcher = launcher
         self.storage_options = dict(storage_options or {})
         # Drivers run elsewhere with another working directory, so a relative path must not be handed on.
-        self.root = self.registry.folder.base if self.registry.folder.local else root
+        here = self.registry.folder.path_here
+        self.root = root if here is None else str(here)
 
     def apps(self) -> list[str]:
         return self.registry.apps()

@@ -1,4 +1,4 @@
-"""What a local disk promises: what outlasts a cut of power, and what is no symbolic link.
+"""What outlasts a cut of power on a local disk.
 
 POSIX promises nothing before fsync: of a file for its bytes, of its folder for its name. On macOS fsync only hands the
 bytes to the drive; F_FULLFSYNC makes the drive write them (fsync(2) there).
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-
-from .errors import CorruptError
 
 if sys.platform != "win32":
     import fcntl
@@ -139,48 +136,3 @@ def _sync_file(path: str) -> None:
         flush(descriptor)
     finally:
         os.close(descriptor)
-
-
-def check_regular(base: str, relative: str, known: set[str]) -> None:
-    """CorruptError when a file below `base`, or a folder on the way to it, is a symbolic link, or the file is none (a
-    pipe would keep its reader waiting for ever); nothing when there is no such file. `known`: folders found to be
-    none; added to."""
-    at, segments = base, relative.split("/")
-    for number, segment in enumerate(segments, 1):
-        at, last = f"{at}/{segment}", number == len(segments)
-        if at in known:
-            continue
-        try:
-            mode = os.lstat(at).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        if stat.S_ISLNK(mode):
-            raise CorruptError(
-                f"{at} is a symbolic link; links are not followed inside a checkpoint or snapshot, since they may lead "
-                "anywhere: put the file itself there, or use another one"
-            )
-        if last and not stat.S_ISREG(mode):
-            raise CorruptError(f"{at} is not a plain file; use another checkpoint or snapshot")
-        if not last:
-            known.add(at)
-
-
-def files_below(top: str) -> list[str]:
-    """Paths, relative to `top`, of all files below it, and of symbolic links, which are not followed; hidden ones left
-    out. FileNotFoundError when there is no such folder."""
-    found: list[str] = []
-    folders = [""]
-    while folders:
-        inner = folders.pop()
-        try:
-            entries = list(os.scandir(os.path.join(top, inner)))
-        except FileNotFoundError:
-            if not inner:
-                raise
-            continue  # removed meanwhile
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            path = f"{inner}/{entry.name}" if inner else entry.name
-            (folders if entry.is_dir(follow_symlinks=False) else found).append(path)
-    return found

@@ -20,10 +20,11 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS
 from fsspec.utils import infer_storage_options
 
+from .backend import CHUNK
+
 SCHEMES = ("webhdfs", "swebhdfs")  # the second over TLS; Hadoop knows both
 _PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # Hadoop 3's, and what Hadoop takes where a URI has none
 _SECONDS = 60.0  # how long a server may be silent
-_CHUNK = 1 << 20
 _ERRORS = {  # Hadoop's exceptions, as they are called in an answer
     "FileNotFoundException": FileNotFoundError,
     "FileAlreadyExistsException": FileExistsError,
@@ -34,13 +35,13 @@ _ERRORS = {  # Hadoop's exceptions, as they are called in an answer
 }
 
 
-class Hdfs(WebHDFS):
-    """What `Folder` needs of a file system. Paths are absolute, without scheme and host."""
+class WebHdfs(WebHDFS):
+    """What `FsspecStore` needs of a file system. Paths are absolute, without scheme and host."""
 
     protocol = SCHEMES
 
     @classmethod
-    def open_uri(cls, uri: str, options: dict[str, Any]) -> tuple[Hdfs, str]:
+    def open_uri(cls, uri: str, options: dict[str, Any]) -> tuple[WebHdfs, str]:
         """The file system and the path of a URI. `options` are those of fsspec's WebHDFS: user, kerberos, token ...
 
         Without any of them the user is who Hadoop's own clients would be: HADOOP_USER_NAME, or the process's.
@@ -112,7 +113,7 @@ class Hdfs(WebHDFS):
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """HDFS has neither links nor a copy of its own, so the bytes come through here."""
         with self._opened(path1) as answer:
-            self._place(path2, answer.iter_content(_CHUNK))
+            self._place(path2, answer.iter_content(CHUNK))
 
     def rm_exactly(self, path: str, data: bytes) -> bool:
         """Remove a file if it holds `data`, by its number, which no other file ever has (``/.reserved/.inodes``,

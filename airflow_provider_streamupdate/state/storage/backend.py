@@ -1,0 +1,167 @@
+"""What a `Folder` needs of the place its files lie in."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, ClassVar, NamedTuple
+
+CHUNK = 1 << 20  # bytes moved at a time
+
+
+class FileNames(NamedTuple):
+    """A file and how often it is named: hard links are names of one file."""
+
+    file: object  # tells it from all others of the backend
+    names: int
+    size: int
+
+
+class Backend(ABC):
+    """One kind of storage. Paths are whole ones, without protocol; `base` is the folder that a relative path starts at.
+
+    Each kind promises: `create` is exclusive, `write` replaces in one step, and nobody sees half a file. What was
+    written or created lasts when that is acknowledged (it outlasts a cut of power), unless the kind `syncs`. What
+    another process wrote is seen. Errors are the kind's own; that a file is not there is a FileNotFoundError.
+
+    What differs is said by the attributes here; each is what most stores have. The tests in `tests/folders.py` hold a
+    kind to both.
+    """
+
+    links: ClassVar[bool] = False
+    """A copy within it is a hard link, where both ends are on one device: it moves no bytes and takes no room."""
+
+    cheap_calls: ClassVar[bool] = False
+    """A call crosses no network, so that asking often, or one after the other, costs nothing."""
+
+    renames: ClassVar[bool] = False
+    """A whole folder gets another name in one step, which takes no room (`rename`)."""
+
+    touches: ClassVar[bool] = False
+    """The time of a file's last write can be set without writing, which takes no room (`touch`)."""
+
+    empty_folders: ClassVar[bool] = False
+    """Folders are there by themselves, so that an empty one has to be removed (`remove_empty`)."""
+
+    locks: ClassVar[bool] = False
+    """Processes of this machine can keep each other out (`lock`)."""
+
+    symlinks: ClassVar[bool] = False
+    """It may hold symbolic links, and files that are no plain ones (`check_regular`)."""
+
+    hadoop_checksums: ClassVar[bool] = False
+    """Hadoop writes a hidden checksum file beside each file."""
+
+    syncs: bool = False
+    """What others wrote, and what was copied, lasts only once it has been synced (`sync`)."""
+
+    def path_here(self, path: str) -> Path | None:
+        """Where any process of this machine finds the file or folder; None where files lie elsewhere."""
+        return None
+
+    @abstractmethod
+    def address(self, path: str) -> str:
+        """As `opening.backend_at` understands it."""
+
+    def hadoop_uri(self, path: str) -> str:
+        """As Hadoop understands it."""
+        return self.address(path)
+
+    @abstractmethod
+    def read(self, path: str, first: int | None = None) -> bytes: ...
+
+    @abstractmethod
+    def open(self, path: str) -> IO[bytes]:
+        """For reading."""
+
+    @abstractmethod
+    def write(self, path: str, data: bytes, lasting: bool) -> None:
+        """Not `lasting`: after a cut of power the file that was replaced may come back, whole."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes, unique: bool) -> bool:
+        """False when there is a file. `unique`: nobody else writes this data, so a file that holds it was created by
+        this call, though its answer got lost."""
+
+    def holds(self, path: str, data: bytes) -> bool:
+        """Whether a file holds exactly this. False, too, when it cannot be read: who asks has an error of its own."""
+        try:
+            return self.read(path) == data
+        except Exception:  # each kind has its own
+            return False
+
+    @abstractmethod
+    def copy_from(self, source: Backend, path: str, target: str) -> None:
+        """Bring a file here, as cheaply as the two backends allow."""
+
+    @abstractmethod
+    def names(self, path: str) -> list[str]:
+        """What is directly below a folder, in any order."""
+
+    @abstractmethod
+    def files(self, path: str, hidden: bool) -> list[str]:
+        """Paths, relative to the folder, of all files below it, in any order; a symbolic link is a file. With `hidden`
+        files and folders, and then without what cannot be looked into."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool: ...
+
+    @abstractmethod
+    def size(self, path: str) -> int: ...
+
+    @abstractmethod
+    def modified(self, path: str) -> float:
+        """Seconds since the epoch."""
+
+    def file_names(self, path: str) -> FileNames:
+        return FileNames(path, 1, self.size(path))
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """A file, or a folder with all that is in it."""
+
+    def remove_exactly(self, base: str, relative: str, data: bytes) -> bool | None:
+        """Remove a file if it holds `data`, in one step. False: it does not, or is gone; None: that cannot be done."""
+        return None
+
+    def device(self, path: str) -> int | None:
+        """Links lead from one folder to another of the same device; None where there are no links."""
+        return None
+
+    def free(self, path: str) -> int | None:
+        """Bytes that can still be written; None where that cannot be told."""
+        return None
+
+    def leaving_no_folder(self, path: str) -> AbstractContextManager[None]:
+        """Folders made inside the block, down to this one, are removed at its end, as far as they are empty."""
+        return contextlib.nullcontext()
+
+    # Asked only of a backend that says so above.
+
+    def rename(self, path: str, target: str) -> None:
+        raise NotImplementedError
+
+    def touch(self, path: str) -> None:
+        raise NotImplementedError
+
+    def remove_empty(self, path: str) -> None:
+        """OSError when something is in it."""
+        raise NotImplementedError
+
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        """Inside the block no other process of this machine is inside one for the same folder. It is taken when the
+        block begins, and ends with the process; a folder that is not there counts as the nearest above it."""
+        raise NotImplementedError
+
+    def check_regular(self, base: str, relative: str, known: set[str]) -> None:
+        """CorruptError for a file that is no plain one, or that a symbolic link leads to. `known`: folders found to be
+        none; added to."""
+        raise NotImplementedError
+
+    def sync(self, base: str, paths: Iterable[str], but: Collection[str]) -> None:
+        """Files, or whole folders, and the folders on the way to them last when this returns. `but`: files whose bytes
+        do so already."""
+        raise NotImplementedError

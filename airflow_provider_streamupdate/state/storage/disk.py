@@ -1,0 +1,280 @@
+"""This machine's disk, or what is mounted there.
+
+A file is written under a hidden name in its own folder first; from there a rename (`write`) and a link (`create`) are
+atomic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+
+from ..errors import CorruptError
+from . import syncing
+from .backend import CHUNK, Backend, FileNames
+
+_TRIES = 20  # to write into a folder that somebody removes whenever it is empty, or remove one that is written into
+# A link to a symbolic link, where that can be asked for
+_AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
+
+
+@attrs.frozen
+class Disk(Backend):
+    """syncs: whether anything is synced. Without, nothing outlasts a cut of power for sure."""
+
+    links = True
+    cheap_calls = True
+    renames = True
+    touches = True
+    empty_folders = True
+    locks = True
+    symlinks = True
+    hadoop_checksums = True
+    syncs: bool = attrs.field(default=True, eq=False)
+
+    def path_here(self, path: str) -> Path:
+        return Path(path or "/")
+
+    def address(self, path: str) -> str:
+        return f"file://{path}"
+
+    def read(self, path: str, first: int | None = None) -> bytes:
+        with open(path, "rb") as file:
+            return file.read(-1 if first is None else first)
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(path, "rb")
+
+    def write(self, path: str, data: bytes, lasting: bool) -> None:
+        temporary = self._temporary(path, data)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if lasting:
+            self._sync_folder_of(path)
+
+    def create(self, path: str, data: bytes, unique: bool) -> bool:
+        temporary = self._temporary(path, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:  # NFS repeats a link whose answer got lost
+            if not unique or not self.holds(path, data):
+                return False
+        finally:
+            os.unlink(temporary)
+        self._sync_folder_of(path)
+        return True
+
+    def _sync_folder_of(self, path: str) -> None:
+        if self.syncs:
+            syncing.sync_folder(os.path.dirname(path))
+
+    def _temporary(self, path: str, data: bytes) -> str:
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}")
+        for again in range(_TRIES, -1, -1):
+            try:
+                if self.syncs:
+                    syncing.make_folder(folder)
+                else:
+                    os.makedirs(folder, exist_ok=True)
+                file = open(temporary, "wb")  # noqa: SIM115 (closed below)
+                break
+            except (FileNotFoundError, FileExistsError):  # somebody removes the folder, because it is empty
+                if not again:
+                    raise
+        try:
+            with file:
+                file.write(data)
+                if self.syncs:
+                    file.flush()
+                    syncing.flush(file.fileno())
+        except BaseException:  # a full disk, above all: what is left would make it fuller
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        return temporary
+
+    def copy_from(self, source: Backend, path: str, target: str) -> None:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not isinstance(source, Disk):
+            with source.open(path) as old, open(target, "wb") as new:
+                shutil.copyfileobj(old, new, CHUNK)
+            return
+        try:
+            os.link(path, target, **_AS_IT_IS)
+        except FileExistsError:
+            return
+        except OSError:  # another disk, or a file system without links
+            shutil.copyfile(path, target, follow_symlinks=False)
+
+    def names(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def files(self, path: str, hidden: bool) -> list[str]:
+        found: list[str] = []
+        if hidden:
+            for top, _, names in os.walk(path):
+                inner = os.path.relpath(top, path)
+                found += names if inner == "." else [f"{inner}/{name}" for name in names]
+            return found
+        folders = [""]
+        while folders:
+            inner = folders.pop()
+            try:
+                entries = list(os.scandir(os.path.join(path, inner)))
+            except FileNotFoundError:
+                if not inner:
+                    raise
+                continue  # removed meanwhile
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                below = f"{inner}/{entry.name}" if inner else entry.name
+                (folders if entry.is_dir(follow_symlinks=False) else found).append(below)
+        return found
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            if os.path.islink(path):  # one that leads nowhere
+                return 0
+            raise
+
+    def modified(self, path: str) -> float:
+        return os.stat(path).st_mtime
+
+    def file_names(self, path: str) -> FileNames:
+        there = os.lstat(path)
+        return FileNames((there.st_dev, there.st_ino), there.st_nlink, there.st_size)
+
+    def rename(self, path: str, target: str) -> None:
+        os.rename(path, target)
+
+    def touch(self, path: str) -> None:
+        os.utime(path)
+
+    def remove(self, path: str) -> None:
+        """Whatever is written into it meanwhile: a query that was stopped has tasks that still write state, and a
+        folder they wrote into after it was listed is not empty (ENOTEMPTY)."""
+        if os.path.islink(path) or not os.path.isdir(path):
+            os.unlink(path)
+            return
+        for again in range(_TRIES, -1, -1):
+            try:
+                shutil.rmtree(path)
+                return
+            except FileNotFoundError:  # of a file in it: somebody else removes
+                if not os.path.lexists(path):
+                    return
+                if not again:
+                    raise
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or not again:
+                    raise
+
+    def remove_exactly(self, base: str, relative: str, data: bytes) -> bool:
+        """Whoever removes a file this way holds a lock on that very file (not on its path), so that the file at the
+        path stays the locked one until it is removed."""
+        path = f"{base}/{relative}"
+        removed = _unlink_exactly(path, data)
+        if removed:  # for good, before anything that it speaks of is removed
+            self._sync_folder_of(path)
+        return removed
+
+    def remove_empty(self, path: str) -> None:
+        os.rmdir(path)
+
+    def device(self, path: str) -> int:
+        return os.stat(_nearest(path)).st_dev
+
+    def free(self, path: str) -> int:
+        found = os.statvfs(_nearest(path))
+        return found.f_bavail * found.f_frsize
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        number = os.open(_nearest(path), os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
+    @contextlib.contextmanager
+    def leaving_no_folder(self, path: str) -> Iterator[None]:
+        there = _nearest(path)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                while path != there:
+                    os.rmdir(path)
+                    path = os.path.dirname(path)
+
+    def sync(self, base: str, paths: Iterable[str], but: Collection[str]) -> None:
+        syncing.sync(base, paths, but)
+
+    def check_regular(self, base: str, relative: str, known: set[str]) -> None:
+        """Nothing when there is no such file. (A pipe would keep its reader waiting for ever.)"""
+        at, segments = base, relative.split("/")
+        for number, segment in enumerate(segments, 1):
+            at, last = f"{at}/{segment}", number == len(segments)
+            if at in known:
+                continue
+            try:
+                mode = os.lstat(at).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            if stat.S_ISLNK(mode):
+                raise CorruptError(
+                    f"{at} is a symbolic link; links are not followed inside a checkpoint or snapshot, since they may "
+                    "lead anywhere: put the file itself there, or use another one"
+                )
+            if last and not stat.S_ISREG(mode):
+                raise CorruptError(f"{at} is not a plain file; use another checkpoint or snapshot")
+            if not last:
+                known.add(at)
+
+
+def _unlink_exactly(path: str, data: bytes) -> bool:
+    try:
+        file = open(path, "r+b")  # noqa: SIM115 (closed below); for writing: NFS locks nothing else
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            there = os.stat(path)
+        except FileNotFoundError:
+            return False
+        mine = os.fstat(file.fileno())
+        if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or file.read() != data:
+            return False
+        os.unlink(path)
+        return True
+
+
+def _nearest(path: str) -> str:
+    """The folder, or the nearest above it that is there."""
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path

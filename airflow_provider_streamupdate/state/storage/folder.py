@@ -1,0 +1,303 @@
+"""A folder on any kind of storage, with the few operations crash safety rests on.
+
+`create` is exclusive and never shows a half-written file; `write` replaces atomically. How, each backend says for
+itself. Here is what is the same for all: relative paths, and errors.
+
+What outlasts a cut of power. On a local disk: what `write` and `create` have written when they return (the file and
+its folder are synced); what `copy_from` brought, once a `sync` of it has returned. In an object store: what was put,
+when that is acknowledged (S3 answers when an object is stored on several devices); `sync` has nothing to do. On HDFS: a
+name when it is acknowledged (the namenode syncs its journal), and bytes against the loss of fewer datanodes than hold
+them: a closed block is in the memory of each, and written to its disk at once where dfs.datanode.synconclose says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..boundaries import storage_call
+from ..errors import CorruptError, InvalidInputError, StorageError
+from .backend import CHUNK, Backend, FileNames
+from .disk import Disk
+from .opening import backend_at
+
+
+@attrs.frozen
+class Folder:
+    """`base` is a path on the backend, without protocol. All paths given to the methods are relative to it."""
+
+    backend: Backend
+    base: str
+
+    @classmethod
+    def open(cls, uri: str, storage_options: dict[str, Any] | None = None) -> Folder:
+        """The folder at a local path or fsspec URI; InvalidInputError when the protocol is not known."""
+        if not uri or not str(uri).strip():
+            raise InvalidInputError("the root is empty; give a folder or URI (--root, STREAMUPDATE_ROOT, connection)")
+        backend, base = backend_at(str(uri), storage_options or {})
+        return cls(backend, base.rstrip("/"))
+
+    @classmethod
+    def scratch(cls, path: str | os.PathLike[str]) -> Folder:
+        """A local folder that nobody reads after this process: nothing in it is synced. (A check writes about thirty
+        files and folders there; to sync them took as long as to compare the plans, measured.)"""
+        return cls(Disk(syncs=False), os.path.abspath(path))
+
+    @property
+    def links(self) -> bool:
+        """Whether `copy_from` within it moves no bytes at all."""
+        return self.backend.links
+
+    @property
+    def renames(self) -> bool:
+        """Whether `rename` can be asked."""
+        return self.backend.renames
+
+    @property
+    def touches(self) -> bool:
+        """Whether `touch` is a sign of life."""
+        return self.backend.touches
+
+    @property
+    def cheap_calls(self) -> bool:
+        """Whether looking often, or at one thing after the other, costs nothing."""
+        return self.backend.cheap_calls
+
+    @property
+    def hadoop_checksums(self) -> bool:
+        """Whether Hadoop writes a hidden checksum file beside each file."""
+        return self.backend.hadoop_checksums
+
+    @property
+    def path_here(self) -> Path | None:
+        """Where any process of this machine finds the folder; None when it lies elsewhere."""
+        return self.backend.path_here(self.base)
+
+    @property
+    def uri(self) -> str:
+        """The folder as Hadoop understands it."""
+        return self.backend.hadoop_uri(self.base)
+
+    @property
+    def address(self) -> str:
+        """The folder as `open` understands it."""
+        return self.backend.address(self.base)
+
+    @property
+    def parent(self) -> Folder:
+        return Folder(self.backend, self.base.rpartition("/")[0])
+
+    def path(self, relative: str = "") -> str:
+        return f"{self.base}/{relative}" if relative else self.base
+
+    def sub(self, relative: str) -> Folder:
+        return Folder(self.backend, self.path(relative))
+
+    def read(self, relative: str, first: int | None = None) -> bytes | None:
+        """The bytes of a file, or its `first` ones; None when there is none."""
+        with self._errors("read", relative):
+            try:
+                return self.backend.read(self.path(relative), first)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
+        """Create or replace a file atomically. It outlasts a cut of power, unless it need not be `lasting`: then the
+        one it replaced may come back, whole."""
+        with self._errors("write", relative):
+            self.backend.write(self.path(relative), data, lasting)
+
+    def create(self, relative: str, data: bytes, nonce: str | None = None) -> bool:
+        """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It outlasts a
+        cut of power.
+
+        nonce: a text in `data` that nobody else writes. With it, a file that holds exactly `data` was created by this
+        call, though its answer got lost: a client that repeats the request is then told that the file exists (botocore
+        repeats a put by itself, NFS a link).
+        """
+        if nonce is not None and nonce.encode() not in data:
+            raise ValueError("the nonce is not in the data")
+        with self._errors("create", relative):
+            return self.backend.create(self.path(relative), data, unique=nonce is not None)
+
+    def sync(self, paths: Iterable[str], but: Collection[str] = ()) -> None:
+        """Files, or whole folders, outlast a cut of power when this returns, whoever wrote them, and so do the folders
+        on the way to them. `but`: files whose bytes do so already."""
+        if self.backend.syncs:
+            with self._errors("sync", ""):
+                self.backend.sync(self.base, paths, but)
+
+    def check_regular(self, relative: str, known: set[str]) -> None:
+        """CorruptError when a file, or a folder on the way to it from here, is a symbolic link, or it is no plain file.
+        `known`: folders that were found to be none; added to. (Neither object stores nor HDFS have links: Hadoop
+        switched them off, HADOOP-10019.)"""
+        if self.backend.symlinks:
+            with self._errors("look for", relative):
+                self.backend.check_regular(self.base, relative, known)
+
+    def names(self, relative: str = "", hidden: bool = False) -> list[str]:
+        """Names directly below a folder, sorted, `hidden` ones on demand; empty when there is no such folder."""
+        with self._errors("list", relative):
+            try:
+                found = self.backend.names(self.path(relative))
+            except FileNotFoundError:
+                return []
+            except NotADirectoryError:
+                if not relative:  # this very folder is a file, or lies below one
+                    raise
+                return []
+        return sorted(n for n in found if n and (hidden or not n.startswith(".")))
+
+    def newest(self, paths: Sequence[str]) -> str | None:
+        """The file that was written last; None of none."""
+        return paths[0] if len(paths) == 1 else max(paths, key=lambda path: (self.modified(path), path), default=None)
+
+    def files(self, relative: str = "", hidden: bool = False) -> list[str]:
+        """Paths, relative to `relative`, of all files below it, sorted, `hidden` ones on demand. A symbolic link is one
+        of them: none is followed."""
+        with self._errors("list", relative):
+            try:
+                return sorted(self.backend.files(self.path(relative), hidden))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def exists(self, relative: str) -> bool:
+        with self._errors("look for", relative):
+            return self.backend.exists(self.path(relative))
+
+    def size(self, relative: str) -> int:
+        """Bytes; FileNotFoundError when there is no such file."""
+        with self._errors("look for", relative):
+            return self.backend.size(self.path(relative))
+
+    def file_names(self, relative: str) -> FileNames:
+        """The file that a path names, and how often it is named; FileNotFoundError when there is none."""
+        with self._errors("look for", relative):
+            return self.backend.file_names(self.path(relative))
+
+    def modified(self, relative: str) -> float:
+        """Time of the last write, seconds since the epoch."""
+        with self._errors("look for", relative):
+            return self.backend.modified(self.path(relative))
+
+    def rename(self, relative: str, target: str) -> None:
+        """Give a file or a whole folder another name, in one step that takes no room, where it `renames`."""
+        with self._errors("rename", relative):
+            self.backend.rename(self.path(relative), self.path(target))
+
+    def remove(self, relative: str) -> None:
+        """Remove a file or a whole folder; nothing when there is none."""
+        with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
+            self.backend.remove(self.path(relative))
+
+    def remove_exactly(self, relative: str, data: bytes) -> bool | None:
+        """Remove a file if it holds `data`, in one step: a newer one in its place is never hit, however long this
+        process slept after it had looked. Creates nothing. False: it is gone, or another one; None: this store cannot
+        do that.
+
+        On a local disk whoever removes a file this way locks it, HDFS removes by the file's own number, an S3 store by
+        a conditional delete, if it knows them.
+        """
+        with self._errors("remove", relative):
+            return self.backend.remove_exactly(self.base, relative, data)
+
+    def remove_empty(self, relative: str) -> None:
+        """Remove a folder if nothing is in it; object stores have none."""
+        if self.backend.empty_folders:
+            with contextlib.suppress(OSError):
+                self.backend.remove_empty(self.path(relative))
+
+    def touch(self, relative: str) -> None:
+        """A sign of life that takes no room, where it `touches`: a file's time of writing becomes now. Nothing
+        elsewhere; FileNotFoundError when there is no such file."""
+        if self.backend.touches:
+            with self._errors("look for", relative):
+                self.backend.touch(self.path(relative))
+
+    def same_disk(self, other: Folder) -> bool:
+        """Whether `copy_from` of the other folder only links."""
+        if not (self.links and other.links):
+            return False
+        return self.backend.device(self.base) == other.backend.device(other.base)
+
+    def free(self) -> int | None:
+        """Bytes that can still be written here; None where that cannot be told."""
+        if self.path_here is None:
+            return None
+        with self._errors("look for", ""):
+            return self.backend.free(self.base)
+
+    @contextlib.contextmanager
+    def locked(self, relative: str = "") -> Iterator[None]:
+        """Inside the block no other process of this machine is inside one for the same folder. Creates nothing, and
+        ends with the process. On a local file system only; elsewhere it keeps nobody out."""
+        with contextlib.ExitStack() as held:
+            if self.backend.locks:
+                with self._errors("lock", relative):
+                    held.enter_context(self.backend.lock(self.path(relative)))
+            yield
+
+    def copy_from(self, source: Folder, path: str, relative: str) -> None:
+        """Bring an immutable file here without moving its bytes through this process where that is possible:
+        a hard link on one local disk, a server-side copy on one object store. On a local disk it outlasts a cut of
+        power after a `sync` only: one for many files is much cheaper. A symbolic link is brought as one."""
+        with self._errors("copy to", relative):
+            self.backend.copy_from(source.backend, source.path(path), self.path(relative))
+
+    def sha256(self, relative: str) -> tuple[str, int]:
+        """Checksum and size in bytes of a file; FileNotFoundError when there is none."""
+        digest, size = hashlib.sha256(), 0
+        with self._errors("read", relative), self.backend.open(self.path(relative)) as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+        return digest.hexdigest(), size
+
+    def check_exists(self) -> None:
+        """StorageError when it is a local folder that is not there; a prefix of an object store is there when something
+        is under it."""
+        here = self.path_here
+        if here is not None and not os.path.isdir(here):
+            what = "is no folder" if os.path.lexists(here) else "does not exist"
+            raise StorageError(
+                f"root {self.base} {what}; correct it, or make the folder (only `submit` and `adopt` make a root)"
+            )
+
+    def check_writable(self) -> None:
+        """StorageError when nothing can be written here, or when a file can be created that is there already. Leaves
+        nothing, not the folder either when it was not there: what asks may still be refused."""
+        with self.backend.leaving_no_folder(self.base):
+            self._check_writable(f"_probe-{uuid.uuid4().hex}")
+
+    def _check_writable(self, probe: str) -> None:
+        self.write(probe, b"")
+        try:
+            if self.create(probe, b"again"):
+                raise StorageError(
+                    f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
+                    "so that two drivers could run at once; use a store that honours If-None-Match: *"
+                )
+        finally:
+            self.remove(probe)
+
+    @contextlib.contextmanager
+    def _errors(self, verb: str, relative: str) -> Iterator[None]:
+        try:
+            storage_call()
+            yield
+        except (StorageError, CorruptError):
+            raise
+        except Exception as error:  # every fsspec back end has its own exceptions
+            if isinstance(error, FileNotFoundError) and verb not in ("write", "create"):
+                raise  # what a caller may ask for; no folder to write to is a fault of the root
+            raise StorageError(
+                f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
+                "check that the root exists, can be reached and is writable for this user"
+            ) from error

@@ -1,0 +1,50 @@
+"""Which backend a root has. A new kind of storage is named here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from ..errors import InvalidInputError, StorageError
+from .backend import Backend
+from .disk import Disk
+from .fsspec_store import FsspecStore
+from .s3 import S3Store
+
+_REACH = "check its address, that its server runs, and the storage options (credentials)"
+_LIBHDFS = (
+    "Python reaches hdfs:// by Hadoop's native client only (libhdfs, JAVA_HOME, CLASSPATH). Give the same folder by "
+    "the namenode's web address, which needs none: webhdfs://<namenode>:9870/<folder>"
+)
+
+
+def backend_at(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
+    """The backend, and the path on it, of a local path or fsspec URI. InvalidInputError when the protocol is not
+    known."""
+    try:
+        return _connect(uri, options)
+    except (ValueError, ImportError) as error:
+        raise InvalidInputError(
+            f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs, for "
+            f"webhdfs: requests) into the environment of {sys.executable}, or correct it"
+        ) from error
+    except Exception as error:  # some connect at once, and every back end has its own exceptions
+        first = str(error).partition("\n")[0]
+        remedy = _LIBHDFS if "libjvm" in first or "libhdfs" in first else _REACH
+        raise StorageError(f"root {uri!r} cannot be reached: {type(error).__name__}: {first}; {remedy}") from error
+
+
+def _connect(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
+    if uri.partition("://")[0].lower() in ("webhdfs", "swebhdfs"):
+        from .hdfs import HdfsStore  # needs requests, which no other root does
+        from .webhdfs import WebHdfs
+
+        client, path = WebHdfs.open_uri(uri, options)
+        return HdfsStore(client), path
+    fs, path = fsspec.core.url_to_fs(uri, **options)
+    if isinstance(fs, LocalFileSystem):
+        return Disk(), path
+    return S3Store(fs) if hasattr(fs, "call_s3") else FsspecStore(fs), path
