@@ -79,7 +79,7 @@ def migrate_stage(
     needed on the way lies in a folder of the checkpoint and is removed again.
 
     source: holds the snapshot's objects; functions: the app's own (find_functions). ApplicationError when one of them
-    does not keep its word.
+    violates its contract.
     """
     scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
     try:

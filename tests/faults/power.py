@@ -67,7 +67,7 @@ class Recorder:
 
     @contextmanager
     def recording(self, syncs: Callable[[int], bool] = lambda _: True) -> Iterator[None]:
-        """`syncs`: whether a sync of a descriptor does anything; for a disk, or code, that does not keep its word."""
+        """`syncs`: whether a sync of a descriptor does anything; for a disk, or code, that violates its contract."""
         real: dict[str, Any] = {name: getattr(os, name) for name in ("link", "replace", "rename", "unlink", "remove")}
         real |= {name: getattr(os, name) for name in ("mkdir", "rmdir", "fsync")}
         opened = builtins.open

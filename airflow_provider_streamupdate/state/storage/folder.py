@@ -271,8 +271,8 @@ class Folder:
             )
 
     def check_writable(self) -> None:
-        """StorageError when nothing can be written here, or when a file can be created that is there already. Leaves
-        nothing, not the folder either when it was not there: what asks may still be refused."""
+        """StorageError when nothing can be written here, or when an existing file can be created again. It leaves
+        nothing behind, not even a folder that did not exist: the request may still be refused."""
         with self.backend.leaving_no_folder(self.base):
             self._check_writable(f"_probe-{uuid.uuid4().hex}")
 
@@ -281,8 +281,8 @@ class Folder:
         try:
             if self.create(probe, b"again"):
                 raise StorageError(
-                    f"{self.path()} lets a file be created that is there already (its store ignores conditional puts), "
-                    "so that two drivers could run at once; use a store that honours If-None-Match: *"
+                    f"{self.path()} allows an existing file to be created again (its store ignores conditional puts), "
+                    "so two drivers could run at once; use a store that honours If-None-Match: *"
                 )
         finally:
             self.remove(probe)
