@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import zipfile
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.drivers import runtime
 from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
@@ -74,6 +76,14 @@ def test_arrows_point_down() -> None:
         room = module.split(".")[1] if "." in module else ""
         for name in (n for n in found if "." in n and room in below):
             assert name.split(".")[1] in below[room], f"{module} imports {name}"
+
+
+def test_the_drivers_side_travels_to_it_whole(tmp_path: Path) -> None:
+    """Wherever the module that makes the zip lies, and however deep the folders are."""
+    with zipfile.ZipFile(runtime.build(tmp_path / "runtime.zip")) as archive:
+        sent = {name for name in archive.namelist() if name.startswith(f"{NAME}/")}
+    sides = [file for room in ("state", "streaming") for file in (PACKAGE / room).rglob("*.py")]
+    assert sent == {f"{NAME}/{file.relative_to(PACKAGE)}" for file in [PACKAGE / "__init__.py", *sides]}
 
 
 ROOMS_OF_CONTROL = {

@@ -50,7 +50,7 @@ def build(target: Path | None = None, root: str = "") -> Path:
 
 
 def _files(libraries: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    own = Path(__file__).parent.parent
+    own = Path(__file__).parents[2]
     yield f"{PACKAGE}/__init__.py", own / "__init__.py"
     for part in ("state", "streaming"):
         yield from _package_files(own / part, f"{PACKAGE}/{part}")
