@@ -10,7 +10,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLOSING = re.compile(r"=+ .*\b(passed|failed|skipped)\b.* in [0-9].*=+")
-NO_SUITE = {"help", "setup", "demo", "lint", "format", "golden", "www", "up", "down", "lock", "clean", "clean-all"}
+NO_SUITE = {"help", "setup", "demo", "lint", "format", "golden", "golden-root", "www", "up", "down", "lock", "clean", "clean-all"}
 MAKEFILE = """
 test: ; @echo 'ERROR tests/one.py' ; echo '==== 7 passed, 1 skipped in 3.10s ===='
 demo: ; @echo demo
