@@ -8,9 +8,25 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import yaml
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLOSING = re.compile(r"=+ .*\b(passed|failed|skipped)\b.* in [0-9].*=+")
-NO_SUITE = {"help", "setup", "demo", "lint", "format", "golden", "golden-root", "www", "up", "down", "lock", "clean", "clean-all"}
+NO_SUITE = {
+    "help",
+    "setup",
+    "demo",
+    "lint",
+    "format",
+    "golden",
+    "golden-root",
+    "www",
+    "up",
+    "down",
+    "lock",
+    "clean",
+    "clean-all",
+}
 MAKEFILE = """
 test: ; @echo 'ERROR tests/one.py' ; echo '==== 7 passed, 1 skipped in 3.10s ===='
 demo: ; @echo demo
@@ -85,3 +101,15 @@ def test_no_script_prints_a_summary_that_no_suite_has_earned() -> None:
     scripts = [REPOSITORY / ".ci" / "run", *(REPOSITORY / "scripts").rglob("*.sh"), REPOSITORY / "noxfile.py"]
     for script in scripts:
         assert not re.search(r"echo.*[0-9]+ (passed|skipped)", script.read_text()), script
+
+
+def test_the_workflow_runs_it_and_the_hooks_run_what_lint_runs() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
+    [job] = workflow["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert int(job["steps"][-1]["env"]["CI_MINUTES"]) < job["timeout-minutes"]
+    repositories = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [each["repo"] for each in repositories] == ["local"]
+    hooks = {" ".join(hook["entry"].split()[:2]) for hook in repositories[0]["hooks"]}
+    lint = (REPOSITORY / "scripts" / "lint.sh").read_text()
+    assert hooks == set(re.findall(r"^(\.venv/bin/(?:ruff \w+|mypy))", lint, re.MULTILINE))
