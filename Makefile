@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -9,6 +9,7 @@ ARGS ?=
 N ?= 300
 SEED ?=
 RESULTS ?=
+VERSION ?=
 ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
@@ -66,6 +67,9 @@ matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark an
 
 golden:  ## write the golden checkpoints anew, on each Spark
 	@scripts/setup.sh spark42 && scripts/golden.sh
+
+golden-root: setup  ## write the golden root, and the driver that made it, of this release (VERSION=0.1)
+	@.venv/bin/python -m tests.golden.root tests/data/golden "$(VERSION)"
 
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"

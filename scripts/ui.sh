@@ -12,8 +12,7 @@ cd "$ROOT"
 code=0
 scripts/ui_env.sh >/dev/null || code=$?
 if [ "$code" = 3 ]; then
-    echo "ui-test: skipped"
-    exit 0
+    exec scripts/skipped.sh ui-test "there is no Chromium, and apt-get cannot install it (install it: chromium, or Chrome)" tests/ui
 fi
 [ "$code" = 0 ] || exit "$code"
 if [ -n "${SCREENSHOTS:-}" ]; then

@@ -44,7 +44,9 @@ def plan(settings: Settings, application: Application) -> None:
     with progress(f"planning {application.file}", "nothing was started"):
         made = plan_application(launcher, application).plan
     if settings.as_json:
-        print_json(made)
+        from ..state.serde import to_document
+
+        print_json(to_document(made))  # what check --plan reads
     else:
         _print_plan(made)
 

@@ -30,8 +30,10 @@ _in_use: set[str] = set()  # tokens of the leases this process holds, so that bl
 @contextlib.contextmanager
 def holding(app: AppRegistry, owner: str) -> Iterator[None]:
     """Hold the app's lease for `owner` inside the block; LeaseHeldError when another owner has it, or another living
-    process works for this one (the threads of a process count as one). Afterwards it is given back, or, during an
-    update, left to whoever goes on with it."""
+    process works for this one (the threads of a process count as one); NewerFormatError, with nothing written, when a
+    newer version of this package has worked on the app. Afterwards it is given back, or, during an update, left to
+    whoever goes on with it."""
+    app.check_readable()
     held = lease.acquire(
         app.folder,
         owner,

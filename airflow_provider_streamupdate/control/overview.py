@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from ..state.deployment import NEW, Current, DeploymentSpec, DriverState, Status
-from ..state.errors import CorruptError, NotFoundError, StreamUpdateError
+from ..state.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
+from ..state.formats import EVENT
 from ..state.plan import AppPlan
 from ..state.redaction import redacted
 from ..state.registry import AppRegistry
@@ -144,8 +145,8 @@ class OverviewRequests(Requests):
         for name in store.names():
             try:
                 found.append(self._snapshot_document(store, name))
-            except CorruptError as error:
-                damaged = DamagedSnapshot(app=store.app.name, name=name, problem=str(error))
+            except (CorruptError, NewerFormatError) as error:
+                damaged = DamagedSnapshot.of(store.app.name, name, error)
                 found.append({**damaged_document(damaged), "verified": to_dict(store.verified(name))})
             except (NotFoundError, FileNotFoundError):
                 pass  # deleted since it was listed
@@ -274,7 +275,7 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
 
 def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
     """A snapshot that cannot be read."""
-    error = {"type": "CorruptError", "message": damaged.problem}
+    error = {"type": damaged.error, "message": damaged.problem}
     return {"app": damaged.app, "name": damaged.name, "kind": DAMAGED, "error": error}
 
 
@@ -282,7 +283,8 @@ def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> 
     """What a deployment's driver noted lately, oldest first."""
     path = f"deployments/{deployment}/events.jsonl"
     lines = (registry.folder.read(path) or b"").splitlines()[-last:]
-    return [parse_json(line, registry.folder.path(path)) for line in lines]
+    where = registry.folder.path(path)
+    return [EVENT.understood(parse_json(line, where), where) for line in lines]
 
 
 def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:

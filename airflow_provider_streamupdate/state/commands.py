@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from . import clock
-from .errors import CorruptError
+from .errors import CorruptError, NewerFormatError
 from .in_flight import ChangeRequest
 from .names import named
 from .serde import from_json, to_json
@@ -90,7 +90,7 @@ class CommandBox:
             if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
                 try:
                     commands.append(self._command(name, text))
-                except CorruptError as error:
+                except (CorruptError, NewerFormatError) as error:
                     if refuse:
                         self.answer(name, f"the driver cannot read this command, and did nothing: {error}")
         return sorted(commands, key=lambda c: c.issued_at)

@@ -106,6 +106,16 @@ class Launch:
 
 
 @attrs.frozen(kw_only=True)
+class DriverClaim:
+    """Which process is the only driver of an epoch. token: of whoever created the claim"""
+
+    host: str
+    pid: int
+    at: str
+    token: str
+
+
+@attrs.frozen(kw_only=True)
 class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
     state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); removed_rows: those

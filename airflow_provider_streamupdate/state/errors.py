@@ -57,6 +57,11 @@ class CorruptError(StreamUpdateError):
     """A file under the root is truncated, altered or otherwise wrong."""
 
 
+class NewerFormatError(StreamUpdateError):
+    """A file under the root is of a newer format than this version of the package reads; the message names the version
+    that does."""
+
+
 class StorageError(StreamUpdateError):
     """The root cannot be reached or written."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import clock
 from .errors import StorageError
+from .formats import EVENT
 from .storage import Folder
 
 
@@ -22,7 +23,7 @@ class Events:
         self._lock = threading.Lock()
 
     def add(self, event: str, **details: Any) -> None:
-        line = json.dumps({**details, "at": clock.now(), "epoch": self.epoch, "event": event})
+        line = json.dumps(EVENT.stamped({**details, "at": clock.now(), "epoch": self.epoch, "event": event}))
         with self._lock, contextlib.suppress(StorageError):
             text = self.folder.read("events.jsonl") or b""
             self.folder.write("events.jsonl", text + line.encode() + b"\n")

@@ -8,7 +8,7 @@ import attrs
 
 from .errors import InvalidInputError
 from .plan import AppPlan
-from .serde import from_dict, parse_json
+from .serde import from_document, parse_json
 from .snapshot import Snapshot
 from .stores import as_recorded
 
@@ -24,20 +24,21 @@ class PlanFile:
     @classmethod
     def read(cls, path: str) -> PlanFile:
         """The output of ``plan --json``, a deployment's ``plan.json`` or a snapshot's ``snapshot.json``.
-        InvalidInputError when it cannot be read, CorruptError when it is none of them."""
+        InvalidInputError when it cannot be read, CorruptError when it is none of them, NewerFormatError when a
+        newer version of this package wrote it."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
             raise InvalidInputError(f"plan {path} cannot be read: {error}") from error
         kept = parse_json(data, path)
         if isinstance(kept, dict) and "plan" in kept:
-            snapshot = from_dict(kept, Snapshot, path)
+            snapshot = from_document(kept, Snapshot, path)
             recorded = {name: dict(query.conf) for name, query in snapshot.queries.items() if query.conf}
             return cls(
                 source=f"the plan of snapshot {snapshot.name}",
                 plan=as_recorded(snapshot.plan, {name: query.conf for name, query in snapshot.queries.items()}),
                 recorded=recorded,
             )
-        plan = from_dict(kept, AppPlan, path)
+        plan = from_document(kept, AppPlan, path)
         recorded = {q.name: dict(q.stores) for q in plan.queries if q.stores}  # what its offset log will have
         return cls(source=f"the plan in {Path(path).name}", plan=plan, recorded=recorded)

@@ -13,6 +13,7 @@ from . import clock
 from .boundaries import boundary
 from .deployment import Current, DeploymentSpec, Launch, Status
 from .errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
+from .formats import check_readable
 from .in_flight import ChangeRequest, ParameterChange
 from .names import check_name, check_part, check_path
 from .plan import AppPlan
@@ -83,6 +84,20 @@ class AppRegistry:
                 raise CorruptError(f"{self.folder.path(path)} is the claim of epoch {claimed.epoch}, which is over")
             current = claimed
         return current
+
+    def check_readable(self) -> None:
+        """NewerFormatError when a newer version of this package wrote what an operation on the app rests on: who is
+        current, its files, and the records that were written last."""
+        folder, paths, last = self.folder, ["current.json"], self.folder.names("rollbacks")
+        with contextlib.suppress(CorruptError):  # whoever needs it says so
+            if current := self.current():
+                names = ("spec", "launch", "status", "plan")
+                paths += [f"deployments/{current.deployment}/{name}.json" for name in names]
+        if newest := folder.newest([f"updates/{name}.json" for name in self._update_names()]):
+            paths.append(newest)
+        if numbers := sorted((n for n in last if n[:-5].isdigit()), key=lambda n: int(n[:-5])):
+            paths.append(f"rollbacks/{numbers[-1]}")
+        check_readable(((path, folder.read(path)) for path in paths), folder.path())
 
     def current_id(self) -> str | None:
         """The id of the current deployment."""

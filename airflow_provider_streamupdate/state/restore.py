@@ -31,6 +31,14 @@ NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it sta
 
 
 @attrs.frozen(kw_only=True)
+class RestoredMark:
+    """A query's checkpoint is whole. source: what it was restored from; batch: the last committed one there"""
+
+    source: str
+    batch: int
+
+
+@attrs.frozen(kw_only=True)
 class MigratedStage:
     """A stage whose state is rewritten instead of moved. `migration` is None when its rows stay what they are, and only
     the stores they lie in change."""

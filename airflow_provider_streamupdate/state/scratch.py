@@ -18,8 +18,8 @@ FORGOTTEN_SECONDS = 86400.0  # no rehearsal takes so long
 
 
 @attrs.frozen(kw_only=True)
-class _User:
-    """process: None in what a version before this wrote"""
+class UsedBy:
+    """Whose scratch folder it is. process: None in what a version before this wrote"""
 
     host: str
     pid: int
@@ -33,7 +33,7 @@ def take(app: AppRegistry, name: str) -> Folder:
     folder = _all(app)
     for other in abandoned(app):
         folder.remove(other)
-    user = _User(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
+    user = UsedBy(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
     folder.write(f"{name}/used-by.json", to_json(user))
     return folder.sub(name)
 
@@ -46,7 +46,7 @@ def abandoned(app: AppRegistry) -> list[str]:
         name
         for name, text in texts.items()
         if text is not None
-        and _gone(from_json(text, _User, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
+        and _gone(from_json(text, UsedBy, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
     ]
 
 
@@ -63,7 +63,7 @@ def _all(app: AppRegistry) -> Folder:
     return app.folder.sub("rehearsals")
 
 
-def _gone(user: _User, app: AppRegistry, path: str) -> bool:
+def _gone(user: UsedBy, app: AppRegistry, path: str) -> bool:
     """Whether it has ended for certain, or, where that cannot be told, took the folder too long ago by the clock of the
     storage as well."""
     lives = user.process.lives() if user.process else None

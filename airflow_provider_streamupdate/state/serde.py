@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from cattrs.preconf.json import make_converter
 
 from .errors import CorruptError
+from .formats import format_of
 
 T = TypeVar("T")
 converter = make_converter(forbid_extra_keys=False, omit_if_default=False)
@@ -37,8 +38,15 @@ def to_dict(value: Any) -> Any:
 
 
 def to_json(value: Any) -> bytes:
-    """Indented JSON with sorted keys, so that equal values give equal bytes."""
-    return (json.dumps(to_dict(value), indent=1, sort_keys=True) + "\n").encode()
+    """Indented JSON with sorted keys, so that equal values give equal bytes; with the version of its format, where it
+    is what a file holds."""
+    return (json.dumps(to_document(value), indent=1, sort_keys=True) + "\n").encode()
+
+
+def to_document(value: Any) -> Any:
+    """What a file holds, as plain data: with the version of its format."""
+    form = format_of(type(value))
+    return form.stamped(to_dict(value)) if form else to_dict(value)
 
 
 def from_dict(value: Any, kind: type[T], where: str = "a value") -> T:
@@ -53,8 +61,15 @@ def from_dict(value: Any, kind: type[T], where: str = "a value") -> T:
 
 
 def from_json(text: bytes, kind: type[T], where: str) -> T:
-    """Parse JSON text into `kind`; CorruptError naming `where` when truncated or of another form."""
-    return from_dict(parse_json(text, where), kind, where)
+    """Parse JSON text into `kind`, also of an older format; CorruptError naming `where` when truncated or of another
+    form, NewerFormatError when a newer version of this package wrote it."""
+    return from_document(parse_json(text, where), kind, where)
+
+
+def from_document(value: Any, kind: type[T], where: str) -> T:
+    """`from_json` of what is parsed already."""
+    form = format_of(kind)
+    return from_dict(form.understood(value, where) if form else value, kind, where)
 
 
 def parse_json(text: bytes, where: str) -> Any:

@@ -8,6 +8,7 @@ import uuid
 import attrs
 
 from . import clock
+from .errors import CorruptError, NewerFormatError
 from .names import inside, named
 from .plan import AppPlan
 from .text_enum import TextEnum
@@ -94,7 +95,6 @@ class Snapshot:
     plan: AppPlan
     queries: dict[str, QuerySnapshot] = attrs.field(validator=named("query"))
     bytes_new: int = 0
-    version: int = 1
     checksum: str = ""
     adopted_from: dict[str, str] = attrs.field(factory=dict)
 
@@ -120,11 +120,17 @@ class Snapshot:
 
 @attrs.frozen(kw_only=True)
 class DamagedSnapshot:
-    """A snapshot whose manifest is truncated, altered or not what it should be; `problem` says which."""
+    """A snapshot whose manifest is truncated, altered or not what it should be, or of a newer format; `problem` says
+    which, `error` is the type of the error that says so."""
 
     app: str
     name: str
     problem: str
+    error: str = CorruptError.__name__
+
+    @classmethod
+    def of(cls, app: str, name: str, error: CorruptError | NewerFormatError) -> DamagedSnapshot:
+        return cls(app=app, name=name, problem=str(error), error=type(error).__name__)
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,14 @@ import attrs
 from . import clock, garbage
 from . import exports as export_marks
 from .boundaries import boundary
-from .errors import AlreadyExistsError, CorruptError, InUseError, NotFoundError, StorageError
+from .errors import (
+    AlreadyExistsError,
+    CorruptError,
+    InUseError,
+    NewerFormatError,
+    NotFoundError,
+    StorageError,
+)
 from .exports import Export
 from .named_files import check_named_files, names_files
 from .names import check_name, named
@@ -62,8 +69,12 @@ class SnapshotStore:
         return self.read()[1]
 
     def newest(self) -> Snapshot:
-        """NotFoundError when there is none."""
-        if not (found := self.all()):
+        """NotFoundError when there is none; NewerFormatError when one of them cannot be read by this version, since it
+        may be the newest."""
+        found, damaged = self.read()
+        if newer := [each for each in damaged if each.error == NewerFormatError.__name__]:
+            raise NewerFormatError(newer[0].problem)
+        if not found:
             raise NotFoundError(f"app {self.app.name} has no snapshot; take one first (save-snapshot)")
         return found[-1]
 
@@ -253,7 +264,7 @@ class SnapshotStore:
     def verified(self, name: str) -> Verified | None:
         """What the last verification found; None: there was none, or its note cannot be read."""
         text = self.folder.read(_verified(name))
-        with contextlib.suppress(CorruptError):
+        with contextlib.suppress(CorruptError, NewerFormatError):
             return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
         return None
 
@@ -363,7 +374,7 @@ class SnapshotStore:
         """The last snapshot of the deployment; None where that is not known, or it was deleted or damaged since."""
         if (text := self.folder.read(_newest(deployment))) is None:
             return None
-        with contextlib.suppress(CorruptError, NotFoundError):
+        with contextlib.suppress(CorruptError, NewerFormatError, NotFoundError):
             snapshot = self.get(from_json(text, Newest, self.folder.path(_newest(deployment))).snapshot)
             return snapshot if snapshot.deployment == deployment else None
         return None
@@ -431,8 +442,8 @@ class SnapshotStore:
                 snapshots.append(self.get(name))
             except NotFoundError:
                 pass  # deleted since it was listed
-            except CorruptError as error:
-                damaged.append(DamagedSnapshot(app=self.app.name, name=name, problem=str(error)))
+            except (CorruptError, NewerFormatError) as error:
+                damaged.append(DamagedSnapshot.of(self.app.name, name, error))
         return sorted(snapshots, key=lambda s: s.created_at), damaged
 
 

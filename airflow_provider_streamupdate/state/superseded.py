@@ -31,6 +31,14 @@ class Superseded:
     since: str
 
 
+@attrs.frozen(kw_only=True)
+class FreedNote:
+    """For people: when a deployment's checkpoint was freed, and by what."""
+
+    freed_at: str
+    by: str = "streamupdate gc"
+
+
 def needed(current: str | None, specs: list[DeploymentSpec], updates: list[UpdateRecord]) -> dict[str, str]:
     """Why a deployment's checkpoint must stay, by deployment: it runs, or something goes on from it or back to it."""
     if current is None:
@@ -104,4 +112,4 @@ def check_kept(app: AppRegistry, deployment: str) -> None:
 
 
 def _note() -> bytes:
-    return to_json({"freed_at": clock.now(), "by": "streamupdate gc"})
+    return to_json(FreedNote(freed_at=clock.now()))

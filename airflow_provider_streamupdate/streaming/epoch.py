@@ -8,7 +8,7 @@ import uuid
 
 from ..state import clock
 from ..state.boundaries import boundary
-from ..state.deployment import DeploymentSpec
+from ..state.deployment import DeploymentSpec, DriverClaim
 from ..state.errors import FencedError
 from ..state.registry import AppRegistry
 from ..state.serde import to_json
@@ -32,7 +32,7 @@ class Epoch:
     def claim(self) -> bool:
         """Whether this is the only driver of its epoch, whichever others are started."""
         token = uuid.uuid4().hex
-        claim = {"host": socket.gethostname(), "pid": os.getpid(), "at": clock.now(), "token": token}
+        claim = DriverClaim(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), token=token)
         if not self.folder.create(f"drivers/{self.number}.json", to_json(claim), nonce=token):
             return False
         boundary("driver-claimed")

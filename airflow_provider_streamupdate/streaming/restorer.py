@@ -26,7 +26,15 @@ from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
 from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
-from ..state.restore import RestorePlan, bring_ahead, bring_files, plan_restore, room_needed, write_commits
+from ..state.restore import (
+    RestoredMark,
+    RestorePlan,
+    bring_ahead,
+    bring_files,
+    plan_restore,
+    room_needed,
+    write_commits,
+)
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
 from ..state.snapshots import SnapshotStore
@@ -220,7 +228,7 @@ def restore_app(
         place = f"deployments/{deployment}/checkpoint/{query.name}"
         app.folder.sync([place], but={f"{place}/{path}" for _, path in plan.moves} if saved.stored else ())
         boundary("checkpoint-built")
-        app.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[query.name].batch}))
+        app.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[query.name].batch)))
         boundary("checkpoint-marked")
 
 

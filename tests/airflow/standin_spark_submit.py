@@ -259,8 +259,10 @@ class Driver:
 
     def dropped(self) -> bool:
         """Whether the update that it runs beside the current deployment for has ended without it."""
+        if not self.beside:
+            return False
         update, current = self.app.update(self.deployment), self.app.current()
-        waits = self.beside and current is not None and current.epoch < self.epoch
+        waits = current is not None and current.epoch < self.epoch
         return waits and (update is None or update.outcome is not None)
 
     def hand_over(self, to: str) -> str | None:

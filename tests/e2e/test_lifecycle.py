@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from airflow_provider_streamupdate.state.errors import (
     DriverError,
     LeaseHeldError,
 )
+from airflow_provider_streamupdate.state.formats import files_of
 
 
 @pytest.mark.slow
@@ -77,6 +79,19 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     assert ground.drivers() == []
     message = ground.cli("save-snapshot", ground.app, "late", code=1)
     assert "is not running" in message
+
+    # All that was left is of a kind that the table of formats knows, and says its version.
+    app = ground.root / ground.app
+    for path in (str(p.relative_to(app)) for p in app.rglob("*") if p.is_file()):
+        kinds = files_of(path)
+        assert len(kinds) == 1, (path, kinds)
+        if kinds[0].format:
+            found = [json.loads(line) for line in _documents(app / path)]
+            assert {each["format"] for each in found} == {kinds[0].format.version}, path
+
+
+def _documents(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
 
 
 @pytest.mark.timeout(300)

@@ -12,6 +12,7 @@ from ...state import clock
 from ...state.application import Application
 from ...state.deployment import RUNNING
 from ...state.registry import AppRegistry
+from ...state.snapshots import SnapshotStore
 from ...state.update import PROMOTED, UpdateRecord
 from ..holding import check_free
 from . import record as records
@@ -65,7 +66,9 @@ def look(
     app: str | None = None,
 ) -> Unchanged | None:
     """Refuse what is known to fail: AlreadyExistsError for a deployment id that was used before, LeaseHeldError while
-    another update keeps the app. Unchanged: there is nothing to update. None: plan it.
+    another update keeps the app, NotFoundError, CorruptError for a snapshot that cannot be started from,
+    NewerFormatError where a newer version of this package worked on the app. Unchanged: there is nothing to update.
+    None: plan it.
 
     app: its name; None: as far as its file says it
     """
@@ -73,6 +76,9 @@ def look(
     if name is None or name not in client.apps():
         return None
     registry, digest = client.registry.existing(name), application.digest()
+    registry.check_readable()
+    if snapshot is not None:
+        SnapshotStore(registry).get(snapshot)
     if snapshot is None and (found := _unchanged(client, registry, digest, deployment)):
         return found
     check_free(registry, records.new_deployment(registry, digest, deployment))

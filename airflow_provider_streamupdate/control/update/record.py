@@ -13,7 +13,7 @@ from ...state import clock
 from ...state.application import default_deployment_id
 from ...state.boundaries import boundary
 from ...state.deployment import NEW, RUNNING
-from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError
+from ...state.errors import AlreadyExistsError, CorruptError, NewerFormatError, NotRunningError
 from ...state.names import check_name
 from ...state.registry import AppRegistry, used_before
 from ...state.update import SUPERSEDED, Outcome, UpdateRecord
@@ -148,7 +148,8 @@ def interrupted(
     app: where to look; None: in all of them
     """
     for name in client.apps() if app is None else [app]:
-        with contextlib.suppress(CorruptError):  # told when that app is the one to update; else it is not of interest
+        # told when that app is the one to update; else it is not of interest
+        with contextlib.suppress(CorruptError, NewerFormatError):
             for record in client.registry.app(name).updates():
                 if record.outcome is None and record.digest == digest and deployment in (None, record.new):
                     return record

@@ -1,0 +1,149 @@
+"""python -m tests.golden.root FOLDER VERSION: a root with every format this package has, and the driver that made it.
+
+``root-VERSION.tar.xz`` is a root after a whole life of an app, with the stand-in for Spark; ``driver-VERSION.tar.xz``
+is that stand-in with the state library it ran on, so that a later version can be tried with a driver of this one. Made
+for each release whose formats differ from the last one's, and never changed afterwards. 0.0 is the last commit before
+formats had versions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from airflow_provider_streamupdate.cli import main as command_line
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.state import clock, exports, scratch
+from airflow_provider_streamupdate.state.deployment import DriverClaim
+from airflow_provider_streamupdate.state.events import Events
+from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.state.restore import RestoredMark
+from airflow_provider_streamupdate.state.serde import to_json
+
+from . import FOLDER
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = "airflow_provider_streamupdate"
+APP = "alarm"
+STANDIN = Path("tests/airflow/standin_spark_submit.py")
+# What the stand-in imports, below the repository.
+DRIVER = (
+    f"{PACKAGE}/__init__.py",
+    f"{PACKAGE}/state",
+    str(STANDIN),
+    "tests/state/__init__.py",
+    "tests/state/builders.py",
+)
+LEFT_OUT = ("runtime.zip", "__pycache__")  # a megabyte of libraries; made again where it is missing
+
+
+def spark_submit(folder: Path, repository: Path) -> Path:
+    """A spark-submit that runs the stand-in with the state library of a repository."""
+    made = folder / "bin" / "spark-submit"
+    made.parent.mkdir(parents=True)
+    path = f'PYTHONPATH="{repository}${{PYTHONPATH:+:$PYTHONPATH}}"'
+    made.write_text(f'#!/bin/sh\n{path} exec "{sys.executable}" "{repository / STANDIN}" "$@"\n')
+    made.chmod(0o755)
+    return made
+
+
+def application(folder: Path, version: str, **constants: object) -> str:
+    """An application file for the stand-in."""
+    file = folder / f"{version}.py"
+    content = {"APP": APP, "VERSION": version, "STATE": True, "RELOADABLE": ["threshold"], **constants}
+    file.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
+    return str(file)
+
+
+def live(run: Callable[..., object], folder: Path) -> None:
+    """Everything that makes files: submit, snapshots, a rehearsal, updates by three strategies, a change in flight, a
+    rollback, gc."""
+    five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
+    run("submit", application(folder, "v1"), "--deployment", "v1", *five)
+    run("save-snapshot", APP, "s1")
+    run("verify-snapshot", APP, "s1")
+    run("save-snapshot", APP, "s2")
+    run("update", application(folder, "v2"), "--deployment", "v2", "--rehearse", "2", *five)
+    run("update", application(folder, "v3"), "--deployment", "v3", "--strategy", "restart", *five)
+    run("rollback", APP)
+    run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
+    run("update", application(folder, "v4"), "--deployment", "v4", *seven)
+    run("gc", APP, "--keep-deployments", "0")
+    run("cancel", APP)
+
+
+def rest(app: AppRegistry) -> None:
+    """What only a real driver writes, or one that was killed leaves."""
+    folder = app.deployment_folder("v4")
+    folder.write("drivers/6.json", to_json(DriverClaim(host="h", pid=7, at=clock.now(), token="t")))
+    folder.write("restored/events.json", to_json(RestoredMark(source="snapshot s1", batch=1)))
+    Events(folder, 6).add("state", state="running", reason=None)
+    with exports.begun(app.folder, "s9", "v4") as export:
+        app.folder.write(f"snapshots/_{export.export}/alive.json", clock.now().encode())
+    scratch.take(app, "killed")
+
+
+@contextmanager
+def environment(folder: Path) -> Iterator[None]:
+    java = folder / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.12\" 2024-07-16' >&2\n")
+    java.chmod(0o755)
+    before = dict(os.environ)
+    os.environ |= {
+        "STREAMUPDATE_ROOT": str(folder / "root"),
+        "STREAMUPDATE_VERIFY_FOR": "0",
+        "STREAMUPDATE_SPARK_SUBMIT": str(spark_submit(folder / "spark", REPOSITORY)),
+        "JAVA_HOME": str(java.parent.parent),
+    }
+    (folder / "root").mkdir()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before
+
+
+def command(*arguments: str) -> None:
+    result = CliRunner().invoke(command_line, list(arguments), catch_exceptions=False)
+    print(f"{' '.join(arguments[:2])}: {result.exit_code}", flush=True)
+    assert result.exit_code == 0, result.output
+
+
+def pack(top: Path, names: tuple[str, ...], target: Path) -> None:
+    with tarfile.open(target, "w:xz") as archive:
+        for name in names:
+            paths = [top / name] if (top / name).is_file() else sorted((top / name).rglob("*"))
+            for path in paths:
+                relative = path.relative_to(top)
+                if path.is_file() and not any(part.startswith(".") or part in LEFT_OUT for part in relative.parts):
+                    archive.add(path, str(relative))
+    print(f"{target}: {target.stat().st_size} bytes", flush=True)
+
+
+def unpack(name: str, target: Path) -> Path:
+    """`root` or `driver` of a version, e.g. ``root-0.1``."""
+    with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
+        archive.extractall(target, filter="data")
+    return target
+
+
+def main(target: Path, version: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="streamupdate-golden-") as scratch_folder:
+        folder = Path(scratch_folder)
+        with environment(folder):
+            live(command, folder)
+            rest(StreamUpdateClient(str(folder / "root")).registry.app(APP))
+        pack(folder / "root", (APP,), target / f"root-{version}.tar.xz")
+    pack(REPOSITORY, DRIVER, target / f"driver-{version}.tar.xz")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
