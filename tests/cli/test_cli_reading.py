@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -225,14 +226,21 @@ def test_text_from_files_is_not_taken_for_markup(run: Run, app: AppRegistry) -> 
 def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) -> None:
     log = tmp_path / "driver-1.log"
     log.write_text("".join(f"line {n}\n" for n in range(100)))
-    app.set_launch("v1", attrs.evolve(_launch(app), log=str(log)))
+    here = os.uname().nodename
+    app.set_launch("v1", attrs.evolve(_launch(app), log=str(log), host=here))
     assert run("log", "flights", "-n", "2").stdout == "line 98\nline 99\n"
     found = document(run("log", "flights", "--lines", "1", "--json"))
-    assert found == {"app": "flights", "deployment": "v1", "path": str(log), "lines": ["line 99"]}
+    known = {"app": "flights", "deployment": "v1", "host": here, "path": str(log)}
+    assert found == {**known, "lines": ["line 99"], "note": None}
+    log.unlink()
+    result = run("log", "flights")
+    assert (result.stdout, result.stderr) == ("", f"{log}: there is no log at {log}\n")
 
 
 def test_a_log_on_another_machine_is_told(run: Run, app: AppRegistry) -> None:
-    assert run("log", "flights").stdout == "(no log at /nowhere.log)\n"
+    result = run("log", "flights")
+    where = f"the log is on {_launch(app).host} at /nowhere.log"
+    assert (result.stdout, result.stderr) == ("", f"/nowhere.log: {where}\n")
 
 
 def test_an_unknown_deployment_s_log_is_told(run: Run, app: AppRegistry) -> None:

@@ -36,9 +36,8 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     launch = registry.launch(deployment)
     if launch is None:
         return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
-    if not _readable(launch, registry):
-        note = f"the log is on {launch.host} at {launch.log}"
-        return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=note)
+    if (away := _not_readable(launch, registry)) is not None:
+        return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=away)
     text = tail(Path(launch.log), lines)
     application = spec.application
     for value in secret_values(application.params, application.conf, application.env_vars):
@@ -52,12 +51,15 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     )
 
 
-def _readable(launch: Launch, registry: AppRegistry) -> bool:
-    """A path on another machine may be another driver's here, unless it lies under a root that both have."""
+def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
+    """Why the log cannot be read here. A path on another machine may be another driver's here, unless it lies under a
+    root that both have."""
     path = Path(launch.log)
     root = registry.folder.path_here
     shared = root is not None and path.is_relative_to(root)
-    return (shared or launch.host == os.uname().nodename) and path.is_file()
+    if not shared and launch.host != os.uname().nodename:
+        return f"the log is on {launch.host} at {launch.log}"
+    return None if path.is_file() else f"there is no log at {launch.log}"
 
 
 def _whose(registry: AppRegistry, deployment: str, launch: Launch) -> str | None:
