@@ -35,6 +35,7 @@ from .tree import BUFFER, OUTPUT, Node, is_tree, parse
 from .windows import window_key
 
 Column = tuple[int, str]  # expression id, text
+_Asked = tuple[str, frozenset[str]]  # a condition, and what it says of columns: that they are not null
 
 # Nodes that hand their input's columns on as they are; of any other node nothing is known.
 _PASSES = frozenset(
@@ -103,12 +104,14 @@ class _Path:
     items: filters and what makes other rows, since the last of the stages: whether it comes after a watermark, its
         text, whether it is a filter
     timed: whether there is a watermark on it
+    conditions: those of the filters
     """
 
     source: str
     stages: tuple[str, ...] = ()
     items: tuple[tuple[bool, str, bool], ...] = ()
     timed: bool = False
+    conditions: tuple[_Asked, ...] = ()
 
 
 class Lineage:
@@ -185,6 +188,9 @@ class Lineage:
             return
         if node.name in _ORDER:
             yield from (f"{name.lower()}({', '.join(told)})" for name, told in self._itself(node))
+        if here := [*sorted(self._conditions(node)), *self._own_rows(node)]:  # which rows there are is part of it
+            known = not any(map(unknown, here))
+            yield f"{node.name.lower()}(#{digest(here)})" if known else f"{UNKNOWN}{node.name.lower()}"
         hint = details(node.name, {"hint": node.fields.get("hint")}) if node.name == "Join" else []
         if hint and hint != [_NO_HINT]:
             yield f"join({hint[0]})"
@@ -445,8 +451,7 @@ class Lineage:
             yield self._generated(node)
         elif node.name in _WHOLE:
             made = self._whole(node)
-            place = f" in {where}" if (where := self._partitions_below(node)) else ""
-            yield f"{node.name}({digest(made)}){place}" if not unknown(made) else f"{UNKNOWN}{node.name}"
+            yield f"{node.name}({digest(made)}){self._on(node)}" if not unknown(made) else f"{UNKNOWN}{node.name}"
         elif node.name not in _SAME_ROWS and node.name != "Union":
             env = self.inputs(node)
             own = (*_OUTPUTS, "resultAttrs")
@@ -454,17 +459,23 @@ class Lineage:
             told = [text(e, env) for field in fields for e in self._each(node, field)]
             rest = {f: v for f, v in node.fields.items() if f not in (*fields, *own, *_BELOW, *_ANY)}
             told += details(node.name, rest)
-            yield f"{node.name}({digest(told)})" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
+            on = "" if node.name == "Expand" else self._on(node)
+            yield f"{node.name}({digest(told)}){on}" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
+
+    def _on(self, node: Node) -> str:
+        """Of a node that looks at several rows at once: what has made them, and where they are."""
+        told = [t for child in node.children if child.streaming for t in self._partitioned(child)]
+        return f" on {'; '.join(told)}" if told else ""
 
     def paths(self, node: Node) -> tuple[tuple[str, ...], ...]:
         """The ways on which rows come to a stage, a list each, sorted: the source, the stages they pass, and, from the
         last of these on, the filters they meet and what makes other rows of them. What comes after a watermark (and
         so drops rows that have moved it) is marked so."""
-        filters = set(self.filters(node))
         found = []
         for side, child in zip(self.sided(node), node.children, strict=True):
             for path in self._paths(child):
-                told = [(late, side(t)) for late, t, is_filter in path.items if not is_filter or side(t) in filters]
+                asked = _asked(path.conditions)
+                told = [(late, side(t)) for late, t, is_filter in path.items if not is_filter or t in asked]
                 passed = [f"after {name}." for name in path.stages]
                 found.append(
                     tuple(sorted([f"from {path.source}.", *passed, *((LATE if x else "") + t for x, t in told)]))
@@ -481,9 +492,11 @@ class Lineage:
                 elif node.name == "EventTimeWatermark":
                     yield attrs.evolve(path, timed=True)
                 else:
-                    own = ((path.timed, t, True) for t in self._conditions(node))
+                    env, parts = self.inputs(node), list(self._parts(node))
+                    own = ((path.timed, text(each, env), True) for each in parts)
                     made = ((path.timed, t, False) for t in self._own_rows(node))
-                    yield attrs.evolve(path, items=(*path.items, *own, *made))
+                    conditions = (*path.conditions, *(_as_asked(each, env) for each in parts))
+                    yield attrs.evolve(path, items=(*path.items, *own, *made), conditions=conditions)
 
     def _each(self, node: Node, field: str) -> list[Node]:
         value = node.fields[field]
@@ -500,13 +513,19 @@ class Lineage:
 
     def filters(self, node: Node) -> tuple[str, ...]:
         """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
-        column is not null, which Spark adds to what is asked of it anyway, is left out."""
-        found: dict[str, set[str]] = {}  # by the text the columns that are not null where it holds
-        for side, child in zip(self.sided(node), node.children, strict=True):
-            for condition, env in self._all_conditions(child):
-                found[side(text(condition, env))] = {side(f"isnotnull({t})") for t in not_null(condition, env)}
-        implied = {t for told, needs in found.items() for t in needs - {told}}
-        return tuple(sorted(found.keys() - implied))
+        column is not null is left out where something else that is asked on the same way says so: Spark adds it to
+        that anyway."""
+        sides = zip(self.sided(node), node.children, strict=True)
+        return tuple(sorted({side(t) for side, child in sides for way in self._ways(child) for t in _asked(way)}))
+
+    def _ways(self, node: Node) -> list[tuple[_Asked, ...]]:
+        """The conditions on each way down to the next stages, to sources and tables."""
+        if node.stateful:
+            return [()]
+        env = self.inputs(node)
+        here = tuple(_as_asked(each, env) for each in self._parts(node))
+        below = [way for child in node.children for way in self._ways(child)]
+        return [(*here, *way) for way in below or [()]]
 
     def sided(self, node: Node) -> list[Callable[[str], str]]:
         """For each side of a node what is said of it: with the side, where a text does not say which it is of. It does
@@ -797,11 +816,19 @@ def _looked_at(side: Node) -> bool:
     return any(looks_at_partitions(e) or drawn_here(e) for n in side.walk() for e in n.all_expressions())
 
 
+def _as_asked(condition: Node, env: Columns) -> _Asked:
+    return text(condition, env), frozenset(f"isnotnull({t})" for t in not_null(condition, env))
+
+
+def _asked(conditions: Iterable[_Asked]) -> set[str]:
+    """The conditions that no other one of the same way implies."""
+    given = dict(conditions)
+    implied = {t for told, needs in given.items() for t in needs - {told}}
+    return given.keys() - implied
+
+
 def _moves(plan: Node) -> bool:
-    """Whether anything decides on which partitions a stream's rows are, and anything looks at that."""
-    above = ("Union", *_ORDER)
-    if not any(n.streaming and (n.name in above or (n.name == "Join" and n.fields.get("hint"))) for n in plan.walk()):
-        return False
+    """Whether anything looks at the rows of a partition, so that it counts what makes rows and moves them below it."""
     return any(looks_at_partitions(e) for n in plan.walk() for e in n.all_expressions())
 
 

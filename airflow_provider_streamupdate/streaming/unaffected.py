@@ -13,6 +13,7 @@ from typing import Any
 from ..state.plan import JVM_ZONE, PARALLELISM, PYTHON_ZONE, TIME_ZONE, SinkPlan, SourcePlan
 from ..state.rules.setting import SHARES
 from ..state.rules.source_options import short_format
+from .expression import looks_at_partitions
 from .tree import Node
 
 # In names of classes and types: what has to do with time (a watermark has; a variant may hold one), and what runs or
@@ -57,7 +58,7 @@ def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings
         found.add(PYTHON_ZONE)
     if not any(map(_asks_java, nodes)) and not any(_by_java_s_zone(*each) for each in read):
         found.add(JVM_ZONE)
-    if not _SHARED & {n.name for n in nodes}:
+    if not any(n.name in _SHARED or looks_at_partitions(n) for n in nodes):
         found |= {*SHARES, PARALLELISM}
     for prefix, kind in _FILES.items():
         if _only_known(analyzed, things) and not any(kind in t.format.lower() for t in things):

@@ -215,3 +215,13 @@ def test_what_cannot_be_loaded_has_no_digest() -> None:
 
 class _Lost:
     pass
+
+
+def test_a_module_that_starts_a_thread_cannot_be_compared(tmp_path: Path) -> None:
+    """A thread is known by numbers of its process: without a word, an app was another one than itself."""
+    helpers = (
+        "import threading\nFOUND = []\nT = threading.Thread(target=FOUND.append, args=(3,))\nT.start()\nT.join()\n"
+        "def step():\n    return FOUND[0]\n"
+    )
+    app = "import helpers\ndef count(x):\n    return helpers.step()\n"
+    assert _said(tmp_path, app + PRINT, helpers) == "None"

@@ -72,7 +72,6 @@ HARMLESS = {
     "spark.sql.maxMetadataStringLength": "what is shown",
     "spark.sql.maxPlanStringLength": "what is shown",
     "spark.sql.adaptive.": "how a batch's plan is run; queries with state run without it (IncrementalExecution)",
-    "spark.sql.autoBroadcastJoinThreshold": "how a join is run",
     "spark.sql.broadcastTimeout": "how long a table is waited for",
     "spark.sql.codegen.": "whether expressions are compiled or interpreted",
     "spark.sql.parquet.compression.codec": "how files are written",
@@ -105,8 +104,10 @@ HARMLESS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.": "how files of a batch job are put in place; streams have a log",
 }
 
-# How the rows of files are shared out among tasks. It counts where an expression tells (streaming/unaffected.py).
+# How rows are shared out among tasks: those of files, and those of a join with a table, which stay where they are when
+# the table is sent to all tasks. It counts where an expression tells (streaming/unaffected.py).
 SHARES = (
+    "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.files.maxPartitionBytes",
     "spark.sql.files.maxPartitionNum",
     "spark.sql.files.minPartitionNum",

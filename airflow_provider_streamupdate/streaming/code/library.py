@@ -20,6 +20,8 @@ def describe_library(walk: Walk, value: Any, where: Where) -> Any:
         return "struct", value.format
     if isinstance(value, threading.local):  # what importing the module has put into it: a worker has the same
         return "values of a thread", walk.of(dict(vars(value)), where)
+    if isinstance(value, threading.Thread):  # it is known by numbers of its process; what it has done is not told
+        return walk.report.cannot(where, "a thread may have done anything, at any time")
     if type(value) is weakref.WeakSet:
         return "weak set", walk.unordered(list(value), where)
     if type(value) in (weakref.WeakValueDictionary, weakref.WeakKeyDictionary):
