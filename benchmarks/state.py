@@ -125,8 +125,8 @@ class App:
         from airflow_provider_streamupdate.state.application import Application
         from airflow_provider_streamupdate.state.deployment import DeploymentSpec
         from airflow_provider_streamupdate.state.export import export
+        from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
         from airflow_provider_streamupdate.streaming.planner import plan_app
-        from airflow_provider_streamupdate.streaming.queries import RunningQueries
 
         writers = self.writers()
         plan = plan_app(self.spark, "bench", writers)
@@ -149,7 +149,8 @@ class App:
     def restore(self, latest: bool = False) -> float:
         """Seconds to build a new deployment's checkpoint."""
         from airflow_provider_streamupdate.streaming.planner import plan_app
-        from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
+        from airflow_provider_streamupdate.streaming.restorer import restore_app
+        from airflow_provider_streamupdate.streaming.saved_state import SavedState
 
         self.deployments += 1
         name = f"r{self.deployments}"
@@ -168,7 +169,8 @@ class App:
     def check(self) -> float:
         """Seconds of a check in a driver that is up."""
         from airflow_provider_streamupdate.streaming.planner import plan_app
-        from airflow_provider_streamupdate.streaming.restorer import SavedState, check_restorable
+        from airflow_provider_streamupdate.streaming.restorer import check_restorable
+        from airflow_provider_streamupdate.streaming.saved_state import SavedState
 
         def work() -> None:
             built = time.perf_counter()
@@ -194,7 +196,7 @@ class App:
     def rewrite(self) -> float:
         """Seconds Spark's own StateRewriter takes to read and write the state unchanged."""
         from airflow_provider_streamupdate.state.storage import Folder
-        from airflow_provider_streamupdate.streaming.restorer import SavedState
+        from airflow_provider_streamupdate.streaming.saved_state import SavedState
         from airflow_provider_streamupdate.streaming.spark_internals import rewrite_stores
 
         old = self.registry.checkpoint("d0", "q")

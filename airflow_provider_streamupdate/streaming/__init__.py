@@ -2,13 +2,20 @@
 
 Imports without Airflow, with pyspark alone: when this package travels as the runtime zip (``--py-files``), the few
 pure-Python libraries it needs travel in the zip's ``_libraries`` folder, and are looked up last, so that versions
-installed on the cluster win.
+installed on the cluster win. The author's API comes when it is asked for, since parts of the package need no pyspark.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 import zipimport
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import StreamingApp
+    from .sources import source
+    from .stages import stage
 
 _loader = globals().get("__loader__")
 if isinstance(_loader, zipimport.zipimporter):
@@ -16,8 +23,11 @@ if isinstance(_loader, zipimport.zipimporter):
     if _libraries not in sys.path:
         sys.path.append(_libraries)
 
-from .app import StreamingApp  # noqa: E402  (the path above must be there first)
-from .source import source  # noqa: E402
-from .stage import stage  # noqa: E402
-
 __all__ = ["StreamingApp", "source", "stage"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = {"StreamingApp": "app", "source": "sources", "stage": "stages"}[name]
+    return getattr(importlib.import_module(f".{module}", __name__), name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -15,7 +16,7 @@ from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateErro
 from ..state.names import check_name
 from ..state.plan import SEEN_BATCH
 from . import spark_internals
-from .author import place, sentence
+from .author import place
 from .migrator import MigrationFunction
 from .parameters import MissingParameterError, Parameters, unread
 
@@ -133,9 +134,17 @@ def _told(error: Exception, params: Iterable[str]) -> str:
         given = ", ".join(sorted(params)) or "none"
         return f"{at}reads parameter {error.args[0]!r}, which was not set (given: {given}); set it (--set)"
     return (
-        f"{at}raised {type(error).__name__}: {sentence(error)}; correct it, or the parameters it was given (--set); "
+        f"{at}raised {type(error).__name__}: {_sentence(error)}; correct it, or the parameters it was given (--set); "
         "`streamupdate plan` tries it, starting nothing"
     )
+
+
+def _sentence(error: BaseException) -> str:
+    """What an error says, without the plan that Spark shows with an AnalysisException."""
+    if isinstance(error, PySparkException):
+        first = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
+        return first.rstrip(" .;") or str(error)
+    return str(error)
 
 
 def _checked_writer(where: str, returned: Any) -> DataStreamWriter:

@@ -7,8 +7,6 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from pyspark.errors import PySparkException
-
 from ..state.errors import StreamUpdateError, describe
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -21,14 +19,6 @@ def place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not _foreign(f.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
-
-
-def sentence(error: BaseException) -> str:
-    """What it says, without the plan that Spark shows with an AnalysisException."""
-    if isinstance(error, PySparkException):
-        first = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
-        return first.rstrip(" .;") or str(error)
-    return str(error)
 
 
 def told(error: BaseException) -> str:

@@ -29,11 +29,13 @@ from ..state.self_update import check_updatable
 from ..state.serde import to_dict
 from ..state.snapshots import SnapshotStore
 from .adoption import check_adoptable
-from .agent import Agent
+from .agent.lifecycle import Agent
+from .agent.spark_engine import SparkEngine
 from .fresh import judge_start
 from .planner import plan_app
 from .rehearsal import rehearse, saved_rows
-from .restorer import SavedState, check_restorable
+from .restorer import check_restorable
+from .saved_state import SavedState
 
 if TYPE_CHECKING:
     from .app import StreamingApp
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
-    agent = Agent(registry, options.deployment, options.epoch, options.standby, options.beside)
-    return agent.run(app)
+    engine = SparkEngine(app, registry, options.deployment)
+    return Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside).run()
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:

@@ -41,8 +41,8 @@ from .first_batch import keep
 from .imports import imports, with_imports
 from .lineage import Lineage, watermarks
 from .schema_file import read_schemas
-from .source import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
-from .stage import stage_names
+from .sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
+from .stages import stage_names
 from .surroundings import surroundings
 from .tree import STATEFUL, Node, parse_plan
 from .unaffected import unaffected

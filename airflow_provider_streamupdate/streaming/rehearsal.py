@@ -17,7 +17,8 @@ from ..state.storage import Folder
 from . import spark_internals
 from .author import told
 from .migrator import MigrationFunctions
-from .restorer import SavedState, restore_query
+from .restorer import restore_query
+from .saved_state import SavedState
 
 POLL_SECONDS = 0.05
 TASKS_END_SECONDS = 30.0  # how long tasks that were told to end are waited for

@@ -9,22 +9,17 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state.again import other_losses
 from ..state.boundaries import boundary
-from ..state.checkpoint import Checkpoint
-from ..state.compatibility import compare
-from ..state.errors import ApplicationError, CorruptError, NotFoundError, StorageError, StreamUpdateError, describe
-from ..state.fork import compare_fork
+from ..state.errors import ApplicationError, CorruptError, StorageError, StreamUpdateError, describe
 from ..state.plan import AppPlan, QueryPlan, StagePlan
 from ..state.registry import AppRegistry
-from ..state.rename import rename
 from ..state.report import REFUSED, CompatibilityReport, ReportItem
 from ..state.restore import (
     RestoredMark,
@@ -37,89 +32,18 @@ from ..state.restore import (
 )
 from ..state.serde import to_json
 from ..state.snapshot import QuerySnapshot
-from ..state.snapshots import SnapshotStore
 from ..state.space import check_room
 from ..state.storage import Folder
-from ..state.stores import PARTITIONS, as_recorded, column_families, single_partition
+from ..state.stores import PARTITIONS, column_families, single_partition
 from . import spark_internals
 from .first_batch import kept, planned
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .planner import dry_run
+from .saved_state import SavedState
 from .skipped import in_sink, skipped_problem
 
 COPY_ROUNDS = 5  # of what a running app adds meanwhile
 LITTLE = 8  # files that need no other round
-
-
-@attrs.frozen(kw_only=True)
-class SavedState:
-    """Saved state to start from: a snapshot, or (for a check) what a running deployment has committed right now.
-    `folders` hold the objects each query's files refer to; those that are `stored` in a snapshot outlast a cut of
-    power."""
-
-    source: str
-    plan: AppPlan
-    queries: dict[str, QuerySnapshot]
-    folders: dict[str, Folder]
-    fork: bool = False
-    stored: bool = False
-    beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
-
-    @classmethod
-    def find(cls, app: AppRegistry, reference: str) -> SavedState:
-        """``snapshot:NAME``, ``deployment:ID``, ``drained:ID`` (nothing runs there any more) or ``current``;
-        NotFoundError when there is none, or no batch has committed."""
-        kind, _, name = reference.partition(":")
-        if kind == "current":
-            current = app.current()
-            name = current.deployment if current else ""
-        if kind == "snapshot":
-            snapshot = SnapshotStore(app).get(name)
-            return cls(
-                source=f"snapshot {name}",
-                plan=as_recorded(snapshot.plan, {name: q.conf for name, q in snapshot.queries.items()}),
-                queries=dict(snapshot.queries),
-                folders=dict.fromkeys(snapshot.queries, app.folder),
-                stored=True,
-            )
-        plan = app.plan(name)
-        if plan is None:
-            raise NotFoundError(
-                f"deployment {name!r} of app {app.name} has no plan: its driver never got so far; "
-                "name a snapshot to check against"
-            )
-        folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
-        exports = {
-            q.name: Checkpoint(folders[q.name]).export(carry_in_flight=kind == "drained", source_order=q.source_order)
-            for q in plan.queries
-        }
-        plan = as_recorded(plan, {query: export.conf for query, export in exports.items()})
-        return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
-
-    def holds(self, query: str) -> bool:
-        """Whether there is anything to continue from: the query is known and has committed a batch."""
-        return query in self.queries and self.queries[query].batch >= 0
-
-    def recorded(self) -> dict[str, dict[str, str]]:
-        """The configuration each query's offset log holds; it wins over the session's on a restart."""
-        return {name: dict(query.conf) for name, query in self.queries.items() if query.conf}
-
-    def under(self, renames: Mapping[str, str] | None) -> SavedState:
-        """The same state with its stages and sources under new names."""
-        return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
-
-    def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
-        """The same state for a fork of `app`: it goes on under query ids of its own, beside that deployment (the
-        current one unless given)."""
-        current = beside or app.current_id()
-        plan = app.plan(current) if current else None
-        return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
-
-    def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
-        agree = other_losses(agree)
-        if self.fork:
-            return compare_fork(self.plan, new, self.source, agree, self.beside)
-        return compare(self.plan, new, self.source, agree)
 
 
 @attrs.frozen(kw_only=True)
@@ -180,19 +104,6 @@ def copy_ahead(
     except (CorruptError, StorageError, FileNotFoundError) as error:  # the running app may have removed files
         print(f"WARNING: state could not be copied ahead: {describe(error)}", file=sys.stderr)
     return copied
-
-
-def recorded_settings(
-    app: AppRegistry, deployment: str, queries: Iterable[str], saved: SavedState | None
-) -> dict[str, dict[str, str]]:
-    """The configuration each query of a deployment will find in its offset log: of its own checkpoint when it has run
-    before, else of the state it starts from. A query that starts anew has none."""
-    found = saved.recorded() if saved else {}
-    for query in queries:
-        checkpoint = Checkpoint(app.checkpoint(deployment, query))
-        if (batch := checkpoint.committed_batch()) is not None:
-            found[query] = checkpoint.offsets(batch).conf
-    return found
 
 
 def restore_app(

@@ -1,4 +1,4 @@
-"""An update by the real hand-over: two agents (streaming/agent.py) that share a root, the second one standing by.
+"""An update by the real hand-over: two agents (streaming/agent/) that share a root, the second one standing by.
 
 Each driver is a thread here, not a process, with a session of its own in one JVM: so a pair takes seconds. All that
 they say to each other goes through the root's files, as between processes. What a thread has none of is signals.
@@ -22,9 +22,11 @@ from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import CommandBox
 from airflow_provider_streamupdate.state.deployment import FINAL_STATES, RUNNING, STANDBY, Current, DeploymentSpec
 from airflow_provider_streamupdate.state.update import UpdateRecord
-from airflow_provider_streamupdate.streaming import StreamingApp, agent, standby
-from airflow_provider_streamupdate.streaming.agent import Agent
-from airflow_provider_streamupdate.streaming.signals import Signals
+from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming.agent import spark_engine, standby
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.signals import Signals
+from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
 from airflow_provider_streamupdate.streaming.spark_internals import activate
 from tests.fuzz.session import setting
 from tests.spark.bench import Bench
@@ -44,7 +46,7 @@ class _NoSignals(Signals):
 
 
 class _Sessions:
-    """`SparkSession` for the module of the agents: that of the thread."""
+    """`SparkSession` for the module of the engine: that of the thread."""
 
     def __init__(self) -> None:
         self.mine = threading.local()
@@ -64,13 +66,13 @@ _sessions = _Sessions()
 @contextlib.contextmanager
 def _threads() -> Iterator[None]:
     """The modules of the driver as they have to be for drivers that are threads."""
-    before = agent.SparkSession, standby.STARTS, standby.ROW_STARTS
-    agent.SparkSession = _sessions  # type: ignore[attr-defined]
+    before = spark_engine.SparkSession, standby.STARTS, standby.ROW_STARTS
+    spark_engine.SparkSession = _sessions  # type: ignore[attr-defined]
     standby.STARTS = standby.ROW_STARTS = 1  # how warm a driver is says nothing of its answers
     try:
         yield
     finally:
-        agent.SparkSession, standby.STARTS, standby.ROW_STARTS = before  # type: ignore[attr-defined]
+        spark_engine.SparkSession, standby.STARTS, standby.ROW_STARTS = before  # type: ignore[attr-defined]
 
 
 @cache
@@ -86,15 +88,16 @@ class _Driver:
 
     def __init__(self, bench: Bench, deployment: str, epoch: int, app: StreamingApp, stands_by: bool) -> None:
         self.bench, self.deployment = bench, deployment
-        self.agent = Agent(bench.registry, deployment, epoch, standby=stands_by)
+        engine = SparkEngine(app, bench.registry, deployment)
+        self.agent = Agent(bench.registry, deployment, epoch, engine, standby=stands_by)
         self.agent.signals = _NoSignals()
-        self.thread = threading.Thread(target=self._run, args=(app,), daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def _run(self, app: StreamingApp) -> None:
+    def _run(self) -> None:
         _sessions.mine.session = self.bench.spark
         activate(self.bench.spark)  # as it is in a driver's main thread
-        self.agent.run(app)
+        self.agent.run()
 
     def read_all(self) -> None:
         """What its query has before it."""

@@ -14,8 +14,8 @@ from airflow_provider_streamupdate.state.checkpoint import Checkpoint
 from airflow_provider_streamupdate.state.deployment import DeploymentSpec
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.queries import RunningQueries
 
 from . import DEPLOYMENT, NAME, STORES, pack
 from .app import KEPT, Emitted, app, expected

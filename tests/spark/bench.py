@@ -20,9 +20,10 @@ from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.report import CompatibilityReport
 from airflow_provider_streamupdate.state.serde import to_json
 from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.restorer import SavedState, check_restorable, restore_app
+from airflow_provider_streamupdate.streaming.restorer import check_restorable, restore_app
+from airflow_provider_streamupdate.streaming.saved_state import SavedState
 
 SCHEMA = "k string, k2 string, a long, b long, ts timestamp"
 

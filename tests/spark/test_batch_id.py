@@ -15,10 +15,11 @@ from airflow_provider_streamupdate.state.plan import ADDS, REPLACES, SEEN_BATCH,
 from airflow_provider_streamupdate.state.report import CARRIED, LOSS
 from airflow_provider_streamupdate.state.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming.agent.renumbering import go_on_after_others, used_beyond
 from airflow_provider_streamupdate.streaming.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.renumbering import go_on_after_others, used_beyond
-from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
+from airflow_provider_streamupdate.streaming.restorer import restore_app
+from airflow_provider_streamupdate.streaming.saved_state import SavedState
 
 
 def nothing(batch, number):

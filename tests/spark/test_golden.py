@@ -15,7 +15,8 @@ from airflow_provider_streamupdate.state.deployment import DeploymentSpec
 from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.state.export import export
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
+from airflow_provider_streamupdate.streaming.restorer import restore_app
+from airflow_provider_streamupdate.streaming.saved_state import SavedState
 from tests.golden import DEPLOYMENT, FOLDER, NAME, STORES, kept, unpack
 from tests.golden.__main__ import run
 from tests.golden.app import KEPT, Emitted, app, expected

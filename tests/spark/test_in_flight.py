@@ -16,7 +16,8 @@ from airflow_provider_streamupdate.state.commands import CHANGE, DRAIN, CommandB
 from airflow_provider_streamupdate.state.deployment import Current, DeploymentSpec
 from airflow_provider_streamupdate.state.in_flight import ChangeRequest
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.agent import Agent
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
 
 PARAMS = {"mark": "one", "files": "1", "key": "k", "path": "in", "trigger": "0 seconds"}
 
@@ -86,7 +87,7 @@ class Changing:
         threads = [threading.Thread(target=target) for target in (write, run_control)]
         for thread in threads:
             thread.start()
-        code = Agent(self.registry, "d", self.epoch).run(self.app)
+        code = Agent(self.registry, "d", self.epoch, SparkEngine(self.app, self.registry, "d")).run()
         for thread in threads:
             thread.join()
         if failures:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.state.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.restorer import SavedState, restore_app
+from airflow_provider_streamupdate.streaming.restorer import restore_app
+from airflow_provider_streamupdate.streaming.saved_state import SavedState
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),

@@ -17,7 +17,8 @@ from airflow_provider_streamupdate.state.application import Application
 from airflow_provider_streamupdate.state.commands import DRAIN, CommandBox
 from airflow_provider_streamupdate.state.deployment import RUNNING, Current, DeploymentSpec
 from airflow_provider_streamupdate.state.update import PROMOTED, REFUSED, UpdateRecord
-from airflow_provider_streamupdate.streaming.agent import Agent
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
 
 
 def counts(bench: Bench):
@@ -64,7 +65,8 @@ class Beside:
 
         thread = threading.Thread(target=run_control)
         thread.start()
-        code = Agent(self.registry, "d2", epoch, beside=True).run(self.bench.app(counts))
+        engine = SparkEngine(self.bench.app(counts), self.registry, "d2")
+        code = Agent(self.registry, "d2", epoch, engine, beside=True).run()
         thread.join()
         if failures:
             raise failures[0]

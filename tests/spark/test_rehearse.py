@@ -16,8 +16,8 @@ from airflow_provider_streamupdate.state.rehearsal import BATCHES, ERROR, INPUT,
 from airflow_provider_streamupdate.state.report import CompatibilityReport
 from airflow_provider_streamupdate.state.serde import from_dict
 from airflow_provider_streamupdate.streaming import driver
+from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.app import _parser
-from airflow_provider_streamupdate.streaming.queries import RunningQueries
 
 
 def counts(bench: Bench):

@@ -20,11 +20,11 @@ from airflow_provider_streamupdate.state.plan import StagePlan
 from airflow_provider_streamupdate.state.registry import Registry
 from airflow_provider_streamupdate.state.snapshot import Snapshot
 from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.agent.state_rows import StateRows
 from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restorer import restore_app
 from airflow_provider_streamupdate.streaming.spark_internals import OperatorReport
-from airflow_provider_streamupdate.streaming.state_rows import StateRows
 from tests.golden import STORES
 from tests.golden.__main__ import choose_store
 from tests.golden.app import NAME, QUERIES, app

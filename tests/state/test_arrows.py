@@ -79,6 +79,38 @@ def test_arrows_point_down() -> None:
             assert name.split(".")[1] in below[room], f"{module} imports {name}"
 
 
+def with_all_it_imports(module: str) -> set[str]:
+    """The modules of the package that are there once this one is imported: those it imports, their packages, and so
+    on."""
+    found, left = set(), [module]
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += [*GRAPH[name], *([name.rpartition(".")[0]] if "." in name else [])]
+    return found
+
+
+def imports_pyspark(module: str) -> bool:
+    names: set[str] = set()
+    for statement in on_import(ast.parse(MODULES[module].read_text()).body):
+        if isinstance(statement, ast.ImportFrom) and not statement.level:
+            names.add(str(statement.module))
+        elif isinstance(statement, ast.Import):
+            names |= {alias.name for alias in statement.names}
+    return any(name.split(".")[0] in ("pyspark", "py4j") for name in names)
+
+
+def test_the_life_of_a_driver_needs_no_spark() -> None:
+    """It runs over any engine (`QueryEngine`); the one for Spark is where pyspark comes in."""
+    agent = f"{NAME}.streaming.agent"
+    lifecycle = with_all_it_imports(f"{agent}.lifecycle")
+    assert f"{agent}.engine" in lifecycle and f"{NAME}.streaming" in lifecycle
+    assert {m for m in lifecycle if imports_pyspark(m)} == set()
+    assert f"{NAME}.streaming.restorer" in {
+        m for m in with_all_it_imports(f"{agent}.spark_engine") if imports_pyspark(m)
+    }
+
+
 def test_the_drivers_side_travels_to_it_whole(tmp_path: Path) -> None:
     """Wherever the module that makes the zip lies, and however deep the folders are."""
     with zipfile.ZipFile(runtime.build(tmp_path / "runtime.zip")) as archive:

@@ -11,14 +11,14 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..state import clock
-from ..state.boundaries import boundary
-from ..state.checkpoint import Checkpoint
-from ..state.deployment import QueryStatus
-from ..state.errors import describe
-from ..state.plan import AppPlan, StagePlan
-from ..state.storage import Folder
-from . import spark_internals
+from ...state import clock
+from ...state.boundaries import boundary
+from ...state.checkpoint import Checkpoint
+from ...state.deployment import QueryStatus
+from ...state.errors import describe
+from ...state.plan import AppPlan, StagePlan
+from ...state.storage import Folder
+from .. import spark_internals
 from .state_rows import Reported, StateRows
 
 DRAIN_POLL_SECONDS = 0.05

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..state.in_flight import ChangeRequest, check_parameters, check_plans
-from ..state.plan import AppPlan
-from ..state.registry import AppRegistry
-from . import spark_internals
-from .planner import plan_app
-from .restorer import SavedState, check_restorable
+from ...state.in_flight import ChangeRequest, check_parameters, check_plans
+from ...state.plan import AppPlan
+from ...state.registry import AppRegistry
+from .. import spark_internals
+from ..planner import plan_app
+from ..restorer import check_restorable
+from ..saved_state import SavedState
 
 if TYPE_CHECKING:
-    from .app import StreamingApp
+    from ..app import StreamingApp
 
 Built = tuple[Mapping[str, DataStreamWriter], AppPlan]
 

@@ -9,7 +9,7 @@ from airflow_provider_streamupdate.state.deployment import DeploymentSpec
 from airflow_provider_streamupdate.state.registry import AppRegistry
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.storage.fsspec_store import FsspecStore
-from airflow_provider_streamupdate.streaming.epoch import Epoch
+from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from tests.state.test_lost_replies import Repeating
 
 

@@ -19,13 +19,16 @@ from airflow_provider_streamupdate.state.errors import FencedError, StorageError
 from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.state.storage import Folder
 from airflow_provider_streamupdate.state.update import UpdateRecord
-from airflow_provider_streamupdate.streaming import agent as module
-from airflow_provider_streamupdate.streaming.agent import Agent
+from airflow_provider_streamupdate.streaming.agent import lifecycle as module
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent, Pace
 from tests.state.builders import app_plan, deploy, set_status, spec
+
+QUICK = Pace(commands=0.01)
+EAGER = Pace(commands=0.01, heartbeat=0.0)  # it looks at the root each time
 
 
 class Queries:
-    """Notes who may commit when it is started."""
+    """What an engine's queries are for a hand-over. Notes who may commit when it is started."""
 
     plan = app_plan()
 
@@ -44,18 +47,22 @@ class Queries:
     def progress(self) -> dict[str, Any]:
         return {}
 
+    def go_on_after_others(self) -> dict[str, Any]:
+        return {}
+
 
 class Serving(Queries):
-    """Runs until the storage has been asked in vain so often, and then the driver is told to end."""
+    """Runs until the storage has been asked in vain so often, and then `ends` is called."""
 
-    def __init__(self, agent: Agent, looks: int) -> None:
-        super().__init__(agent.app)
-        self.agent, self.looks = agent, looks
+    def __init__(self, app: AppRegistry, looks: int) -> None:
+        super().__init__(app)
+        self.looks = looks
+        self.ends: Callable[[], None]
 
     def ended(self) -> bool:
         self.looks -= 1
         if self.looks == 0:
-            self.agent.signals.number = 15
+            self.ends()
         return False
 
 
@@ -82,9 +89,8 @@ class Failing:
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppRegistry:
+def app(tmp_path: Path) -> AppRegistry:
     """`one` runs in epoch 1, `two` stands by for epoch 2."""
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     registry = Registry(str(tmp_path)).app("flights")
     deploy(registry, "one")
     registry.create_deployment(spec("two", parent="one"))
@@ -108,12 +114,23 @@ def successor(state: str) -> Status:
     )
 
 
+def driver(app: AppRegistry, engine: Queries | None = None, pace: Pace = QUICK) -> Agent:
+    """Of deployment `one`."""
+    return Agent(app, "one", 1, engine or Queries(app), pace=pace)  # type: ignore[arg-type]
+
+
+def standing_by(app: AppRegistry, pace: Pace = QUICK) -> Agent:
+    """The driver of deployment `two`."""
+    return Agent(app, "two", 2, Queries(app), standby=True, pace=pace)  # type: ignore[arg-type]
+
+
 def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
-    agent, queries = agent or Agent(app, "one", 1), Queries(app)
+    agent = agent or driver(app)
+    queries: Queries = agent.engine  # type: ignore[assignment]
     agent.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
     (command,) = agent.box.pending()
     try:
-        agent._obey(command, queries)  # type: ignore[arg-type]
+        agent._obey(command)
     except StreamUpdateError as error:
         return agent, queries, error
     return agent, queries, None
@@ -181,7 +198,7 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
         raise StreamUpdateError("its sink would skip them")
 
     dies_when_it_begins(app, monkeypatch)
-    monkeypatch.setattr(module, "go_on_after_others", cannot)
+    monkeypatch.setattr(Queries, "go_on_after_others", cannot)
     agent, queries, error = hand_over(app)
     assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
     assert queries.started == [] and agent.reporter.state == "restoring"
@@ -203,7 +220,7 @@ def looks_once(kind: type) -> type:
 def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
     dies_when_it_begins(app, monkeypatch)
-    agent, replace = Agent(app, "one", 1), AppRegistry.set_current
+    agent, replace = driver(app), AppRegistry.set_current
 
     def replaced(registry: AppRegistry, current: Current) -> None:
         agent._check_fence()
@@ -234,53 +251,47 @@ def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
     assert "two may commit now" in str(error) and queries.started == []
 
 
-def runs(app: AppRegistry, monkeypatch: pytest.MonkeyPatch, patience: int) -> Agent:
-    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.0)  # it looks at the root each time
-    agent = Agent(app, "one", 1)
+def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:
+    queries = Serving(app, looks)
+    agent = driver(app, queries, EAGER)
+    queries.ends = lambda: setattr(agent.signals, "number", 15)
     agent._settings = DriverSettings(patience=patience)
     agent.reporter.report(state="running")
-    return agent
+    return agent, queries
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [("read", "current.json"), ("write", "one/status.json"), ("names", "commands/1")]
 )
-def test_queries_go_on_while_the_storage_fails(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str
-) -> None:
-    agent = runs(app, monkeypatch, patience=600)
+def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, method: str, path: str) -> None:
+    agent, queries = runs(app, looks=40, patience=600)
     fail(method, path, times=20)
-    queries = Serving(agent, looks=40)
-    agent._serve(queries)  # type: ignore[arg-type]
+    agent._serve()
     assert queries.running and queries.looks == 0
     assert agent._final is not None and agent._final[0] == "cancelled"
 
 
-def test_a_driver_ends_when_the_storage_does_not_come_back(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = runs(app, monkeypatch, patience=0)
+def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
+    agent, _ = runs(app, looks=10**6, patience=0)
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError, match=r"cannot read current\.json"):
-        agent._serve(Serving(agent, looks=10**6))  # type: ignore[arg-type]
+        agent._serve()
 
 
-def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = runs(app, monkeypatch, patience=600)
+def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
+    agent, _ = runs(app, looks=10**6, patience=600)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=20)
     with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
-        agent._serve(Serving(agent, looks=10**6))  # type: ignore[arg-type]
+        agent._serve()
 
 
-def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = Agent(app, "two", 2, standby=True)
+def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> None:
+    agent = standing_by(app)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=5)
     assert agent._stand_by()
-    other = Agent(app, "two", 2, standby=True)
+    other = standing_by(app)
     other._settings = DriverSettings(patience=0)
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError):
@@ -288,11 +299,10 @@ def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing, monkey
 
 
 def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.0)
     app.set_update(UpdateRecord(app=app.name, old="one", new="two", started_at=clock.now()))
 
     def ended(begin: Callable[[Agent], None]) -> str | None:
-        agent, looks = Agent(app, "two", 2, standby=True), []
+        agent, looks = standing_by(app, EAGER), []
 
         def wait(seconds: float) -> None:
             if looks:

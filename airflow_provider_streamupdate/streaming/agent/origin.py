@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..state.deployment import DeploymentSpec
-from ..state.registry import AppRegistry
-from ..state.snapshots import SnapshotStore
-from .restorer import SavedState
+from ...state.deployment import DeploymentSpec
+from ...state.registry import AppRegistry
+from ...state.snapshots import SnapshotStore
+from ..saved_state import SavedState
 
 
 class Origin:

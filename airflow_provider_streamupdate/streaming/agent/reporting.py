@@ -10,21 +10,22 @@ from typing import Any
 
 import attrs
 
-from ..state import clock
-from ..state.deployment import HEARTBEAT_SECONDS, STARTING, Status
-from ..state.errors import StreamUpdateError
-from ..state.events import Events
-from ..state.identity import ProcessIdentity
-from ..state.repeating import repeating
-from ..state.serde import to_json
-from ..state.storage import Folder
+from ...state import clock
+from ...state.deployment import HEARTBEAT_SECONDS, STARTING, Status
+from ...state.errors import StreamUpdateError
+from ...state.events import Events
+from ...state.identity import ProcessIdentity
+from ...state.repeating import repeating
+from ...state.serde import to_json
+from ...state.storage import Folder
 
 
 class Reporter:
-    """folder: the deployment's; epoch: the one it was started for"""
+    """folder: the deployment's; epoch: the one it was started for; every: seconds between two heartbeats"""
 
-    def __init__(self, folder: Folder, epoch: int) -> None:
+    def __init__(self, folder: Folder, epoch: int, every: float = HEARTBEAT_SECONDS) -> None:
         self.folder = folder
+        self.every = every
         self.events = Events(folder, epoch)
         self._lock = threading.RLock()
         self._status = Status(
@@ -54,4 +55,4 @@ class Reporter:
 
     def heartbeat(self) -> contextlib.AbstractContextManager[None]:
         """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
-        return repeating(HEARTBEAT_SECONDS, self.report, StreamUpdateError)
+        return repeating(self.every, self.report, StreamUpdateError)

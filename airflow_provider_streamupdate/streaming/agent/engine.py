@@ -1,0 +1,140 @@
+"""The port between the agent's lifecycle and what runs an app's queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import attrs
+
+from ...state.deployment import QueryStatus
+from ...state.in_flight import ChangeRequest
+from ...state.plan import AppPlan
+from ...state.report import CompatibilityReport
+from ..saved_state import SavedState
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """An engine's session, as a heartbeat tells of it. ui: the address of its pages (None: it has none)."""
+
+    ui: str | None
+    application_id: str
+    version: str
+
+
+class QueryEngine(Protocol):
+    """Runs the queries of one app for one deployment, on the deployment's checkpoints.
+
+    The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `practise`,
+    `bring_ahead`, `used_beyond`; with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on
+    one thread starts, drains, stops and rebuilds, while another asks for `progress` and `ended`. Everything may raise
+    what the engine raises: it ends the driver, unless it is said here that it does not.
+
+    What it does at a boundary of an update it marks with `state.boundaries`: draining, drained, checkpoint-built,
+    checkpoint-marked, first-commit-seen.
+    """
+
+    @property
+    def app(self) -> str:
+        """The app's name, as its application file says."""
+        ...
+
+    @property
+    def plan(self) -> AppPlan:
+        """Of the queries that the next start runs."""
+        ...
+
+    def open(self, title: str) -> Session:
+        """Start the session."""
+        ...
+
+    def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
+        """Build the queries with these parameters; their names. Parameters that no query reads are warned of."""
+        ...
+
+    def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
+        """The plan of what was built. recorded: the configuration that each query will find in its offset log."""
+        ...
+
+    def check_restorable(self, saved: SavedState, report: CompatibilityReport) -> CompatibilityReport:
+        """The report of comparing the plan with `saved`, with what the engine itself refuses. Nothing lasting is
+        written."""
+        ...
+
+    def practise(self, saved: SavedState) -> None:
+        """Do what the restore and the first batches will do, on scratch, so that they are fast; the deployment's
+        checkpoints and the app's sinks are not touched. Raises what the restore would raise."""
+        ...
+
+    def bring_ahead(self, find: Callable[[], SavedState]) -> None:
+        """Bring state to the checkpoints that the restore would have to copy. find: the state as it is, of a
+        deployment that runs. What goes wrong is left to the restore."""
+        ...
+
+    def used_beyond(self, parent: str) -> bool:
+        """Whether a sink may have batch ids that `parent` has not logged, so that `go_on_after_others` has to look."""
+        ...
+
+    def restore(self, saved: SavedState) -> None:
+        """Build the checkpoints from `saved`, and mark each that is whole; those that are marked are left alone, and
+        any other is built anew."""
+        ...
+
+    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+        """Have no query use batch ids that its sink has of another version and would skip: each query that was
+        changed, with the batch it goes on after, and the id under which that stands now. No query runs."""
+        ...
+
+    def check_start(self, agree: Iterable[str]) -> None:
+        """IncompatibleError where a start without state stands in the way of itself."""
+        ...
+
+    def start(self) -> None:
+        """Start every query on its checkpoint; those that run already are left alone. After a drain they go on where
+        they were."""
+        ...
+
+    def drain(self) -> None:
+        """Let every query finish the batch in flight and begin no other, and wait for that. Raises the error of one
+        that failed."""
+        ...
+
+    def stop(self) -> None:
+        """Stop at once, wherever the batch in flight is. Raises nothing."""
+        ...
+
+    def progress(self) -> dict[str, QueryStatus]:
+        """Each query's status. A batch counts once it is in the commit log."""
+        ...
+
+    def committed(self) -> Mapping[str, int]:
+        """The last committed batch of each query, -1 before the first."""
+        ...
+
+    def settled(self, since: Mapping[str, int]) -> bool:
+        """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
+        Raises the error of one that failed."""
+        ...
+
+    def ended(self) -> bool:
+        """Whether all queries ended by themselves. Raises the error of one that failed."""
+        ...
+
+    def rebuild(self, request: ChangeRequest) -> None:
+        """Build the queries with other parameters, beside those that run, and keep them for `replace`. RefusedError,
+        with everything as it was, when what is committed does not do for them as it lies there."""
+        ...
+
+    def replace(self) -> None:
+        """Have the next start run what was rebuilt. The queries are drained or stopped."""
+        ...
+
+    def put_back(self) -> None:
+        """Have the next start run what ran before `rebuild`, in the session as it was."""
+        ...
+
+    def gone(self, error: BaseException) -> str | None:
+        """What has ended of the engine itself, in words, where that is what the error means; else None. It may wait
+        for that end."""
+        ...

@@ -1,0 +1,156 @@
+"""The queries of a driver, run by Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...state.deployment import QueryStatus
+from ...state.in_flight import ChangeRequest
+from ...state.plan import AppPlan
+from ...state.registry import AppRegistry
+from ...state.report import CompatibilityReport
+from .. import spark_internals
+from ..fresh import check_start
+from ..planner import plan_app
+from ..restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
+from ..saved_state import SavedState
+from .engine import Session
+from .queries import RunningQueries
+from .rebuilding import Built, Rebuilding
+from .renumbering import go_on_after_others, used_beyond
+from .standby import scratch_folder, warm_up
+
+if TYPE_CHECKING:
+    from ..app import StreamingApp
+
+_JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed
+
+
+class SparkEngine:
+    """The engine (`QueryEngine`) of deployment `deployment`, whose application file defines `app`."""
+
+    def __init__(self, app: StreamingApp, registry: AppRegistry, deployment: str) -> None:
+        self._app = app
+        self._registry = registry
+        self._deployment = deployment
+        self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
+        self._spark: SparkSession
+        self._writers: dict[str, DataStreamWriter] = {}
+        self._queries: RunningQueries
+        self._rebuilding: Rebuilding
+        self._before: Built
+        self._rebuilt: Built
+        self._ahead: dict[str, MetadataAhead] = {}
+        self._copied: dict[str, dict[str, int]] = {}
+
+    @property
+    def app(self) -> str:
+        return self._app.name
+
+    @property
+    def plan(self) -> AppPlan:
+        return self._queries.plan
+
+    def open(self, title: str) -> Session:
+        self._spark = SparkSession.builder.appName(title).getOrCreate()
+        self._rebuilding = Rebuilding(self._app, self._spark, self._registry, self._deployment)
+        context = self._spark.sparkContext
+        return Session(ui=context.uiWebUrl, application_id=context.applicationId, version=self._spark.version)
+
+    def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
+        self._writers = self._app.build(self._spark, dict(params))
+        for warning in self._app.unread(params):
+            print(f"WARNING: {warning}", file=sys.stderr)
+        return tuple(self._writers)
+
+    def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
+        app, writers = self._app, self._writers
+        plan = plan_app(
+            self._spark,
+            app.name,
+            writers,
+            app.require_names,
+            recorded,
+            app.migrations,
+            app.reloadable,
+            app.written(),
+            app.seen_batch,
+        )
+        checkpoints = {query: self._registry.checkpoint(self._deployment, query) for query in writers}
+        self._queries = RunningQueries(self._spark, writers, checkpoints, plan)
+        return plan
+
+    def check_restorable(self, saved: SavedState, report: CompatibilityReport) -> CompatibilityReport:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as checked:
+            return check_restorable(saved, report, self.plan, self._writers, Path(checked))
+
+    def practise(self, saved: SavedState) -> None:
+        """What need not be done again by the restore is kept for it."""
+        with scratch_folder(self._registry, self._deployment) as folder:
+            warm_up(self._spark, self._writers, saved, self.plan, folder, self._app.migrations)
+        self._ahead = metadata_ahead(saved, self.plan, self._writers)
+
+    def bring_ahead(self, find: Callable[[], SavedState]) -> None:
+        self._copied = copy_ahead(find, self.plan, self._registry, self._deployment)
+
+    def used_beyond(self, parent: str) -> bool:
+        return used_beyond(self._registry, parent, self.plan)
+
+    def restore(self, saved: SavedState) -> None:
+        app, deployment = self._registry, self._deployment
+        restore_app(saved, self.plan, self._writers, app, deployment, self._app.migrations, self._ahead, self._copied)
+
+    def go_on_after_others(self) -> dict[str, tuple[int, int]]:
+        return go_on_after_others(self._registry, self._deployment, self.plan)
+
+    def check_start(self, agree: Iterable[str]) -> None:
+        check_start(self._registry, self.plan, agree, self._deployment)
+
+    def start(self) -> None:
+        self._queries.start()
+
+    def drain(self) -> None:
+        self._queries.drain()
+
+    def stop(self) -> None:
+        self._queries.stop()
+
+    def progress(self) -> dict[str, QueryStatus]:
+        return self._queries.progress()
+
+    def committed(self) -> dict[str, int]:
+        return self._queries.committed()
+
+    def settled(self, since: Mapping[str, int]) -> bool:
+        return self._queries.settled(since)
+
+    def ended(self) -> bool:
+        return self._queries.ended()
+
+    def rebuild(self, request: ChangeRequest) -> None:
+        self._before = self._queries.writers, self._queries.plan
+        self._rebuilt = self._rebuilding.build(request)
+
+    def replace(self) -> None:
+        self._queries.replace(*self._rebuilt)
+
+    def put_back(self) -> None:
+        self._rebuilding.put_back()
+        self._queries.replace(*self._before)
+
+    def gone(self, error: BaseException) -> str | None:
+        """The JVM's connections close before it is gone (a busy machine takes seconds to give back its memory), so that
+        after a call without an answer its end is waited for."""
+        deadline = time.monotonic() + (_JVM_ENDS if spark_internals.unanswered(error) else 0)
+        while os.getppid() == self._parent and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return "the driver's JVM ended" if os.getppid() != self._parent else None
