@@ -319,10 +319,8 @@ class Context:
     """A session as far as the language is asked of it."""
 
     def __init__(self, spark, **conf: str) -> None:
-        self._jvm, self.sparkContext, self._conf = spark._jvm, self, conf
-
-    def getConf(self) -> dict[str, str]:
-        return {k.replace("_", "."): v for k, v in self._conf.items()}
+        self._jvm, self.sparkContext = spark._jvm, self
+        self._conf = {k.replace("_", "."): v for k, v in conf.items()}
 
 
 def test_what_executors_are_told_of_their_language(spark) -> None:
