@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.configuration import conf
 
-from .state.errors import InvalidInputError
-from .state.names import check_name
+from .core.errors import InvalidInputError
+from .core.names import check_name
 
 
 def suggested_apps() -> dict[str, Any]:

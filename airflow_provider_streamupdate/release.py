@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .core.coordination import lease
+from .core.errors import InvalidInputError
+from .core.names import check_name
+from .core.registry.application import Application
+from .core.registry.deployment import RUNNING
+from .core.registry.update import ROLLED_BACK
 from .hooks.application import APPLICATION_FIELDS, application_from
 from .hooks.update_options import UPDATE_FIELDS
 from .hooks.values import text_list
-from .state import lease
-from .state.application import Application
-from .state.deployment import RUNNING
-from .state.errors import InvalidInputError
-from .state.names import check_name
-from .state.update import ROLLED_BACK
 
 if TYPE_CHECKING:
     from .control.client import StreamUpdateClient

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .state import clock
-from .state.errors import InUseError
-from .state.snapshot import Snapshot
+from .core import clock
+from .core.checkpoint.snapshot import Snapshot
+from .core.errors import InUseError
 
 if TYPE_CHECKING:
     from .control.client import StreamUpdateClient

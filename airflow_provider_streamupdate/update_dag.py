@@ -10,6 +10,7 @@ from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
 from .control.update.step import Step
 from .control.update.strategies import STRATEGIES
+from .core.registry.update import DEFAULT_STRATEGY
 from .hooks.settings import DEFAULT_CONN_ID
 from .operators.promote import StreamPromoteOperator
 from .operators.update import (
@@ -19,7 +20,6 @@ from .operators.update import (
     StreamUpdateStepOperator,
 )
 from .sensors.health import StreamHealthSensor
-from .state.update import DEFAULT_STRATEGY
 
 # The factor by which Airflow's retries slow down; before Airflow 3.2 it had no other than two, to be switched on.
 TWICE = True if isinstance(BaseOperator.retry_exponential_backoff, bool) else 2.0

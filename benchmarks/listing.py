@@ -130,13 +130,13 @@ def renamed(path: Path, data: bytes, app: str) -> bytes:
 
 
 def make_app(root: Path, snapshots: int) -> None:
-    from airflow_provider_streamupdate.state import clock
-    from airflow_provider_streamupdate.state.deployment import Current
-    from airflow_provider_streamupdate.state.registry import Registry
-    from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
-    from airflow_provider_streamupdate.state.serde import to_json
-    from airflow_provider_streamupdate.state.update import UpdateRecord
-    from tests.state.builders import CheckpointFiles, deploy, take
+    from airflow_provider_streamupdate.core import clock
+    from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+    from airflow_provider_streamupdate.core.registry.deployment import Current
+    from airflow_provider_streamupdate.core.registry.registry import Registry
+    from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+    from airflow_provider_streamupdate.core.serde import to_json
+    from tests.core.builders import CheckpointFiles, deploy, take
 
     app = Registry(str(root)).app(APP)
     deploy(app)

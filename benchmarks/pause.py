@@ -34,7 +34,7 @@ from spark_rows import NAIVE, SAME_SESSION, Managed, Plain
 
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.control.update.strategies.standby import Standby
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.core import clock
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {

@@ -19,8 +19,8 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.application import Application
 
 APP, QUERY = "counts", "q"
 APP_FILE = Path(__file__).parent / "apps" / "counts.py"

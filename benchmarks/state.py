@@ -75,7 +75,7 @@ def in_spark_environment() -> None:
 def session(folder: Path, partitions: int):  # type: ignore[no-untyped-def]
     from pyspark.sql import SparkSession
 
-    from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER, ROCKSDB
+    from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER, ROCKSDB
 
     spark = (
         SparkSession.builder.master("local[2]")
@@ -96,7 +96,7 @@ class App:
     """An app that counts rows by key, with `keys` of them in one batch, and its registry."""
 
     def __init__(self, spark, folder: Path, keys: int) -> None:  # type: ignore[no-untyped-def]
-        from airflow_provider_streamupdate.state.registry import Registry
+        from airflow_provider_streamupdate.core.registry.registry import Registry
 
         self.spark, self.folder, self.keys, self.deployments = spark, folder, keys, 0
         self.building = 0.0  # seconds the last check took to build the query
@@ -122,11 +122,11 @@ class App:
 
     def snapshot(self) -> int:
         """Read all input in one batch and take a snapshot; the number of its state files."""
-        from airflow_provider_streamupdate.state.application import Application
-        from airflow_provider_streamupdate.state.deployment import DeploymentSpec
-        from airflow_provider_streamupdate.state.export import export
+        from airflow_provider_streamupdate.core.registry.application import Application
+        from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+        from airflow_provider_streamupdate.core.snapshots.export import export
         from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-        from airflow_provider_streamupdate.streaming.planner import plan_app
+        from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
         writers = self.writers()
         plan = plan_app(self.spark, "bench", writers)
@@ -148,9 +148,9 @@ class App:
 
     def restore(self, latest: bool = False) -> float:
         """Seconds to build a new deployment's checkpoint."""
-        from airflow_provider_streamupdate.streaming.planner import plan_app
-        from airflow_provider_streamupdate.streaming.restorer import restore_app
-        from airflow_provider_streamupdate.streaming.saved_state import SavedState
+        from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+        from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+        from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
         self.deployments += 1
         name = f"r{self.deployments}"
@@ -168,9 +168,9 @@ class App:
 
     def check(self) -> float:
         """Seconds of a check in a driver that is up."""
-        from airflow_provider_streamupdate.streaming.planner import plan_app
-        from airflow_provider_streamupdate.streaming.restorer import check_restorable
-        from airflow_provider_streamupdate.streaming.saved_state import SavedState
+        from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+        from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable
+        from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
         def work() -> None:
             built = time.perf_counter()
@@ -186,7 +186,7 @@ class App:
 
     def spark_alone(self) -> float:
         """Seconds Spark takes to plan one batch of the query, with nothing of ours but the call."""
-        from airflow_provider_streamupdate.streaming.planner import dry_run
+        from airflow_provider_streamupdate.streaming.planning.planner import dry_run
         from airflow_provider_streamupdate.streaming.spark_internals import writer_frame
 
         df = writer_frame(self.writers()["q"])
@@ -195,8 +195,8 @@ class App:
 
     def rewrite(self) -> float:
         """Seconds Spark's own StateRewriter takes to read and write the state unchanged."""
-        from airflow_provider_streamupdate.state.storage import Folder
-        from airflow_provider_streamupdate.streaming.saved_state import SavedState
+        from airflow_provider_streamupdate.core.storage import Folder
+        from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
         from airflow_provider_streamupdate.streaming.spark_internals import rewrite_stores
 
         old = self.registry.checkpoint("d0", "q")

@@ -2,7 +2,7 @@
 again as Airflow would, or leaves the drivers alone; and compares what came out with what must have.
 
 One app runs on and on; a case is one update of it, with real drivers, from the version that runs to the next, struck at
-one boundary (state/boundaries.py). After a case that ends badly the next one begins on a root of its own.
+one boundary (core/boundaries.py). After a case that ends badly the next one begins on a root of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from crashlib.cases import NEW, OLD, STORAGE, TASK, Case, cases, never_struck  #
 from crashlib.ground import Ground, Stuck, Update  # noqa: E402
 
 import airflow_provider_streamupdate  # noqa: E402
-from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, WAIT  # noqa: E402
-from airflow_provider_streamupdate.state.update import PROMOTED  # noqa: E402
+from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT  # noqa: E402
+from airflow_provider_streamupdate.core.registry.update import PROMOTED  # noqa: E402
 
 TRIES = 4  # of the update's process: Airflow's retries
 UPDATE_SECONDS = 900.0  # one try may take

@@ -30,10 +30,10 @@ from demolib.source_log import files_of_snapshot, processed_files
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.deployment import FINAL_STATES
-from airflow_provider_streamupdate.state.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 APPS = REPOSITORY / "spark_apps" / "flight_windows"

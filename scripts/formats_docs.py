@@ -1,6 +1,6 @@
 #!/usr/bin/env python
 # ruff: noqa: E501 (prose and tables)
-"""Write docs/reference/formats.md from the table of formats (state/formats.py). A test compares the two.
+"""Write docs/reference/formats.md from the table of formats (core/formats.py). A test compares the two.
 
 .venv/bin/python scripts/formats_docs.py
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from airflow_provider_streamupdate.state.formats import FILES, File
+from airflow_provider_streamupdate.core.formats import FILES, File
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "formats.md"
 
 HEAD = """\
-<!-- Written by scripts/formats_docs.py from airflow_provider_streamupdate/state/formats.py: change that. -->
+<!-- Written by scripts/formats_docs.py from airflow_provider_streamupdate/core/formats.py: change that. -->
 # Reference: files and their formats
 
 Every file under an app's folder is of one kind below. What this package writes as JSON says its format: `"format"` is the

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.storage import Folder
 
 
 def of_many_creators_one_wins(folder: Folder, _: Folder) -> None:

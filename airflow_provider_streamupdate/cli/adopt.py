@@ -13,7 +13,7 @@ from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ..state.application import Application
+    from ..core.registry.application import Application
 
 
 @click.command(short_help="Make a snapshot from a checkpoint that is not managed yet.")

@@ -16,7 +16,7 @@ from .printable import echo
 from .values import KeyValue
 
 if TYPE_CHECKING:
-    from ..state.application import Application
+    from ..core.registry.application import Application
 
 pairs = KeyValue()
 
@@ -61,7 +61,7 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
 @contextlib.contextmanager
 def _parameters(strict: bool) -> Iterator[None]:
     """A parameter that nothing reads is told on standard error, or is a Failure before anything is started."""
-    from ..state.errors import ParameterWarning
+    from ..core.errors import ParameterWarning
 
     def told(message: Warning | str, *rest: Any, **more: Any) -> None:
         echo(f"warning: {message}", err=True)
@@ -115,8 +115,8 @@ def make_application(
     env_vars: Sequence[tuple[str, str]] = (),
 ) -> Application:
     """Build and check the application; a Failure for wrong usage when a file is missing or does not parse."""
-    from ..state.application import Application
-    from ..state.errors import StreamUpdateError
+    from ..core.errors import StreamUpdateError
+    from ..core.registry.application import Application
 
     if not app_file:
         raise click.UsageError("APP_FILE is empty; give the path of a .py file")

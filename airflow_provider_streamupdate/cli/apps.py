@@ -14,7 +14,7 @@ from .snapshots import need_snapshot
 from .values import Duration
 
 if TYPE_CHECKING:
-    from ..state.application import Application
+    from ..core.registry.application import Application
 
 
 @click.command(short_help="Start an app, fresh or from a snapshot.")
@@ -63,8 +63,8 @@ def submit(
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
-    from ..state.errors import IncompatibleError
-    from ..state.names import check_name
+    from ..core.errors import IncompatibleError
+    from ..core.names import check_name
 
     if deployment is not None:
         check_name("deployment", deployment)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..state.errors import AlreadyExistsError, InvalidInputError, StorageError
+from ..core.errors import AlreadyExistsError, InvalidInputError, StorageError
 from .output import print_json
 from .progress import note
 from .settings import Settings, pass_settings, shared

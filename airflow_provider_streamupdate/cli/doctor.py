@@ -57,7 +57,7 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
     from ..control.doctor import FAILED as BAD
     from ..control.doctor import OK, Finding, examine
     from ..control.drivers.launcher import find_spark_submit
-    from ..state.errors import StreamUpdateError
+    from ..core.errors import StreamUpdateError
 
     # As `airflow connections test` does: else Airflow looks for connections in the environment and not in its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")

@@ -46,7 +46,7 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
       streamupdate gc --dry-run
       streamupdate gc flight-windows --keep-deployments 0 --keep-days 7
     """
-    from ..state.superseded import Retention
+    from ..core.snapshots.superseded import Retention
 
     client = settings.client_of(app) if app else settings.client()
     retention = Retention(deployments=keep_deployments, days=keep_days)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..state.errors import InvalidInputError, StreamUpdateError
+from ..core.errors import InvalidInputError, StreamUpdateError
 from .failure import FAILED, INTERRUPTED, USAGE, Failure
 from .output import print_json
 from .settings import shared

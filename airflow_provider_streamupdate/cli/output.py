@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ..state.deployment import DriverState
-    from ..state.rehearsal import RehearsalReport
-    from ..state.report import CompatibilityReport
+    from ..core.compatibility.report import CompatibilityReport
+    from ..core.registry.deployment import DriverState
+    from ..core.snapshots.rehearsal import RehearsalReport
 
 _COLOURS = {
     "running": "green",
@@ -44,7 +44,7 @@ NOTHING = "-"
 
 def print_json(value: Any) -> None:
     """One JSON document."""
-    from ..state.serde import to_dict
+    from ..core.serde import to_dict
 
     click.echo(json.dumps(to_dict(value), indent=2, sort_keys=True, default=str))
 
@@ -141,14 +141,14 @@ def size(count: int) -> str:
 
 def moment(text: str | None) -> str | None:
     """A stored time, to the second, e.g. ``2026-11-21T03:20:48Z``."""
-    from ..state import clock
+    from ..core import clock
 
     return None if text is None else clock.parse(text).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ago(text: str | None) -> str | None:
     """How long ago a stored time was, e.g. ``0.4 s``, ``3 min``."""
-    from ..state import clock
+    from ..core import clock
 
     if text is None:
         return None
@@ -161,7 +161,7 @@ def ago(text: str | None) -> str | None:
 
 def heard(state: DriverState, text: str | None) -> str | None:
     """When a driver's last heartbeat was, by this machine's clock: how long it is silent, for one that should beat."""
-    from ..state.deployment import LOST, SILENT
+    from ..core.registry.deployment import LOST, SILENT
 
     told = ago(text)
     return f"silent for {told.removesuffix(' ago')}" if told and state in (SILENT, LOST) else told
@@ -176,8 +176,8 @@ def number(value: float | None) -> str | None:
 
 def report_document(report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
     """A report as JSON: all verdicts or figures, the outcome and what stands in the way."""
-    from ..state.rehearsal import RehearsalReport
-    from ..state.serde import to_dict
+    from ..core.serde import to_dict
+    from ..core.snapshots.rehearsal import RehearsalReport
 
     if isinstance(report, RehearsalReport):
         compared = report_document(report.compatibility)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..state.repeating import repeating
+from ..core.processes.repeating_thread import repeating
 from .failure import INTERRUPTED, Failure
 from .printable import echo, printable
 from .settings import Settings

@@ -57,7 +57,7 @@ class Settings:
         return reader
 
     def _where(self) -> tuple[str, dict[str, Any]]:
-        from ..state.storage_options import from_environment
+        from ..core.storage.options import from_environment
 
         if not self.root:
             raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")

@@ -15,7 +15,7 @@ from .values import Duration
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..state.snapshot import Snapshot
+    from ..core.checkpoint.snapshot import Snapshot
 
 
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
@@ -134,9 +134,9 @@ def delete(settings: Settings, app: str, name: str) -> None:
 def need_snapshot(client: StreamUpdateClient, name: str) -> None:
     """InvalidInputError or NotFoundError for a name no app has a snapshot of, before a driver is started to find the
     app's name out."""
-    from ..state.errors import NotFoundError
-    from ..state.names import check_name
-    from ..state.snapshots import SnapshotStore
+    from ..core.errors import NotFoundError
+    from ..core.names import check_name
+    from ..core.snapshots.snapshots import SnapshotStore
 
     check_name("snapshot", name)
     if not any(SnapshotStore(client.registry.app(app)).exists(name) for app in client.apps()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.redaction import redacted
+from ..core.redaction import redacted
 from .failure import FAILED
 from .output import ago, heard, moment, number, print_facts, print_json, print_table
 from .printable import echo
@@ -18,11 +18,11 @@ from .settings import Settings, pass_settings, shared
 if TYPE_CHECKING:
     from ..control.client import AppStatus, StreamUpdateClient
     from ..control.overview import Glance
-    from ..state.application import Application
-    from ..state.deployment import DriverState, Status
-    from ..state.errors import StreamUpdateError
-    from ..state.plan import AppPlan
-    from ..state.update import UpdateRecord
+    from ..core.errors import StreamUpdateError
+    from ..core.plan.plan import AppPlan
+    from ..core.registry.application import Application
+    from ..core.registry.deployment import DriverState, Status
+    from ..core.registry.update import UpdateRecord
 
 
 @click.command("list", short_help="List the apps.")
@@ -91,7 +91,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
     Example:
       streamupdate log flight-windows -n 100
     """
-    from ..state.errors import NotRunningError
+    from ..core.errors import NotRunningError
 
     client = settings.client()
     found = client.status(app, watch=False)
@@ -113,7 +113,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
 def _list(settings: Settings) -> bool:
     """Whether one of them could not be read."""
     from ..control.overview import summary
-    from ..state.errors import StreamUpdateError
+    from ..core.errors import StreamUpdateError
 
     found = settings.reader().glances()
     broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
@@ -187,7 +187,7 @@ def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
 
 
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
-    from ..state.serde import to_dict
+    from ..core.serde import to_dict
 
     document: dict[str, Any] = to_dict(found)
     if found.spec:

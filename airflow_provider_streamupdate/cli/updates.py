@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..state.update import DEFAULT_STRATEGY, RUN_FOR_VARIABLE
+from ..core.registry.update import DEFAULT_STRATEGY, RUN_FOR_VARIABLE
 from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
 from .output import print_facts, print_json, print_table, report_document
@@ -19,10 +19,10 @@ from .strategy import StrategyChoice, StrategyOption
 from .values import Duration
 
 if TYPE_CHECKING:
-    from ..state.application import Application
-    from ..state.plan import AppPlan, StagePlan
-    from ..state.rehearsal import RehearsalReport
-    from ..state.report import CompatibilityReport
+    from ..core.compatibility.report import CompatibilityReport
+    from ..core.plan.plan import AppPlan, StagePlan
+    from ..core.registry.application import Application
+    from ..core.snapshots.rehearsal import RehearsalReport
 
 
 @click.command(short_help="Show the queries, stages, sources and sinks of an application file.")
@@ -44,7 +44,7 @@ def plan(settings: Settings, application: Application) -> None:
     with progress(f"planning {application.file}", "nothing was started"):
         made = plan_application(launcher, application).plan
     if settings.as_json:
-        from ..state.serde import to_document
+        from ..core.serde import to_document
 
         print_json(to_document(made))  # what check --plan reads
     else:
@@ -91,7 +91,7 @@ def check(
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
-    from ..state.errors import StreamUpdateError
+    from ..core.errors import StreamUpdateError
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
@@ -158,7 +158,7 @@ def rehearse(
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --snapshot nightly --batches 3
     """
-    from ..state.errors import DriverError, StreamUpdateError, WaitTimeoutError
+    from ..core.errors import DriverError, StreamUpdateError, WaitTimeoutError
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:

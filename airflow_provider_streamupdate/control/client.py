@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import attrs
 
-from ..state.application import Application
-from ..state.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
-from ..state.update import Outcome, UpdateRecord
+from ..core.registry.application import Application
+from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
+from ..core.registry.update import Outcome, UpdateRecord
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.adopt import Adopted, AdoptRequests

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import attrs
 
-from ..state import clock
-from ..state.errors import StreamUpdateError
-from ..state.storage import Folder
+from ..core import clock
+from ..core.errors import StreamUpdateError
+from ..core.storage import Folder
 from .drivers.launcher import check_java, check_spark_submit, spark_environment
 from .interruption import interruption
 from .next_step import next_step

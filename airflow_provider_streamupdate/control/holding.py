@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ..state import clock, lease
-from ..state.errors import LeaseHeldError, StreamUpdateError, WaitTimeoutError
-from ..state.identity import ProcessIdentity
-from ..state.lease import Lease
-from ..state.registry import AppRegistry
-from ..state.storage import Folder
+from ..core import clock
+from ..core.coordination import lease
+from ..core.coordination.lease import Lease
+from ..core.errors import LeaseHeldError, StreamUpdateError, WaitTimeoutError
+from ..core.processes.process_identity import ProcessIdentity
+from ..core.registry.registry import AppRegistry
+from ..core.storage import Folder
 from .waiting import wait_for
 
 RENEW_SECONDS = 5.0  # between a holder's signs of life

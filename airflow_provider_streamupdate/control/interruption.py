@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ..state import clock, lease
-from ..state.lease import Lease
-from ..state.registry import AppRegistry
-from ..state.update import UpdateRecord
+from ..core import clock
+from ..core.coordination import lease
+from ..core.coordination.lease import Lease
+from ..core.registry.registry import AppRegistry
+from ..core.registry.update import UpdateRecord
 
 # Without a sign of life for so long nobody works on it: a process gives one every 5 s (holding.RENEW_SECONDS), and what
 # waits without a process (the trigger of a DAG's task) every 60 s (holding.KEEP_SECONDS).

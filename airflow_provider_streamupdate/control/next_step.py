@@ -3,8 +3,8 @@ it show."""
 
 from __future__ import annotations
 
-from ..state.deployment import FAILED, LOST, SILENT, Current, DriverState
-from ..state.update import UpdateRecord
+from ..core.registry.deployment import FAILED, LOST, SILENT, Current, DriverState
+from ..core.registry.update import UpdateRecord
 from .interruption import Interruption
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import attrs
 
-from ..state.deployment import NEW, Current, DeploymentSpec, DriverState, Status
-from ..state.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
-from ..state.formats import EVENT
-from ..state.plan import AppPlan
-from ..state.redaction import redacted
-from ..state.registry import AppRegistry
-from ..state.report import CompatibilityReport
-from ..state.serde import parse_json, to_dict
-from ..state.snapshot import DamagedSnapshot, Snapshot
-from ..state.snapshots import SnapshotStore
-from ..state.update import UpdateRecord
+from ..core.checkpoint.snapshot import DamagedSnapshot, Snapshot
+from ..core.compatibility.report import CompatibilityReport
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
+from ..core.formats import EVENT
+from ..core.plan.plan import AppPlan
+from ..core.redaction import redacted
+from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Status
+from ..core.registry.registry import AppRegistry
+from ..core.registry.update import UpdateRecord
+from ..core.serde import parse_json, to_dict
+from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
 from .drivers.driver_log import LINES, driver_log
 from .drivers.drivers import Drivers

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import tenacity
 
-from ..state.errors import WaitTimeoutError
+from ..core.errors import WaitTimeoutError
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

@@ -60,9 +60,9 @@ with DAG(
     @task
     def running_apps() -> list[str]:
         """Names of the apps that run."""
+        from airflow_provider_streamupdate.core.errors import StreamUpdateError
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
-        from airflow_provider_streamupdate.state.errors import StreamUpdateError
 
         with airflow_errors():
             client = StreamUpdateHook().get_client(needs_root=True)
@@ -126,10 +126,10 @@ with DAG(
         """Free what nothing needs of the app; what was freed and what was kept, each with its reason. An app that
         is being updated is left as it is.
         """
+        from airflow_provider_streamupdate.core.snapshots.superseded import Retention
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.plain import collected_dict
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
-        from airflow_provider_streamupdate.state.superseded import Retention
 
         context = get_current_context()
         context["app"] = app

@@ -8,8 +8,8 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES, summaries
+from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY
 from airflow_provider_streamupdate.forms import suggested_apps
-from airflow_provider_streamupdate.state.update import DEFAULT_STRATEGY
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 # The form's groups. What has no section stands in the first one, the only one that is open at the start.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state.application import Application
+from ..core.registry.application import Application
 from .values import optional_text, text_list, text_map
 
 APPLICATION_FIELDS = ("application", "py_files", "files", "app_params", "conf", "env_vars")

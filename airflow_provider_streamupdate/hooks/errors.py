@@ -13,8 +13,8 @@ try:
 except ImportError:  # Airflow 3.1
     from airflow.exceptions import AirflowRescheduleException
 
-from ..state import errors
-from ..state.errors import StreamUpdateError
+from ..core import errors
+from ..core.errors import StreamUpdateError
 from .plain import plain
 
 # What passes by itself, or may pass on the next try. Everything else needs somebody to change something.

@@ -14,8 +14,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 
 from ..control.drivers.launcher import SparkSubmit
-from ..state.application import Application
-from ..state.errors import EnvironmentProblem, InvalidInputError
+from ..core.errors import EnvironmentProblem, InvalidInputError
+from ..core.registry.application import Application
 
 
 class ConnectionLauncher:

@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 from ..control.operations.collect import Collected
-from ..state.rehearsal import RehearsalReport
-from ..state.report import CompatibilityReport
-from ..state.serde import to_dict
-from ..state.snapshot import Snapshot
+from ..core.checkpoint.snapshot import Snapshot
+from ..core.compatibility.report import CompatibilityReport
+from ..core.serde import to_dict
+from ..core.snapshots.rehearsal import RehearsalReport
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")  # an app's expressions and its driver's log may hold them
 

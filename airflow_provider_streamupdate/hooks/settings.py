@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ..state.errors import InvalidInputError
+from ..core.errors import InvalidInputError
 from .values import json_map, optional_text, seconds, text_map
 
 DEFAULT_CONN_ID = "streamupdate_default"

@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 from asgiref.sync import sync_to_async
 
 from ..control.client import StreamUpdateClient
-from ..state.errors import NotFoundError, StreamUpdateError
+from ..core.errors import NotFoundError, StreamUpdateError
 from . import form
 from .launcher import ConnectionLauncher
 from .settings import DEFAULT_CONN_ID, Settings

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..control.update.options import UpdateOptions
-from ..state.errors import InvalidInputError
-from ..state.update import DEFAULT_STRATEGY
+from ..core.errors import InvalidInputError
+from ..core.registry.update import DEFAULT_STRATEGY
 from .application import APPLICATION_FIELDS, application_from
 from .settings import Settings
 from .values import optional_seconds, optional_text, text_list, text_map, truth, verify_for

@@ -14,8 +14,8 @@ from typing import Any
 
 import pendulum
 
-from ..state.errors import InvalidInputError
-from ..state.update import RUN_FOR_SECONDS, RUN_FOR_VARIABLE
+from ..core.errors import InvalidInputError
+from ..core.registry.update import RUN_FOR_SECONDS, RUN_FOR_VARIABLE
 
 BLANK = ("", "None", "none", "null")  # what an unset value becomes in a rendered template
 

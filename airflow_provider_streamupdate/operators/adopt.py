@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.checkpoint.snapshot import SnapshotKind
+from ..core.names import check_name
 from ..hooks.plain import snapshot_dict
 from ..hooks.values import text_map
-from ..state.names import check_name
-from ..state.snapshot import SnapshotKind
 from .application import ApplicationOperator
 
 

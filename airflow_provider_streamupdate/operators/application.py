@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from ..core.errors import ApplicationError
+from ..core.registry.application import Application
 from ..hooks.application import application_from
 from ..hooks.values import optional_text
-from ..state.application import Application
-from ..state.errors import ApplicationError
 from .base import StreamUpdateOperator
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from ..core.compatibility.report import CompatibilityReport
 from ..hooks.plain import plain, report_dict
 from ..hooks.values import optional_text, text_list, text_map
 from ..links.streamupdate import CompatibilityReportLink, push_link
-from ..state.report import CompatibilityReport
 from .application import ApplicationOperator
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..assets import PROMOTED, app_asset
+from ..core.names import check_name
 from ..hooks.plain import plain
 from ..hooks.values import optional_text
-from ..state.names import check_name
 from .base import StreamUpdateOperator
 
 

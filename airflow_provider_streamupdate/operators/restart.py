@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from ..core.errors import StreamUpdateError
+from ..core.names import check_name
 from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from ..state.errors import StreamUpdateError
-from ..state.names import check_name
 from .base import StreamUpdateOperator
 from .steps import link_driver
 

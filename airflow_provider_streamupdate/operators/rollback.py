@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.names import check_name
 from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds, text_list
-from ..state.names import check_name
 from .base import StreamUpdateOperator, owner_of
 
 

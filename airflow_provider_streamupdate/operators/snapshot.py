@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
+from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.plain import snapshot_dict
 from ..hooks.values import seconds
-from ..state.names import check_name
 from ..triggers.base import value_of
 from ..triggers.snapshot import SnapshotTrigger
 from .base import StreamUpdateOperator

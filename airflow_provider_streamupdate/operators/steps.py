@@ -9,8 +9,8 @@ from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
 from airflow.sdk import BaseOperator
 
 from ..control.update import record as records
+from ..core.errors import StreamUpdateError
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
-from ..state.errors import StreamUpdateError
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

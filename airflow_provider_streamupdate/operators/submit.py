@@ -8,12 +8,12 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from ..core.errors import DriverError, StreamUpdateError
+from ..core.names import check_name
+from ..core.registry.application import Application
 from ..hooks.plain import plain
 from ..hooks.values import optional_text, seconds, text_list, text_map
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from ..state.application import Application
-from ..state.errors import DriverError, StreamUpdateError
-from ..state.names import check_name
 from .application import ApplicationOperator, check_app
 from .base import owner_of
 from .steps import link_driver, stop_driver

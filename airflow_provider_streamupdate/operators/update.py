@@ -13,15 +13,15 @@ from ..control.update import rollback
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.step import Step
 from ..control.update.update import Update
+from ..core.compatibility.report import CompatibilityReport
+from ..core.errors import DriverError, IncompatibleError, RehearsalError
+from ..core.names import check_name
+from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
+from ..core.snapshots.rehearsal import RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.plain import plain, rehearsal_dict, report_dict
 from ..hooks.values import optional_text, seconds, truth
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
-from ..state.errors import DriverError, IncompatibleError, RehearsalError
-from ..state.names import check_name
-from ..state.rehearsal import RehearsalReport
-from ..state.report import CompatibilityReport
-from ..state.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .base import StreamUpdateOperator, owner_of

@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from ..control.client import StreamUpdateClient
 from ..control.overview import summary
 from ..control.update.strategies import STRATEGIES
-from ..state import errors
-from ..state.errors import StreamUpdateError
+from ..core import errors
+from ..core.errors import StreamUpdateError
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks

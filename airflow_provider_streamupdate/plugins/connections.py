@@ -19,8 +19,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from ..control.client import StreamUpdateClient
+from ..core.errors import InvalidInputError, NotFoundError, StreamUpdateError
 from ..hooks.settings import DEFAULT_CONN_ID, Settings
-from ..state.errors import InvalidInputError, NotFoundError, StreamUpdateError
 
 CONN_TYPE = "streamupdate"
 _ENVIRONMENT = "AIRFLOW_CONN_"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from ..state.errors import WaitTimeoutError
+from ..core.errors import WaitTimeoutError
 
 T = TypeVar("T")
 AT_ONCE = 8  # threads a connection: one whose root does not answer takes none of another's

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, conf
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.settings import DEFAULT_CONN_ID
 from ..hooks.streamupdate import StreamUpdateHook
-from ..state.names import check_name
 from ..triggers.base import StreamUpdateTrigger, value_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.names import check_name
 from ..hooks.errors import airflow_errors
-from ..state.names import check_name
 from ..triggers.snapshot import SnapshotExistsTrigger
 from .base import StreamSensor
 

@@ -12,13 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..state.errors import ApplicationError, InvalidInputError, StreamUpdateError
-from ..state.names import check_name
-from ..state.plan import SEEN_BATCH
+from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError
+from ..core.names import check_name
+from ..core.plan.plan import SEEN_BATCH
 from . import spark_internals
-from .author import place
-from .migrator import MigrationFunction
 from .parameters import MissingParameterError, Parameters, unread
+from .planning.author import place
+from .restore.migrator import MigrationFunction
 
 QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
 
@@ -121,7 +121,7 @@ class StreamingApp:
     def main(self, argv: Sequence[str] | None = None) -> None:
         """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
         options = _parser(self.name).parse_args(sys.argv[1:] if argv is None else argv)
-        from . import driver  # not needed to define an app
+        from .agent import driver  # not needed to define an app
 
         sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
 

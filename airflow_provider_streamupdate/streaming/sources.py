@@ -10,10 +10,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from ..state.errors import ApplicationError
-from ..state.names import check_name
-from ..state.plan import REDACTED, SourcePlan
-from ..state.rules.source_options import (
+from ..core.compatibility.rules.source_options import (
     CORRUPT,
     CORRUPT_RECORD,
     FILES,
@@ -23,8 +20,11 @@ from ..state.rules.source_options import (
     choosy,
     short_format,
 )
+from ..core.errors import ApplicationError
+from ..core.names import check_name
+from ..core.plan.plan import REDACTED, SourcePlan
 from . import spark_internals
-from .tree import Node, alias, parse
+from .catalyst.tree import Node, alias, parse
 
 _PREFIX = "__source__"  # of the alias around the source
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|jaas|truststore|keystore", re.IGNORECASE)

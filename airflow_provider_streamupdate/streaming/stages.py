@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 
-from ..state.errors import ApplicationError
-from ..state.names import check_name
+from ..core.errors import ApplicationError
+from ..core.names import check_name
 from . import spark_internals
-from .tree import Node, alias, parse
+from .catalyst.tree import Node, alias, parse
 
 _PREFIX = "__stage__"  # of the alias around what the operator reads: its first child, or that of its local limit
 _Path = tuple[int, ...]  # to a node from the top: the index of a child at each node

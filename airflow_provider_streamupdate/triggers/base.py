@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from ..core.errors import StreamUpdateError, WaitTimeoutError
 from ..hooks.errors import by_name
 from ..hooks.plain import plain
 from ..hooks.streamupdate import StreamUpdateHook
-from ..state.errors import StreamUpdateError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

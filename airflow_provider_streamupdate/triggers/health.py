@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..control.holding import keep
+from ..core.errors import StreamUpdateError
 from ..hooks.plain import plain
-from ..state.errors import StreamUpdateError
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import NotFoundError
 from ..hooks.plain import snapshot_dict
-from ..state.errors import NotFoundError
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import attrs
 
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.control.update.strategies.standby import Standby
-from airflow_provider_streamupdate.state.boundaries import BOUNDARIES
+from airflow_provider_streamupdate.core.boundaries import BOUNDARIES
 
 TASK, OLD, NEW, STORAGE = "task", "old", "new", "storage"  # who dies; STORAGE: the next storage call fails, none dies
 

@@ -17,9 +17,9 @@ import psutil
 
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, VARIABLE, WAIT
-from airflow_provider_streamupdate.state.deployment import RUNNING
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, VARIABLE, WAIT
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
 from . import task
 from .oracle import Oracle

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 
 CLOCK_SECONDS = 0.05  # a file's time is that of the system's last tick
 

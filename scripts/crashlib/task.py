@@ -18,9 +18,9 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations.plan import Planned
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.errors import StreamUpdateError
-from airflow_provider_streamupdate.state.serde import from_json, to_json
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.serde import from_json, to_json
 
 CONF = {
     "spark.ui.enabled": "false",

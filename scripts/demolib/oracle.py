@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from airflow_provider_streamupdate.state import clock
+from airflow_provider_streamupdate.core import clock
 
 LENGTHS = {"daily": timedelta(hours=24), "hourly": timedelta(hours=1)}
 STAGES = {1: ("daily",), 2: ("daily", "hourly")}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlparse
 
-from airflow_provider_streamupdate.state.snapshot import QuerySnapshot
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
 
 Read = Callable[[str], bytes]
 

@@ -87,7 +87,7 @@ class Site:
 
     def submit(self, version: str = "v1", deployment: str | None = None, fresh: bool = False, **constants: Any) -> Any:
         """A running app."""
-        from airflow_provider_streamupdate.state.application import Application
+        from airflow_provider_streamupdate.core.registry.application import Application
 
         application = Application(file=self.application(version, **constants))
         app = constants.get("APP", "alarm")

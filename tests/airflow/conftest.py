@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from airflow_site import REPOSITORY, STANDIN, FakeTaskInstance, Site
 
-from airflow_provider_streamupdate.state.errors import DriverError
+from airflow_provider_streamupdate.core.errors import DriverError
 
 # Before the first import of airflow: never the user's own Airflow.
 _HOME = tempfile.mkdtemp(prefix="streamupdate-airflow-")

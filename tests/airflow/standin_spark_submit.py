@@ -32,26 +32,28 @@ from typing import Any
 
 import attrs
 
-from airflow_provider_streamupdate.state import clock, commands, scratch
-from airflow_provider_streamupdate.state.again import other_losses
-from airflow_provider_streamupdate.state.commands import CommandBox
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.deployment import Current, QueryStatus, Status
-from airflow_provider_streamupdate.state.errors import NotFoundError, RefusedError
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.fork import compare_fork
-from airflow_provider_streamupdate.state.fresh import NOTHING, compare_fresh, plans_before
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.in_flight import ChangeRequest, check_parameters
-from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
-from airflow_provider_streamupdate.state.plan_file import PlanFile
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
-from airflow_provider_streamupdate.state.report import CompatibilityReport, ReportItem
-from airflow_provider_streamupdate.state.serde import to_dict, to_json
-from airflow_provider_streamupdate.state.snapshot import Snapshot
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from airflow_provider_streamupdate.state.successor import Successor
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
+from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
+from airflow_provider_streamupdate.core.coordination.successor import Successor
+from airflow_provider_streamupdate.core.errors import NotFoundError, RefusedError
+from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry import scratch
+from airflow_provider_streamupdate.core.registry.deployment import Current, QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.serde import to_dict, to_json
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
+from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 
 QUERY = "events"
 
@@ -305,7 +307,7 @@ class Driver:
             self.checkpoint.write("metadata", b'{"id":"11111111-2222-3333-4444-555555555555"}')
         self.batch += 1
         if self.application.get("STATE"):
-            from tests.state.builders import CheckpointFiles
+            from tests.core.builders import CheckpointFiles
 
             CheckpointFiles(self.checkpoint).rocksdb(0, 0, self.batch + 1, ["000001-shared.sst"])
         self.checkpoint.write(f"offsets/{self.batch}", b'v1\n{"batchWatermarkMs":0,"conf":{}}\n%d' % self.batch)

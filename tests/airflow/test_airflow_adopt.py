@@ -9,10 +9,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_site import FakeTaskInstance, Site
 
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.operators.adopt import StreamAdoptOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
-from airflow_provider_streamupdate.state.storage import Folder
-from tests.state.builders import CheckpointFiles
+from tests.core.builders import CheckpointFiles
 
 Context = dict[str, Any]
 

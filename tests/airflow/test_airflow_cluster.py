@@ -13,7 +13,7 @@ import pytest
 from airflow_site import STANDIN, Site
 
 from airflow_provider_streamupdate.control.drivers import clusters
-from airflow_provider_streamupdate.state.deployment import Launch
+from airflow_provider_streamupdate.core.registry.deployment import Launch
 from tests.clusters.boxes import Boxes, lives
 
 LINE = """

@@ -17,12 +17,12 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_site import Site
 
 import airflow_provider_streamupdate
+from airflow_provider_streamupdate.core.errors import EnvironmentProblem, InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.get_provider_info import get_provider_info
 from airflow_provider_streamupdate.hooks.launcher import ConnectionLauncher
 from airflow_provider_streamupdate.hooks.settings import Settings
 from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.errors import EnvironmentProblem, InvalidInputError, NotFoundError
 
 
 def test_provider_info_fits_airflows_schema_and_names_what_exists() -> None:

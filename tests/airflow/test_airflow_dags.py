@@ -13,13 +13,13 @@ import pytest
 from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, Site, part_of_airflow
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.hooks.values import seconds
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.state.plan import AppPlan
-from airflow_provider_streamupdate.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 DAGS = ["stream_maintenance", "stream_release", "stream_restart", "stream_rollback", "stream_update"]

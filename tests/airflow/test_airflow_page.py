@@ -17,14 +17,14 @@ import pytest
 from airflow_site import Site
 
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.plugins.looks import SECONDS
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import Current, Launch
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.storage import Folder
-from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import app_with_snapshots, deploy, set_status, spec, status
+from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
 
 ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}
 JSON = {"Content-Type": "application/json"}
@@ -321,8 +321,8 @@ def test_a_broken_connection_hides_no_other(
 
 
 def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
+    from airflow_provider_streamupdate.core.errors import StorageError, WaitTimeoutError
     from airflow_provider_streamupdate.plugins.looks import Looks
-    from airflow_provider_streamupdate.state.errors import StorageError, WaitTimeoutError
 
     looks, over, asked = Looks(seconds=0.1), threading.Event(), []
 
@@ -443,7 +443,7 @@ def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
 
 
 def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: Any) -> None:
-    from airflow_provider_streamupdate.state.commands import CommandBox
+    from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 
     assert page.ask("POST", SNAPSHOTS, "editor", json={"name": "by-hand"}).status_code == 202
     [command] = CommandBox(app.deployment_folder("v1"), 1).pending()

@@ -19,10 +19,10 @@ from airflow.serialization.serialized_objects import BaseSerialization
 from airflow.triggers.base import BaseTrigger
 from airflow_site import Site
 
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 from airflow_provider_streamupdate.sensors.health import StreamHealthSensor
 from airflow_provider_streamupdate.sensors.snapshot import StreamSnapshotSensor
-from airflow_provider_streamupdate.state.errors import StreamUpdateError
 from airflow_provider_streamupdate.triggers.base import value_of
 from airflow_provider_streamupdate.triggers.cancel import CancelTrigger
 from airflow_provider_streamupdate.triggers.health import HealthTrigger

@@ -19,14 +19,15 @@ from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.update.strategies import parallel
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,
     StreamUpdateEndOperator,
     StreamUpdateRollbackOperator,
     StreamUpdateStepOperator,
 )
-from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.serde import to_json
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
@@ -328,7 +329,7 @@ def test_an_update_from_an_older_snapshot(site: Site) -> None:
 @pytest.mark.parametrize("done", ["begin", "stop", "submit"])
 def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, done: str) -> None:
     """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
-    from airflow_provider_streamupdate.state.application import Application
+    from airflow_provider_streamupdate.core.registry.application import Application
 
     site.submit()
     application = Application(file=site.application("v2"))
@@ -370,7 +371,7 @@ def test_a_rehearsal_before_the_old_version_is_touched(site: Site, error: str | 
     ("threshold", "expected"), [("7", "success"), ("bad", "submit failed: v1 of alarm was not changed: with these")]
 )
 def test_a_change_in_flight(site: Site, threshold: str, expected: str) -> None:
-    from airflow_provider_streamupdate.state.application import Application
+    from airflow_provider_streamupdate.core.registry.application import Application
 
     path = site.application(RELOADABLE=["threshold"])
     site.client.submit(Application(file=path, params={"threshold": "5"}), deployment="v1", app="alarm")

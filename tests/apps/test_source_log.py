@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from airflow_provider_streamupdate.state.snapshot import QuerySnapshot, SnapshotFile
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, SnapshotFile
 from scripts.demolib.source_log import files_of_snapshot
 
 

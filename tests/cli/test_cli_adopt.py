@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_streamupdate.cli.adopt import by_query
 from airflow_provider_streamupdate.control.operations import adopt as adopting
-from airflow_provider_streamupdate.state.storage import Folder
-from tests.state.builders import CheckpointFiles
+from airflow_provider_streamupdate.core.storage import Folder
+from tests.core.builders import CheckpointFiles
 
 from .conftest import Site, document
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
 from .conftest import Site
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.deployment import Launch, QueryStatus
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.rollback import RollbackRecord
-from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import app_with_snapshots, deploy, set_status, status
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.deployment import Launch, QueryStatus
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from tests.core.builders import app_with_snapshots, deploy, set_status, status
 
 from .conftest import Run, document
 

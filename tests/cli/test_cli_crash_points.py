@@ -18,14 +18,15 @@ from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.control.update.update import Update
-from airflow_provider_streamupdate.state import clock, commands
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.commands import CommandBox
-from airflow_provider_streamupdate.state.deployment import Current
-from airflow_provider_streamupdate.state.errors import AlreadyExistsError, DriverError
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
+from airflow_provider_streamupdate.core.errors import AlreadyExistsError, DriverError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import Site, document
 

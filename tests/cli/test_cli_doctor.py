@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control import doctor
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import REPOSITORY, Run, Site, document, table
 

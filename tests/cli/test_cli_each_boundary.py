@@ -17,11 +17,11 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import boundaries
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.boundaries import FAIL, KILL, WAIT
-from airflow_provider_streamupdate.state.errors import StreamUpdateError
-from airflow_provider_streamupdate.state.update import PROMOTED
+from airflow_provider_streamupdate.core import boundaries
+from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.update import PROMOTED
 
 from .conftest import Site
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.state import exports
-from airflow_provider_streamupdate.state.formats import EVENT, FILES, File, files_of
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.serde import from_json
-from airflow_provider_streamupdate.state.snapshots import DELETED
+from airflow_provider_streamupdate.core.formats import EVENT, FILES, File, files_of
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import from_json
+from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED
 from tests.golden import FOLDER
 from tests.golden.root import APP, application, live, rest, unpack
 

@@ -9,13 +9,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.state import clock, exports, lease, scratch
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.serde import to_json
-from airflow_provider_streamupdate.state.superseded import is_freed
-from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import app_plan, app_with_snapshots, set_status, spec, status
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry import scratch
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots.superseded import is_freed
+from tests.core.builders import app_plan, app_with_snapshots, set_status, spec, status
 
 from .conftest import Run, Site, document, table
 

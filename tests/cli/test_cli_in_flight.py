@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.update import engine
 from airflow_provider_streamupdate.control.update.strategies import in_flight
-from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document
 

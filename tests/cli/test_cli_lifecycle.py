@@ -16,9 +16,10 @@ import psutil
 import pytest
 
 from airflow_provider_streamupdate.control.update import rollback
-from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.storage_options import VARIABLE, from_environment
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment
 
 from .conftest import REPOSITORY, Site, document, table
 

@@ -11,8 +11,8 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.registry import AppRegistry
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 
 from .conftest import Run, Site, document, table
 

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.preflight import app_named_in
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 
 from .conftest import Site, document
 

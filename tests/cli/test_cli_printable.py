@@ -9,10 +9,10 @@ import pytest
 
 from airflow_provider_streamupdate import cli
 from airflow_provider_streamupdate.cli.printable import printable
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.deployment import Launch
-from airflow_provider_streamupdate.state.registry import Registry
-from tests.state.builders import deploy, set_status, status
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from tests.core.builders import deploy, set_status, status
 
 from .conftest import Run
 

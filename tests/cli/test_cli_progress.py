@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_streamupdate.cli import progress as module
 from airflow_provider_streamupdate.control.update.usual_times import usually
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
 from .conftest import Site
 

@@ -11,14 +11,15 @@ import pytest
 
 from airflow_provider_streamupdate.control import interruption
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import Current, Launch, QueryStatus
-from airflow_provider_streamupdate.state.errors import LeaseHeldError
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import deploy, set_status, spec, status, write_json
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import LeaseHeldError
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch, QueryStatus
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from tests.core.builders import deploy, set_status, spec, status, write_json
 
 from .conftest import Run, document, table
 

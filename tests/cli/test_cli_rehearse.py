@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.operations.rehearse import RehearseRequests
-from airflow_provider_streamupdate.state import lease
+from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
 

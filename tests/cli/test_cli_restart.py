@@ -13,11 +13,11 @@ from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import Site, document
 

@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from tests.state.builders import app_with_snapshots, take
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from tests.core.builders import app_with_snapshots, take
 
 from .conftest import Run, document, table
 from .test_cli_usage import BAD_NAMES

@@ -14,9 +14,9 @@ from airflow_provider_streamupdate import __version__
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.cli.values import Duration, KeyValue
+from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.redaction import redacted
 from airflow_provider_streamupdate.hooks.values import verify_for
-from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.state.redaction import redacted
 
 from .conftest import Run, document
 
@@ -354,7 +354,7 @@ def test_pairs_keep_further_equal_signs() -> None:
 
 
 def test_what_is_shown_for_people() -> None:
-    from airflow_provider_streamupdate.state import clock
+    from airflow_provider_streamupdate.core import clock
 
     now = clock.parse(clock.now()).timestamp()
     ages = {seconds: ago(clock.from_epoch_ms((now - seconds) * 1000)) for seconds in (45, 600, 7300, 200_000)}

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from airflow_provider_streamupdate.cli import main
-from airflow_provider_streamupdate.state import deployment
+from airflow_provider_streamupdate.core.registry import deployment
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"

@@ -16,7 +16,7 @@ from pathlib import Path
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Alive, Client, Cluster, Prepared
 from airflow_provider_streamupdate.control.drivers.launcher import master_of
-from airflow_provider_streamupdate.state.deployment import Launch, Status
+from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
 
 # The driver's first process notes itself before it looks whether the box is closed, and `end` closes the box before it
 # looks for the note: one of them sees the other.

@@ -22,10 +22,10 @@ from airflow_provider_streamupdate.control.drivers.clusters import (
     cluster_of,
 )
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.deployment import Launch
-from airflow_provider_streamupdate.state.errors import StreamUpdateError
-from airflow_provider_streamupdate.state.serde import from_json, to_json
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.serde import from_json, to_json
 
 from . import yarn_of_files
 from .boxes import Boxes

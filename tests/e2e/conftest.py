@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.application import Application
+from airflow_provider_streamupdate.core.registry.application import Application
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_SUBMIT = os.environ.get("STREAMUPDATE_SPARK_SUBMIT") or str(ROOT / ".venv-spark" / "bin" / "spark-submit")
@@ -128,7 +128,7 @@ class Ground:
 
     def read_by(self, deployment: str) -> set[str]:
         """The files in a deployment's committed batches (its whole checkpoint's, also carried ones)."""
-        from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+        from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
         checkpoint = Checkpoint(self.client.registry.app(self.app).checkpoint(deployment, "alarms"))
         batch = checkpoint.committed_batch()

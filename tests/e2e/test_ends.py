@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.errors import NotRunningError
+from airflow_provider_streamupdate.core.errors import NotRunningError
 
 pytestmark = pytest.mark.timeout(300)
 

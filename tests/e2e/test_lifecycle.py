@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.errors import (
+from airflow_provider_streamupdate.core.errors import (
     AlreadyExistsError,
     AlreadyRunningError,
     ApplicationError,
     DriverError,
     LeaseHeldError,
 )
-from airflow_provider_streamupdate.state.formats import files_of
+from airflow_provider_streamupdate.core.formats import files_of
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_counts_go_on_through_migrations(ground, tmp_path) -> None:
 
 
 def read_by(ground, deployment: str) -> set[str]:
-    from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+    from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
     checkpoint = Checkpoint(ground.client.registry.app("counts").checkpoint(deployment, "q"))
     batch = checkpoint.committed_batch()

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.driver_settings import LOG_BYTES, LOG_FILES
+from airflow_provider_streamupdate.core.registry.driver_settings import LOG_BYTES, LOG_FILES
 
 
 @pytest.mark.slow

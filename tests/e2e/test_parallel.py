@@ -12,7 +12,7 @@ from conftest import Ground
 from demolib.source_log import files_of_snapshot
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ from airflow_provider_streamupdate.control.drivers import runtime
 CODE = """
 import sys
 from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
-import airflow_provider_streamupdate.streaming.driver
+import airflow_provider_streamupdate.streaming.agent.driver
 print(sorted({m.split(".")[0] for m in sys.modules} & {"airflow", "attrs", "cattrs", "fsspec", "psutil", "click"}))
 print(sys.modules["attrs"].__file__)
 """

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.drivers import process
-from airflow_provider_streamupdate.state import clock, elapsed, identity, kernel, lease
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.processes import elapsed, kernel
+from airflow_provider_streamupdate.core.processes import process_identity as identity
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 MINUTES_AHEAD = 31

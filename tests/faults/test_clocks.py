@@ -16,13 +16,14 @@ from airflow_provider_streamupdate.control.drivers import drivers as drivers_mod
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
 from airflow_provider_streamupdate.control.holding import holding
-from airflow_provider_streamupdate.state import clock, lease
-from airflow_provider_streamupdate.state.deployment import SILENT_SECONDS, Status
-from airflow_provider_streamupdate.state.errors import LeaseHeldError
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.update import UpdateRecord
-from tests.state.builders import deploy, set_status, status
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import LeaseHeldError
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS, Status
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from tests.core.builders import deploy, set_status, status
 
 from .conftest import MINUTES_AHEAD, Stranger
 

@@ -15,16 +15,17 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.state import exports, lease
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.errors import InUseError, LeaseHeldError, NoRoomError, StorageError
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.snapshot import Snapshot
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from airflow_provider_streamupdate.state.space import MARGIN_BYTES
-from airflow_provider_streamupdate.state.storage import Folder
-from airflow_provider_streamupdate.state.superseded import Retention, is_freed
-from tests.state.builders import CheckpointFiles, app_plan, app_with_snapshots, deploy, spec
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import InUseError, LeaseHeldError, NoRoomError, StorageError
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.snapshots.superseded import Retention, is_freed
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES
+from tests.core.builders import CheckpointFiles, app_plan, app_with_snapshots, deploy, spec
 
 MB = 1_000_000
 FILES = 6  # of a checkpoint's state, a MB each

@@ -18,10 +18,10 @@ from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
 from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state import lease
-from airflow_provider_streamupdate.state.errors import DriverError, LeaseHeldError
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from tests.state.builders import deploy
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import DriverError, LeaseHeldError
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from tests.core.builders import deploy
 
 from .conftest import Stranger
 
@@ -31,9 +31,9 @@ INSIDE = """
     from pathlib import Path
     from airflow_provider_streamupdate.control import holding
     from airflow_provider_streamupdate.control.drivers import process
-    from airflow_provider_streamupdate.state.identity import ProcessIdentity
-    from airflow_provider_streamupdate.state.registry import Registry
-    from tests.state.builders import set_status, status
+    from airflow_provider_streamupdate.core.identity import ProcessIdentity
+    from airflow_provider_streamupdate.core.registry import Registry
+    from tests.core.builders import set_status, status
     root = Path(sys.argv[1])
     app = Registry(str(root)).app("flights")
     holding.RENEW_SECONDS = 0.3

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.state.deployment import Current
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.restore import bring_files, plan_restore
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from airflow_provider_streamupdate.state.storage import Folder
-from tests.state.builders import app_plan, rocksdb_zip, spec, take, write_json
+from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.storage import Folder
+from tests.core.builders import app_plan, rocksdb_zip, spec, take, write_json
 
 from .power import NAMES, NOTHING, Recorder
 

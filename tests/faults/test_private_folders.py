@@ -13,8 +13,8 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers.drivers import local_folder, runtime
 from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
-from airflow_provider_streamupdate.state.errors import EnvironmentProblem
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.errors import EnvironmentProblem
+from airflow_provider_streamupdate.core.storage import Folder
 
 Prepare = Callable[[Path], None]
 

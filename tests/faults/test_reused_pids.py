@@ -15,13 +15,13 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.deployment import Launch
-from airflow_provider_streamupdate.state.errors import DriverError
-from airflow_provider_streamupdate.state.identity import ProcessIdentity
-from airflow_provider_streamupdate.state.kernel import Linux, Seen, this_kernel
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from tests.state.builders import deploy
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import DriverError
+from airflow_provider_streamupdate.core.processes.kernel import Linux, Seen, this_kernel
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from tests.core.builders import deploy
 
 from .conftest import NextPid, Stranger
 

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.state.errors import (
+from airflow_provider_streamupdate.core.errors import (
     AlreadyExistsError,
     CorruptError,
     InUseError,
     LeaseHeldError,
     NotFoundError,
 )
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from tests.state.builders import app_with_snapshots, take
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from tests.core.builders import app_with_snapshots, take
 
 NAMES = ("a", "b", "c")
 SAVERS, DELETERS, VERIFIERS = 3, 2, 1

@@ -17,11 +17,18 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.state import clock, commands, lease
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.commands import CommandBox
-from airflow_provider_streamupdate.state.deployment import FINAL_STATES, RUNNING, STANDBY, Current, DeploymentSpec
-from airflow_provider_streamupdate.state.update import UpdateRecord
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import commands, lease
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import (
+    FINAL_STATES,
+    RUNNING,
+    STANDBY,
+    Current,
+    DeploymentSpec,
+)
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent import spark_engine, standby
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.core.errors import ApplicationError
 
 RIGHT = "right"  # it went on as the verdicts say, or was refused for a reason
 SILENTLY_WRONG = "silently wrong"

@@ -14,10 +14,10 @@ import attrs
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import DataStreamWriter
 
-from airflow_provider_streamupdate.state.plan import AppPlan
-from airflow_provider_streamupdate.state.report import REFUSED, CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.report import REFUSED, CompatibilityReport
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.restorer import check_restorable
+from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable
 from tests.spark.bench import Bench
 
 from .build import STORES, build

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"
 NAME = "golden"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.deployment import DeploymentSpec
-from airflow_provider_streamupdate.state.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 from . import DEPLOYMENT, NAME, STORES, pack
 from .app import KEPT, Emitted, app, expected

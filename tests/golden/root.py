@@ -20,12 +20,14 @@ from click.testing import CliRunner
 
 from airflow_provider_streamupdate.cli import main as command_line
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.state import clock, exports, scratch
-from airflow_provider_streamupdate.state.deployment import DriverClaim
-from airflow_provider_streamupdate.state.events import Events
-from airflow_provider_streamupdate.state.registry import AppRegistry
-from airflow_provider_streamupdate.state.restore import RestoredMark
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry import scratch
+from airflow_provider_streamupdate.core.registry.deployment import DriverClaim
+from airflow_provider_streamupdate.core.registry.events import Events
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark
 
 from . import FOLDER
 
@@ -38,8 +40,8 @@ DRIVER = (
     f"{PACKAGE}/__init__.py",
     f"{PACKAGE}/state",
     str(STANDIN),
-    "tests/state/__init__.py",
-    "tests/state/builders.py",
+    "tests/core/__init__.py",
+    "tests/core/builders.py",
 )
 LEFT_OUT = ("runtime.zip", "__pycache__")  # a megabyte of libraries; made again where it is missing
 

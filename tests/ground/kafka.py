@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
 from .daemon import daemon, free_port
 from .records import PARTS, Record, Records, jars

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.storage import Folder
 from tests.e2e.conftest import Ground
 
 PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))

@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.cli import test_cli_each_boundary as each_boundary
 from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)

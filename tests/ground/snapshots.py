@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.errors import CorruptError
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.restore import bring_files, plan_restore
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from tests.golden import DEPLOYMENT, unpack
 
 

@@ -16,10 +16,10 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.process import end
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.state.deployment import CANCELLED, LOST, RUNNING
-from airflow_provider_streamupdate.state.errors import StorageError
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.errors import StorageError
+from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LOST, RUNNING
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.e2e.conftest import SPARK_SUBMIT
 

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from airflow_provider_streamupdate import streaming
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import DeploymentSpec
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.report import CompatibilityReport
-from airflow_provider_streamupdate.state.serde import to_json
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.restorer import check_restorable, restore_app
-from airflow_provider_streamupdate.streaming.saved_state import SavedState
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable, restore_app
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 SCHEMA = "k string, k2 string, a long, b long, ts timestamp"
 

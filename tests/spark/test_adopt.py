@@ -20,16 +20,16 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from airflow_provider_streamupdate.state import errors
-from airflow_provider_streamupdate.state.adoption import ONLY_QUERY, find_checkpoint, moved_on, save_adopted
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
-from airflow_provider_streamupdate.state.report import CompatibilityReport
-from airflow_provider_streamupdate.state.serde import from_dict
-from airflow_provider_streamupdate.state.snapshot import Snapshot
-from airflow_provider_streamupdate.state.storage import Folder
-from airflow_provider_streamupdate.streaming import driver
-from airflow_provider_streamupdate.streaming.adoption import _source_problem
+from airflow_provider_streamupdate.core import errors
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
+from airflow_provider_streamupdate.core.serde import from_dict
+from airflow_provider_streamupdate.core.snapshots.adoption import ONLY_QUERY, find_checkpoint, moved_on, save_adopted
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent import driver
+from airflow_provider_streamupdate.streaming.restore.adoption import _source_problem
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 

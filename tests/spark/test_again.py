@@ -7,8 +7,8 @@ from collections import Counter
 from bench import Bench, row
 from test_skipped_batch import written
 
-from airflow_provider_streamupdate.state.again import batches_again, with_again
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import batches_again, with_again
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 
 
 def passed_on(bench: Bench):

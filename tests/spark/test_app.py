@@ -11,11 +11,11 @@ from bench import Bench
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import ApplicationError, InvalidInputError
+from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 from airflow_provider_streamupdate.streaming.code import code_digest
 from airflow_provider_streamupdate.streaming.parameters import Parameters
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
 @pytest.fixture

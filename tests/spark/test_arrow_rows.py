@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_streamupdate.state import unsafe_row
-from airflow_provider_streamupdate.streaming.arrow_rows import row_bytes
+from airflow_provider_streamupdate.core.checkpoint import unsafe_row
+from airflow_provider_streamupdate.streaming.restore.arrow_rows import row_bytes
 
 
 def struct(*types: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from bench import Bench
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import CorruptError
-from airflow_provider_streamupdate.streaming.author import told
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.streaming.planning.author import told
 
 PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
 

@@ -10,16 +10,16 @@ import pytest
 from bench import Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED
-from airflow_provider_streamupdate.state.report import CARRIED, LOSS
-from airflow_provider_streamupdate.state.rollback import RollbackRecord
+from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED
+from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.renumbering import go_on_after_others, used_beyond
-from airflow_provider_streamupdate.streaming.batch_id import uses_id
-from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.restorer import restore_app
-from airflow_provider_streamupdate.streaming.saved_state import SavedState
+from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 
 def nothing(batch, number):

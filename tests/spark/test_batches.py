@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from bench import HDFS, Bench
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
 @pytest.fixture

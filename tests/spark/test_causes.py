@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import source
 
 USER = "home: string, country: string"

@@ -8,7 +8,7 @@ import pytest
 from bench import HDFS, Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 
 WINDOW = "1 hour"
 

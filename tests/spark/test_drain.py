@@ -11,10 +11,10 @@ import pytest
 from bench import Bench, row
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.spark_internals.queries import execution_of
 
 

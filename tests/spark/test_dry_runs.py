@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import spark_internals
-from airflow_provider_streamupdate.streaming.planner import dry_run
+from airflow_provider_streamupdate.streaming.planning.planner import dry_run
 from airflow_provider_streamupdate.streaming.spark_internals import jvm
 
 

@@ -8,11 +8,11 @@ import pytest
 from bench import Bench, row
 from pyspark.errors import StreamingQueryException
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.fence import put_up, take_down
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.fence import put_up, take_down
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
 def test_a_fenced_query_begins_no_batch(spark, tmp_path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from airflow_provider_streamupdate.streaming.saved_state import SavedState
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 FIRST = [[row("a", 1), row("b", 2), row("a", 3)], [row("c", 4), row("a", 5)]]
 SECOND = [[row("a", 10), row("d", 20)], [row("b", 30), row("a", 10)]]

@@ -10,9 +10,9 @@ from bench import ROCKSDB, Bench, row
 from pyspark.sql import functions as F
 from test_restore_by_name import feed, oracle, totals
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
 
 

@@ -8,8 +8,8 @@ import pytest
 from bench import Bench, row
 from test_skipped_batch import once, written
 
-from airflow_provider_streamupdate.state.errors import IncompatibleError
-from airflow_provider_streamupdate.streaming.fresh import check_start, judge_start
+from airflow_provider_streamupdate.core.errors import IncompatibleError
+from airflow_provider_streamupdate.streaming.restore.fresh_start import check_start, judge_start
 
 
 @pytest.fixture

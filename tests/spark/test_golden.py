@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import DeploymentSpec
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.restorer import restore_app
-from airflow_provider_streamupdate.streaming.saved_state import SavedState
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 from tests.golden import DEPLOYMENT, FOLDER, NAME, STORES, kept, unpack
 from tests.golden.__main__ import run
 from tests.golden.app import KEPT, Emitted, app, expected

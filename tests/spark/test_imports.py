@@ -19,8 +19,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import PYTHON_IMPORTS
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -92,7 +92,7 @@ def test_where_python_has_no_part_in_the_state_it_is_not_asked_about(bench: Benc
 
 def test_another_query_of_the_app_counts(bench: Bench, module) -> None:
     """Its tasks run in the same workers."""
-    from airflow_provider_streamupdate.streaming.planner import plan_app
+    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
     def both(beside: str):
         third, show = F.udf(module("key_of", KEY).third), F.udf(module("fmt", beside + SHOW).show)
@@ -130,7 +130,7 @@ class Reader(DataSourceReader):
 @pytest.mark.parametrize("kind", ["table", "foreach", "type"])
 def test_what_else_is_python_counts(bench: Bench, module, kind: str) -> None:
     """A table of a Python data source, the object given to foreach, the class of a user-defined type."""
-    from airflow_provider_streamupdate.streaming.planner import plan_app
+    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
     def app(beside: str):
         third = F.udf(module("key_of", KEY).third)

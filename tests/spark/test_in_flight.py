@@ -11,10 +11,10 @@ import pytest
 from bench import Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.commands import CHANGE, DRAIN, CommandBox
-from airflow_provider_streamupdate.state.deployment import Current, DeploymentSpec
-from airflow_provider_streamupdate.state.in_flight import ChangeRequest
+from airflow_provider_streamupdate.core.coordination.commands import CHANGE, DRAIN, CommandBox
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec
+from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 from test_meaning import Ground
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming import stage
 
 ROWS = "k string, k2 string, a int, b int, nums array<int>, ts timestamp"

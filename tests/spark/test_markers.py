@@ -10,10 +10,10 @@ from bench import Bench
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.plan import QueryPlan
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.streaming import source, stage
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 SCHEMA = "id long, x long, ts timestamp, s struct<a: int, b: int>"
 Mark = Callable[[DataFrame], DataFrame]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.errors import InvalidInputError
-from airflow_provider_streamupdate.state.plan import AppPlan
-from airflow_provider_streamupdate.state.serde import from_dict, to_json
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
+from airflow_provider_streamupdate.core.serde import from_dict, to_json
 from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 USER = "user struct<id: long, country: string>"
 SCHEMA = (

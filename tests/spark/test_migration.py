@@ -9,10 +9,10 @@ import pytest
 from bench import HDFS, ROCKSDB, Bench, row
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.restorer import restore_app
-from airflow_provider_streamupdate.streaming.saved_state import SavedState
+from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),

@@ -12,11 +12,11 @@ from bench import Bench, row, stage
 from pyspark.sql import functions as F
 from test_in_flight import wait
 
-from airflow_provider_streamupdate.state import clock
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.commands import DRAIN, CommandBox
-from airflow_provider_streamupdate.state.deployment import RUNNING, Current, DeploymentSpec
-from airflow_provider_streamupdate.state.update import PROMOTED, REFUSED, UpdateRecord
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination.commands import DRAIN, CommandBox
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, Current, DeploymentSpec
+from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
 

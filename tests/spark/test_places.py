@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import functions as F
 from test_meaning import Ground
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import AppPlan
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import source, stage
 
 ROWS = (

@@ -8,7 +8,7 @@ from bench import Bench, row
 from pyspark.errors import StreamingQueryException
 
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
 def test_the_error_of_a_query_is_its_own(spark, tmp_path) -> None:

@@ -10,7 +10,11 @@ import pytest
 from bench import HDFS, Bench, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.rules.source_options import CORRUPT, OF_THE_SESSION, ORC_BY_POSITION
+from airflow_provider_streamupdate.core.compatibility.rules.source_options import (
+    CORRUPT,
+    OF_THE_SESSION,
+    ORC_BY_POSITION,
+)
 from airflow_provider_streamupdate.streaming import source
 
 SCHEMA = "k string, a int, b int"

@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from test_restore_by_name import Seen, seen
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.errors import InvalidInputError
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.streaming import source, stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules

@@ -9,13 +9,13 @@ import pytest
 from bench import Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import DeploymentSpec
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.rehearsal import BATCHES, ERROR, INPUT, Rehearsal
-from airflow_provider_streamupdate.state.report import CompatibilityReport
-from airflow_provider_streamupdate.state.serde import from_dict
-from airflow_provider_streamupdate.streaming import driver
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.core.serde import from_dict
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.rehearsal import BATCHES, ERROR, INPUT, Rehearsal
+from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.app import _parser
 

@@ -12,9 +12,9 @@ from bench import ROCKSDB, Bench, row, stage
 from pyspark.sql import functions as F
 from test_skipped_batch import STORES, once, twice, written
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.lz4 import raw_blocks
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.lz4 import raw_blocks
+from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming.agent.renumbering import go_on_after_others
 
 END = b"LZ4Block\x15" + bytes(12)  # of a stream

@@ -14,9 +14,9 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from airflow_provider_streamupdate.state.storage import Folder
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.restorer import copy_ahead, metadata_ahead, restore_app
+from airflow_provider_streamupdate.streaming.restore.restorer import copy_ahead, metadata_ahead, restore_app
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -73,7 +73,7 @@ def test_an_unchanged_stage_keeps_its_state(bench: Bench) -> None:
 
 class SnapshotOf:
     def __init__(self, bench: Bench, name: str) -> None:
-        from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+        from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 
         query = SnapshotStore(bench.registry).get(name).queries["q"]
         self.query_id, self.batch = query.query_id, query.batch

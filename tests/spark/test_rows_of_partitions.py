@@ -16,8 +16,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from test_meaning import Ground
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import AppPlan
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules

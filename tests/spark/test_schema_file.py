@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from airflow_provider_streamupdate.state.plan import StateSchema
-from airflow_provider_streamupdate.streaming.schema_file import evolved, read_schemas, write_schema
+from airflow_provider_streamupdate.core.plan.plan import StateSchema
+from airflow_provider_streamupdate.streaming.planning.schema_file import evolved, read_schemas, write_schema
 
 ROW = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
 

@@ -9,7 +9,7 @@ from bench import HDFS, Bench, row, stage
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming.agent.standby import warm_up
 
 pytestmark = pytest.mark.slow

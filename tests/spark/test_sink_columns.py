@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench import HDFS, Bench, row
 
-from airflow_provider_streamupdate.state.rules.sink import WRITTEN
+from airflow_provider_streamupdate.core.compatibility.rules.sink import WRITTEN
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 
 

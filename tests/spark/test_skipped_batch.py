@@ -12,11 +12,11 @@ import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.plan import SinkPlan
-from airflow_provider_streamupdate.state.snapshot import QuerySnapshot
-from airflow_provider_streamupdate.streaming.skipped import skipped_problem
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.plan import SinkPlan
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.streaming.restore.skipped import skipped_problem
 
 STORES = [
     pytest.param((HDFS,), id="hdfs"),

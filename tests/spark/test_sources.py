@@ -9,8 +9,8 @@ import pytest
 from bench import HDFS, SCHEMA, Bench, row
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.checkpoint import Checkpoint
-from airflow_provider_streamupdate.state.errors import ApplicationError
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import source, stage
 
 EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"

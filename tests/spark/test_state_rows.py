@@ -13,17 +13,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.control.operations.health import Health, assess
-from airflow_provider_streamupdate.state.application import Application
-from airflow_provider_streamupdate.state.deployment import DeploymentSpec, QueryStatus, Status
-from airflow_provider_streamupdate.state.export import export
-from airflow_provider_streamupdate.state.plan import StagePlan
-from airflow_provider_streamupdate.state.registry import Registry
-from airflow_provider_streamupdate.state.snapshot import Snapshot
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.plan.plan import StagePlan
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.agent.state_rows import StateRows
-from airflow_provider_streamupdate.streaming.planner import plan_app
-from airflow_provider_streamupdate.streaming.restorer import restore_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.spark_internals import OperatorReport
 from tests.golden import STORES
 from tests.golden.__main__ import choose_store

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 from test_stages import emitted, late
 
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.stores import PARTITIONS
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
 from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules

@@ -39,8 +39,8 @@ from test_stages import (
     without_end,
 )
 
-from airflow_provider_streamupdate.state.snapshots import SnapshotStore
-from airflow_provider_streamupdate.state.stores import PARTITIONS, PROVIDER
+from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules

@@ -17,7 +17,7 @@ from bench import HDFS, Bench, row, stage
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 

@@ -13,13 +13,14 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.errors import ApplicationError
-from airflow_provider_streamupdate.state.plan import AppPlan
-from airflow_provider_streamupdate.state.self_update import check_updatable
-from airflow_provider_streamupdate.streaming import StreamingApp, driver, source, stage
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
+from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
+from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.app import _parser
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 

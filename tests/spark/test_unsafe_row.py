@@ -11,7 +11,7 @@ from bench import ROCKSDB, Bench, row
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.unsafe_row import CalendarInterval, decode, encode
+from airflow_provider_streamupdate.core.checkpoint.unsafe_row import CalendarInterval, decode, encode
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import java_class, module
 

@@ -10,7 +10,7 @@ from bench import Bench, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 
 Version = Callable[[Bench], DataFrame]
 WIDE = "k string, k2 string, a long, b long, ts timestamp"

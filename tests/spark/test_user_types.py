@@ -15,7 +15,7 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, UserDefinedType
 
-from airflow_provider_streamupdate.state.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyspark
 import pytest
 
-from airflow_provider_streamupdate.state.errors import EnvironmentProblem
+from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.streaming.spark_internals import check_version, dry_runs
 from airflow_provider_streamupdate.streaming.spark_internals.adapters import ADAPTERS
 

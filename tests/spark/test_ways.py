@@ -11,8 +11,8 @@ from bench import Bench, row, stage
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.streaming.expression import _NULL_INTOLERANT
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.streaming.planning.expression import _NULL_INTOLERANT
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import pre_order
 
 Version = Callable[[Bench], DataFrame]

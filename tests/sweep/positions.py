@@ -9,10 +9,10 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.compatibility import compare
-from airflow_provider_streamupdate.state.plan import AppPlan
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.planner import plan_app
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 Build = Callable[[DataFrame, str], DataFrame]
 

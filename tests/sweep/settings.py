@@ -11,7 +11,7 @@ something is taken apart on the statements that changed. Its members that were n
 groups are drawn anew, so that what one setting hid another shows; this goes on until all are settled. A setting that no
 statement reads (settings_trace.py) is not tried.
 
-A setting is asked about when it changes, unless it is known to be harmless (state/rules/setting.py). So what has to be
+A setting is asked about when it changes, unless it is known to be harmless (setting.py). So what has to be
 tried whole are those that nobody is asked about (`--which uncompared`; `make sweep`): none of them may change anything,
 and as they do not, a few large groups are enough. What the others change, and an example, is for the table that people
 read: `--which unmeasured` (the default) looks for more, in hours; `--which all` measures those of the table again.
@@ -37,8 +37,8 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.state.rules.setting import harmless as uncompared
-from airflow_provider_streamupdate.state.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.setting import harmless as uncompared
+from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
 
 from .settings_corpus import Statement, corpus
 from .settings_frames import write_files

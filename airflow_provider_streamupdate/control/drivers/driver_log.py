@@ -7,9 +7,9 @@ from pathlib import Path
 
 import attrs
 
-from ...state.deployment import Launch
-from ...state.redaction import secret_values
-from ...state.registry import AppRegistry
+from ...core.redaction import secret_values
+from ...core.registry.deployment import Launch
+from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
 from .log_tail import tail
 

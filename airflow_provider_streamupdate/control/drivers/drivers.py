@@ -9,10 +9,14 @@ from typing import Any
 
 import attrs
 
-from ...state import clock
-from ...state.application import Application
-from ...state.checkpoint import Checkpoint
-from ...state.deployment import (
+from ...core import clock
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.fence import put_up
+from ...core.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ...core.processes.elapsed import written_ago
+from ...core.processes.pulse import Pulse
+from ...core.registry.application import Application
+from ...core.registry.deployment import (
     FAILED,
     FINAL_STATES,
     LOST,
@@ -28,12 +32,8 @@ from ...state.deployment import (
     Launch,
     Status,
 )
-from ...state.elapsed import written_ago
-from ...state.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
-from ...state.fence import put_up
-from ...state.pulse import Pulse
-from ...state.registry import AppRegistry
-from ...state.storage import Folder
+from ...core.registry.registry import AppRegistry
+from ...core.storage import Folder
 from ..waiting import POLL_SECONDS, wait_for
 from . import process, runtime
 from .clusters import Alive, Client, alive, cluster_for, cluster_of

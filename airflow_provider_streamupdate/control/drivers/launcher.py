@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...state.application import Application
-from ...state.errors import EnvironmentProblem
-from ...state.storage_options import VARIABLE, to_environment
+from ...core.errors import EnvironmentProblem
+from ...core.registry.application import Application
+from ...core.storage.options import VARIABLE, to_environment
 
 JAVA_NEEDED = 17
 DEPLOY_MODE = "spark.submit.deployMode"

@@ -13,7 +13,7 @@ MOST = 8_000_000  # bytes of a file, however many lines are wanted and however l
 
 
 def tail(log: Path, lines: int = 30) -> str:
-    """The last lines of a log, and of the older files it was put aside in (state/output_log.py); a note when there
+    """The last lines of a log, and of the older files it was put aside in (output_log.py); a note when there
     is none."""
     if not log.exists():
         return f"(no log at {log})"

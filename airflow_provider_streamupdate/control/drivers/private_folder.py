@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from ...state.errors import EnvironmentProblem
+from ...core.errors import EnvironmentProblem
 
 
 def private_folder(name: str) -> Path:

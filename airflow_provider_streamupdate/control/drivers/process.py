@@ -18,11 +18,11 @@ from typing import IO, Any, Protocol
 
 import psutil
 
-from ...state import clock
-from ...state.boundaries import boundary
-from ...state.deployment import Launch, Status
-from ...state.identity import ProcessIdentity
-from ...state.kernel import Kernel, Seen, Unseen, this_kernel
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.processes.kernel import Kernel, Seen, Unseen, this_kernel
+from ...core.processes.process_identity import ProcessIdentity
+from ...core.registry.deployment import Launch, Status
 
 # A driver begins when a line tells it to: nothing of it runs when whoever starts it dies before that.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]

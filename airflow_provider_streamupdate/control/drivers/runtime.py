@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ...state.errors import EnvironmentProblem
+from ...core.errors import EnvironmentProblem
 from .private_folder import private_folder
 
 PACKAGE = "airflow_provider_streamupdate"
@@ -52,7 +52,7 @@ def build(target: Path | None = None, root: str = "") -> Path:
 def _files(libraries: Iterable[str]) -> Iterator[tuple[str, Path]]:
     own = Path(__file__).parents[2]
     yield f"{PACKAGE}/__init__.py", own / "__init__.py"
-    for part in ("state", "streaming"):
+    for part in ("core", "streaming"):
         yield from _package_files(own / part, f"{PACKAGE}/{part}")
     for library in libraries:
         spec = importlib.util.find_spec(library)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...state import clock
-from ...state.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
-from ...state.application import Application
-from ...state.deployment import DeploymentSpec
-from ...state.errors import AlreadyExistsError, IncompatibleError
-from ...state.names import check_name
-from ...state.plan import AppPlan
-from ...state.registry import AppRegistry, used_before
-from ...state.report import CompatibilityReport
-from ...state.serde import to_json
-from ...state.snapshot import Snapshot
-from ...state.snapshots import SnapshotStore
+from ...core import clock
+from ...core.checkpoint.snapshot import Snapshot
+from ...core.compatibility.report import CompatibilityReport
+from ...core.errors import AlreadyExistsError, IncompatibleError
+from ...core.names import check_name
+from ...core.plan.plan import AppPlan
+from ...core.registry.application import Application
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.registry import AppRegistry, used_before
+from ...core.serde import to_json
+from ...core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
+from ...core.snapshots.snapshots import SnapshotStore
 from ..holding import holding
 from ..waiting import Progress
 from .check import same_app

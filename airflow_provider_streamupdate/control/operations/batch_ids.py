@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...state.checkpoint import Checkpoint
-from ...state.errors import CorruptError, InvalidInputError, NotFoundError
-from ...state.plan import QueryPlan
-from ...state.registry import AppRegistry
-from ...state.rules.fork import is_function
-from ...state.snapshot import QuerySnapshot
-from ...state.snapshots import SnapshotStore
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.snapshot import QuerySnapshot
+from ...core.compatibility.rules.fork import is_function
+from ...core.errors import CorruptError, InvalidInputError, NotFoundError
+from ...core.plan.plan import QueryPlan
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.snapshots import SnapshotStore
 
 
 def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, ...]) -> None:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from ...state.again import batches_again, with_again
-from ...state.application import Application
-from ...state.deployment import FINAL_STATES, NEW
-from ...state.errors import ApplicationError, NotFoundError
-from ...state.names import check_name
-from ...state.plan import AppPlan
-from ...state.report import CompatibilityReport
-from ...state.serde import to_json
-from ...state.snapshots import SnapshotStore
+from ...core.compatibility.report import CompatibilityReport
+from ...core.errors import ApplicationError, NotFoundError
+from ...core.names import check_name
+from ...core.plan.plan import AppPlan
+from ...core.registry.application import Application
+from ...core.registry.deployment import FINAL_STATES, NEW
+from ...core.serde import to_json
+from ...core.snapshots.repeated_batches import batches_again, with_again
+from ...core.snapshots.snapshots import SnapshotStore
 from .plan import Planned, plan_application
 from .requests import Requests
 

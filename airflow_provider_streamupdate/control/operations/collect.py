@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from ...state import clock, garbage, scratch, strays, superseded, usage
-from ...state.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
-from ...state.errors import InvalidInputError, LeaseHeldError, StorageError
-from ...state.registry import AppRegistry
-from ...state.snapshots import SnapshotStore
-from ...state.superseded import Retention, Superseded
+from ...core import clock
+from ...core.errors import InvalidInputError, LeaseHeldError, StorageError
+from ...core.registry import scratch
+from ...core.registry.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots import garbage, superseded
+from ...core.snapshots.snapshots import SnapshotStore
+from ...core.snapshots.superseded import Retention, Superseded
+from ...core.storage import stray_files as strays
+from ...core.storage import usage
 from ..drivers.drivers import Drivers
 from ..waiting import Progress
 from .batch_ids import has_later_ids

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...state import lease
-from ...state.errors import LeaseHeldError, StorageError
-from ...state.registry import AppRegistry
-from ...state.space import no_room
+from ...core.coordination import lease
+from ...core.errors import LeaseHeldError, StorageError
+from ...core.registry.registry import AppRegistry
+from ...core.storage.space import no_room
 from ..holding import alive, holding
 from ..waiting import Progress
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 import attrs
 
-from ...state import clock
-from ...state.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
-from ...state.snapshot import QuerySnapshot, Snapshot
+from ...core import clock
+from ...core.checkpoint.snapshot import QuerySnapshot, Snapshot
+from ...core.registry.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
 
 # Where it is not known how many rows have left a stage, it holds at least this part of those it had: windows close
 # while others open, but a state that did not arrive shows as (almost) nothing.

@@ -11,12 +11,12 @@ from typing import Any
 
 import attrs
 
-from ...state import errors
-from ...state.application import Application
-from ...state.plan import AppPlan
-from ...state.rehearsal import Rehearsal
-from ...state.report import CompatibilityReport
-from ...state.serde import from_dict, parse_json
+from ...core import errors
+from ...core.compatibility.report import CompatibilityReport
+from ...core.plan.plan import AppPlan
+from ...core.registry.application import Application
+from ...core.serde import from_dict, parse_json
+from ...core.snapshots.rehearsal import Rehearsal
 from ..drivers import process, runtime
 from ..drivers.launcher import Launcher, driver_environment, in_client_mode
 from ..drivers.log_tail import tail

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from ...state import scratch
-from ...state.application import Application
-from ...state.errors import InvalidInputError, StreamUpdateError
-from ...state.names import check_name
-from ...state.rehearsal import Rehearsal, RehearsalReport
-from ...state.serde import to_json
-from ...state.snapshots import SnapshotStore
+from ...core.errors import InvalidInputError, StreamUpdateError
+from ...core.names import check_name
+from ...core.registry import scratch
+from ...core.registry.application import Application
+from ...core.serde import to_json
+from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
+from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress
 from .check import same_app
 from .plan import Planned, plan_application

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...state.errors import StreamUpdateError
-from ...state.registry import AppRegistry, Registry
+from ...core.errors import StreamUpdateError
+from ...core.registry.registry import AppRegistry, Registry
 from ..drivers.drivers import Drivers
 from ..drivers.launcher import Launcher
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...state import lease
-from ...state.deployment import FINAL_STATES, NEW, SUSPENDED
-from ...state.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
-from ...state.fresh import committed
-from ...state.names import check_name
-from ...state.registry import AppRegistry
+from ...core.coordination import lease
+from ...core.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
+from ...core.names import check_name
+from ...core.registry.deployment import FINAL_STATES, NEW, SUSPENDED
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.fresh_start import committed
 from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..waiting import Progress, wait_for

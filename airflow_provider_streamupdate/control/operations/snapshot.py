@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 
-from ...state import commands
-from ...state.boundaries import boundary
-from ...state.checkpoint import Checkpoint
-from ...state.commands import CommandBox
-from ...state.deployment import FINAL_STATES, NEW
-from ...state.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
-from ...state.export import export
-from ...state.names import check_name
-from ...state.registry import AppRegistry
-from ...state.snapshot import DamagedSnapshot, Snapshot
-from ...state.snapshots import SnapshotStore
+from ...core.boundaries import boundary
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.snapshot import DamagedSnapshot, Snapshot
+from ...core.coordination import commands
+from ...core.coordination.commands import CommandBox
+from ...core.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
+from ...core.names import check_name
+from ...core.registry.deployment import FINAL_STATES, NEW
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.export import export
+from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, wait_for
 from .delete import deleting
 from .requests import Requests, quiet

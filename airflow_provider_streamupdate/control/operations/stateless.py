@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...state.deployment import DeploymentSpec
-from ...state.errors import RefusedError
-from ...state.fresh import committed
-from ...state.registry import AppRegistry
-from ...state.snapshots import SnapshotStore
+from ...core.errors import RefusedError
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.fresh_start import committed
+from ...core.snapshots.snapshots import SnapshotStore
 from ..drivers.drivers import Drivers
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...state import commands
-from ...state.commands import CommandBox
-from ...state.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED
-from ...state.errors import NotRunningError, StreamUpdateError
-from ...state.registry import AppRegistry
+from ...core.coordination import commands
+from ...core.coordination.commands import CommandBox
+from ...core.errors import NotRunningError, StreamUpdateError
+from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED
+from ...core.registry.registry import AppRegistry
 from ..waiting import Progress, wait_for
 from .requests import Requests, quiet
 

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from ...state import clock
-from ...state.adoption import moved_on
-from ...state.application import Application, default_deployment_id
-from ...state.boundaries import boundary
-from ...state.deployment import FINAL_STATES, NEW, Current, DeploymentSpec
-from ...state.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
-from ...state.fresh import NOTHING, check_agreed
-from ...state.names import check_name
-from ...state.plan import AppPlan
-from ...state.registry import AppRegistry, used_before
-from ...state.report import CompatibilityReport
-from ...state.snapshots import SnapshotStore
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.compatibility.report import CompatibilityReport
+from ...core.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
+from ...core.names import check_name
+from ...core.plan.plan import AppPlan
+from ...core.registry.application import Application, default_deployment_id
+from ...core.registry.deployment import FINAL_STATES, NEW, Current, DeploymentSpec
+from ...core.registry.registry import AppRegistry, used_before
+from ...core.snapshots.adoption import moved_on
+from ...core.snapshots.fresh_start import NOTHING, check_agreed
+from ...core.snapshots.snapshots import SnapshotStore
 from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..waiting import Progress

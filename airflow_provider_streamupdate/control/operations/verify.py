@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...state.deployment import RUNNING
-from ...state.errors import StreamUpdateError
-from ...state.registry import AppRegistry
-from ...state.report import CARRIED
-from ...state.snapshots import SnapshotStore
+from ...core.compatibility.report import CARRIED
+from ...core.errors import StreamUpdateError
+from ...core.registry.deployment import RUNNING
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, wait_for
 from .health import Health, assess
 from .requests import Requests, quiet

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import attrs
 
-from ...state import clock
-from ...state.application import Application
-from ...state.boundaries import boundary
-from ...state.deployment import DeploymentSpec
-from ...state.errors import AlreadyExistsError
-from ...state.registry import AppRegistry, used_before
-from ...state.storage import Folder
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.errors import AlreadyExistsError
+from ...core.registry.application import Application
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.registry import AppRegistry, used_before
+from ...core.storage import Folder
 
 
 @attrs.frozen(kw_only=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...state.boundaries import boundary
-from ...state.errors import ApplicationError, IncompatibleError, RehearsalError, StreamUpdateError
-from ...state.names import check_name
-from ...state.registry import AppRegistry
-from ...state.rehearsal import RehearsalReport
-from ...state.report import CompatibilityReport
-from ...state.update import UpdateRecord
+from ...core.boundaries import boundary
+from ...core.compatibility.report import CompatibilityReport
+from ...core.errors import ApplicationError, IncompatibleError, RehearsalError, StreamUpdateError
+from ...core.names import check_name
+from ...core.registry.registry import AppRegistry
+from ...core.registry.update import UpdateRecord
+from ...core.snapshots.rehearsal import RehearsalReport
 from ..holding import holding
 from ..operations.health import Health
 from ..operations.plan import Planned

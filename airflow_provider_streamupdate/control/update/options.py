@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...state.application import Application
-from ...state.names import check_name
-from ...state.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS
+from ...core.names import check_name
+from ...core.registry.application import Application
+from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS
 from ..operations.rehearse import check_batches
 
 DRAIN_SECONDS = 300.0

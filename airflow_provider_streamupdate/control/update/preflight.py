@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state import clock
-from ...state.application import Application
-from ...state.deployment import RUNNING
-from ...state.registry import AppRegistry
-from ...state.snapshots import SnapshotStore
-from ...state.update import PROMOTED, UpdateRecord
+from ...core import clock
+from ...core.registry.application import Application
+from ...core.registry.deployment import RUNNING
+from ...core.registry.registry import AppRegistry
+from ...core.registry.update import PROMOTED, UpdateRecord
+from ...core.snapshots.snapshots import SnapshotStore
 from ..holding import check_free
 from . import record as records
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state import clock
-from ...state.boundaries import boundary
-from ...state.errors import NotRunningError
-from ...state.registry import AppRegistry
-from ...state.update import PROMOTED, UpdateRecord
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.errors import NotRunningError
+from ...core.registry.registry import AppRegistry
+from ...core.registry.update import PROMOTED, UpdateRecord
 from ..holding import holding
 from .record import end, step
 from .strategies import strategy_named

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state import clock
-from ...state.application import default_deployment_id
-from ...state.boundaries import boundary
-from ...state.deployment import NEW, RUNNING
-from ...state.errors import AlreadyExistsError, CorruptError, NewerFormatError, NotRunningError
-from ...state.names import check_name
-from ...state.registry import AppRegistry, used_before
-from ...state.update import SUPERSEDED, Outcome, UpdateRecord
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.errors import AlreadyExistsError, CorruptError, NewerFormatError, NotRunningError
+from ...core.names import check_name
+from ...core.registry.application import default_deployment_id
+from ...core.registry.deployment import NEW, RUNNING
+from ...core.registry.registry import AppRegistry, used_before
+from ...core.registry.update import SUPERSEDED, Outcome, UpdateRecord
 from ..holding import holding
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state import clock
-from ...state.boundaries import boundary
-from ...state.commands import CommandBox
-from ...state.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
-from ...state.errors import NotFoundError, NotRunningError, RefusedError
-from ...state.names import check_name
-from ...state.registry import AppRegistry
-from ...state.rollback import RollbackRecord
-from ...state.superseded import check_kept
-from ...state.update import REFUSED, ROLLED_BACK
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.coordination.commands import CommandBox
+from ...core.errors import NotFoundError, NotRunningError, RefusedError
+from ...core.names import check_name
+from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
+from ...core.registry.registry import AppRegistry
+from ...core.registry.rollback import RollbackRecord
+from ...core.registry.update import REFUSED, ROLLED_BACK
+from ...core.snapshots.superseded import check_kept
 from ..drivers.drivers import Drivers
 from ..holding import holding
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again

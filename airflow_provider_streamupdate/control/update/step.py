@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...state.text_enum import TextEnum
+from ...core.text_enum import TextEnum
 
 
 class Step(TextEnum):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state.registry import AppRegistry
-from ...state.update import UpdateRecord
+from ...core.registry.registry import AppRegistry
+from ...core.registry.update import UpdateRecord
 from ..drivers.drivers import Drivers
 from ..operations.version import NewVersion
 from ..waiting import Progress

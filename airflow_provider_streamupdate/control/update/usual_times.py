@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from ...state import clock
-from ...state.update import PROMOTED, UpdateRecord
+from ...core import clock
+from ...core.registry.update import PROMOTED, UpdateRecord
 
 KNOWN = 5  # the newest updates that count
 

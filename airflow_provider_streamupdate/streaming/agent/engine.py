@@ -7,11 +7,11 @@ from typing import Protocol
 
 import attrs
 
-from ...state.deployment import QueryStatus
-from ...state.in_flight import ChangeRequest
-from ...state.plan import AppPlan
-from ...state.report import CompatibilityReport
-from ..saved_state import SavedState
+from ...core.compatibility.report import CompatibilityReport
+from ...core.plan.plan import AppPlan
+from ...core.registry.deployment import QueryStatus
+from ...core.registry.in_flight import ChangeRequest
+from ..restore.saved_state import SavedState
 
 
 @attrs.frozen(kw_only=True)

@@ -6,12 +6,12 @@ import os
 import socket
 import uuid
 
-from ...state import clock
-from ...state.boundaries import boundary
-from ...state.deployment import DeploymentSpec, DriverClaim
-from ...state.errors import FencedError
-from ...state.registry import AppRegistry
-from ...state.serde import to_json
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.errors import FencedError
+from ...core.registry.deployment import DeploymentSpec, DriverClaim
+from ...core.registry.registry import AppRegistry
+from ...core.serde import to_json
 
 
 class Epoch:

@@ -14,11 +14,27 @@ from typing import Any
 
 import attrs
 
-from ...state import commands as words
-from ...state.boundaries import boundary
-from ...state.checkpoint import Checkpoint
-from ...state.commands import Command, CommandBox
-from ...state.deployment import (
+from ...core.boundaries import boundary
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.fence import take_down
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.self_update import check_updatable
+from ...core.coordination import commands as words
+from ...core.coordination.commands import Command, CommandBox
+from ...core.coordination.lease import held_for
+from ...core.coordination.successor import Successor
+from ...core.errors import (
+    ApplicationError,
+    DriverError,
+    FencedError,
+    IncompatibleError,
+    NotRunningError,
+    StorageError,
+    StreamUpdateError,
+    describe,
+)
+from ...core.plan.plan import AppPlan
+from ...core.registry.deployment import (
     CANCELLED,
     DRAINING,
     FAILED,
@@ -31,31 +47,15 @@ from ...state.deployment import (
     SUSPENDED,
     Current,
 )
-from ...state.driver_settings import DriverSettings
-from ...state.errors import (
-    ApplicationError,
-    DriverError,
-    FencedError,
-    IncompatibleError,
-    NotRunningError,
-    StorageError,
-    StreamUpdateError,
-    describe,
-)
-from ...state.export import export
-from ...state.fence import take_down
-from ...state.in_flight import ChangeRequest
-from ...state.lease import held_for
-from ...state.output_log import OutputLog, kept_short
-from ...state.patience import Patience
-from ...state.plan import AppPlan
-from ...state.registry import AppRegistry
-from ...state.report import CompatibilityReport
-from ...state.self_update import check_updatable
-from ...state.serde import to_json
-from ...state.successor import Successor
-from ..author import told
-from ..saved_state import SavedState, recorded_settings
+from ...core.registry.driver_settings import DriverSettings
+from ...core.registry.in_flight import ChangeRequest
+from ...core.registry.output_log import OutputLog, kept_short
+from ...core.registry.registry import AppRegistry
+from ...core.serde import to_json
+from ...core.snapshots.export import export
+from ...core.storage.patience import Patience
+from ..planning.author import told
+from ..restore.saved_state import SavedState, recorded_settings
 from .engine import QueryEngine
 from .epoch import Epoch
 from .origin import Origin

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...state.deployment import DeploymentSpec
-from ...state.registry import AppRegistry
-from ...state.snapshots import SnapshotStore
-from ..saved_state import SavedState
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.snapshots import SnapshotStore
+from ..restore.saved_state import SavedState
 
 
 class Origin:

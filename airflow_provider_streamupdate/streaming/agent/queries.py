@@ -11,13 +11,13 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ...state import clock
-from ...state.boundaries import boundary
-from ...state.checkpoint import Checkpoint
-from ...state.deployment import QueryStatus
-from ...state.errors import describe
-from ...state.plan import AppPlan, StagePlan
-from ...state.storage import Folder
+from ...core import clock
+from ...core.boundaries import boundary
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.errors import describe
+from ...core.plan.plan import AppPlan, StagePlan
+from ...core.registry.deployment import QueryStatus
+from ...core.storage import Folder
 from .. import spark_internals
 from .state_rows import Reported, StateRows
 

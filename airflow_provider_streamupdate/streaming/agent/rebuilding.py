@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...state.in_flight import ChangeRequest, check_parameters, check_plans
-from ...state.plan import AppPlan
-from ...state.registry import AppRegistry
+from ...core.plan.plan import AppPlan
+from ...core.registry.in_flight import ChangeRequest, check_parameters, check_plans
+from ...core.registry.registry import AppRegistry
 from .. import spark_internals
-from ..planner import plan_app
-from ..restorer import check_restorable
-from ..saved_state import SavedState
+from ..planning.planner import plan_app
+from ..restore.restorer import check_restorable
+from ..restore.saved_state import SavedState
 
 if TYPE_CHECKING:
     from ..app import StreamingApp

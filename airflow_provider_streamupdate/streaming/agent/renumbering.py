@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from ...state.again import checkpoints_of
-from ...state.checkpoint import Checkpoint
-from ...state.plan import AppPlan, QueryPlan
-from ...state.registry import AppRegistry
-from ...state.renumber import begun, put_back, renumber
-from ...state.rules.again import TABLES
-from ...state.rules.fork import is_function, skips_ids
-from ...state.rules.source import FILES, short_format
-from ...state.stores import PARTITIONS
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.renumber import begun, put_back, renumber
+from ...core.compatibility.rules.again import TABLES
+from ...core.compatibility.rules.fork import is_function, skips_ids
+from ...core.compatibility.rules.source import FILES, short_format
+from ...core.plan.plan import AppPlan, QueryPlan
+from ...core.plan.state_stores import PARTITIONS
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.repeated_batches import checkpoints_of
 from .. import spark_internals
-from ..restorer import empty_stores
+from ..restore.restorer import empty_stores
 
 
 def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict[str, tuple[int, int]]:

@@ -10,14 +10,14 @@ from typing import Any
 
 import attrs
 
-from ...state import clock
-from ...state.deployment import HEARTBEAT_SECONDS, STARTING, Status
-from ...state.errors import StreamUpdateError
-from ...state.events import Events
-from ...state.identity import ProcessIdentity
-from ...state.repeating import repeating
-from ...state.serde import to_json
-from ...state.storage import Folder
+from ...core import clock
+from ...core.errors import StreamUpdateError
+from ...core.processes.process_identity import ProcessIdentity
+from ...core.processes.repeating_thread import repeating
+from ...core.registry.deployment import HEARTBEAT_SECONDS, STARTING, Status
+from ...core.registry.events import Events
+from ...core.serde import to_json
+from ...core.storage import Folder
 
 
 class Reporter:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...state.deployment import QueryStatus
-from ...state.in_flight import ChangeRequest
-from ...state.plan import AppPlan
-from ...state.registry import AppRegistry
-from ...state.report import CompatibilityReport
+from ...core.compatibility.report import CompatibilityReport
+from ...core.plan.plan import AppPlan
+from ...core.registry.deployment import QueryStatus
+from ...core.registry.in_flight import ChangeRequest
+from ...core.registry.registry import AppRegistry
 from .. import spark_internals
-from ..fresh import check_start
-from ..planner import plan_app
-from ..restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
-from ..saved_state import SavedState
+from ..planning.planner import plan_app
+from ..restore.fresh_start import check_start
+from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
+from ..restore.saved_state import SavedState
 from .engine import Session
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding

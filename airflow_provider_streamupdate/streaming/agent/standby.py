@@ -13,16 +13,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...state import scratch
-from ...state.errors import CorruptError, StorageError, describe
-from ...state.plan import AppPlan, QueryPlan
-from ...state.registry import AppRegistry
-from ...state.restore import NO_OFFSET
-from ...state.storage import Folder
+from ...core.errors import CorruptError, StorageError, describe
+from ...core.plan.plan import AppPlan, QueryPlan
+from ...core.registry import scratch
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.restore import NO_OFFSET
+from ...core.storage import Folder
 from .. import spark_internals
-from ..migrator import MigrationFunctions
-from ..restorer import restore_query
-from ..saved_state import SavedState
+from ..restore.migrator import MigrationFunctions
+from ..restore.restorer import restore_query
+from ..restore.saved_state import SavedState
 
 # The first batches of a driver compile code and start workers: measured, the tenth is as fast as it gets. And so do the
 # first starts of a query on saved state, which a pause has one of.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from ...state.plan import StagePlan
-from ...state.stores import single_partition
+from ...core.plan.plan import StagePlan
+from ...core.plan.state_stores import single_partition
 from ..spark_internals import OperatorReport
 
 Reported = Sequence[tuple[int, Sequence[OperatorReport]]]  # batch, and its stages in the order of operator ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...state.plan import AggregateBuffer
+from ...core.plan.plan import AggregateBuffer
 from .jvm import asking, class_names, is_a, itself, lines
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"

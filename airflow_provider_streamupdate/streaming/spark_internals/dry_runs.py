@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...state.errors import EnvironmentProblem
-from ...state.plan import AggregateBuffer
+from ...core.errors import EnvironmentProblem
+from ...core.plan.plan import AggregateBuffer
 from .buffers import aggregate_buffers
 from .clocks import at_one_time
 from .jvm import STREAMING, class_names, itself, module, named, static

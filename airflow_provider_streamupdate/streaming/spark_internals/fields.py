@@ -16,8 +16,8 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from ...state.errors import EnvironmentProblem
-from ..tree import is_tree
+from ...core.errors import EnvironmentProblem
+from ..catalyst.tree import is_tree
 from .exact import exact
 from .expressions import FIELDS, Expressions
 from .jvm import java_class

@@ -10,8 +10,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ...state.rules.source_options import ORC_BY_POSITION
-from ..marks import field_type, type_text
+from ...core.compatibility.rules.source_options import ORC_BY_POSITION
+from ..catalyst.marks import field_type, type_text
 from .exact import exact_rows
 from .jvm import module, scala_map, sequence
 from .python_source import is_python, python_class

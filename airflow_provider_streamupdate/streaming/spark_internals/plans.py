@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ..catalyst.tree import BUFFER, OUTPUT, is_tree
 from ..code import describe
-from ..tree import BUFFER, OUTPUT, is_tree
 from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, timed

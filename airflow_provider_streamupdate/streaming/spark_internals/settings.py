@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ...state.stores import PROVIDER, ROCKSDB
+from ...core.plan.state_stores import PROVIDER, ROCKSDB
 from .jvm import (
     STREAMING,
     function,

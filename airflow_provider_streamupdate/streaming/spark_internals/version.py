@@ -6,7 +6,7 @@ from types import ModuleType
 
 from pyspark.sql import SparkSession
 
-from ...state.errors import EnvironmentProblem
+from ...core.errors import EnvironmentProblem
 from .adapters import ADAPTERS
 
 

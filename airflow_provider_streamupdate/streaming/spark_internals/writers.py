@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...state.plan import UNKNOWN
+from ...core.plan.plan import UNKNOWN
 from ..code import describe
 from .broadcasts import broadcasts
 from .jvm import module, named, scala_map, sequence, static

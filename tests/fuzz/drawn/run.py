@@ -14,11 +14,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.state.plan import AppPlan
-from airflow_provider_streamupdate.state.report import CompatibilityReport
-from airflow_provider_streamupdate.state.self_update import check_updatable
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp, source
-from airflow_provider_streamupdate.streaming.restorer import check_restorable
+from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable
 from tests.fuzz.build import STORES
 from tests.fuzz.drawn.draw import Pair, draw_pair
 from tests.fuzz.drawn.places import DELAY, PLACES, SETTINGS, Rows, build

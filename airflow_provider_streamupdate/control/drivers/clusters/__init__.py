@@ -7,8 +7,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from ....state.deployment import Launch, Status
-from ....state.errors import StreamUpdateError
+from ....core.errors import StreamUpdateError
+from ....core.registry.deployment import Launch, Status
 from .cluster import Alive, Client, Cluster, Prepared
 from .local import Local
 from .yarn import Yarn

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from ....state.deployment import Launch
+from ....core.registry.deployment import Launch
 from ..process import Alive
 
 

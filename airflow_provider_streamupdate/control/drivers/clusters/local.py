@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....state.deployment import Launch
+from ....core.registry.deployment import Launch
 from .. import process
 from .cluster import Alive, Client, Cluster, Prepared
 

@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ....state.deployment import Launch
-from ....state.errors import DriverError
+from ....core.errors import DriverError
+from ....core.registry.deployment import Launch
 from .. import process
 from ..launcher import in_cluster, master_of
 from .cluster import Alive, Client, Cluster, Prepared

@@ -4,7 +4,7 @@ read that. Nobody outside compares their names; what differs by strategy is a me
 
 from __future__ import annotations
 
-from ....state.errors import InvalidInputError
+from ....core.errors import InvalidInputError
 from .in_flight import InFlight
 from .parallel import Parallel
 from .restart import Restart

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import attrs
 
-from ....state import commands
-from ....state.commands import CommandBox
-from ....state.deployment import FINAL_STATES, RUNNING
-from ....state.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
-from ....state.in_flight import ChangeRequest, check_applications
-from ....state.plan import AppPlan
-from ....state.registry import AppRegistry
-from ....state.update import UpdateRecord
+from ....core.coordination import commands
+from ....core.coordination.commands import CommandBox
+from ....core.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
+from ....core.plan.plan import AppPlan
+from ....core.registry.deployment import FINAL_STATES, RUNNING
+from ....core.registry.in_flight import ChangeRequest, check_applications
+from ....core.registry.registry import AppRegistry
+from ....core.registry.update import UpdateRecord
 from ...drivers.drivers import Drivers
 from ...holding import holding
 from ...operations.submit import Deployed

@@ -7,15 +7,15 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ....state import clock
-from ....state.checkpoint import Checkpoint
-from ....state.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, Current
-from ....state.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
-from ....state.parallel import Position, behind, check_side_by_side, positions
-from ....state.plan import AppPlan
-from ....state.registry import AppRegistry
-from ....state.rename import rename
-from ....state.shared import check_shared
+from ....core import clock
+from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
+from ....core.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
+from ....core.plan.plan import AppPlan
+from ....core.plan.rename import rename
+from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, Current
+from ....core.registry.registry import AppRegistry
+from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
 from ...holding import holding, keep
 from ...operations.health import assess

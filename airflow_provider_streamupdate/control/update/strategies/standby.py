@@ -3,14 +3,14 @@ that between them, through storage; here it is asked for, watched, and completed
 
 from __future__ import annotations
 
-from ....state import commands
-from ....state.boundaries import boundary
-from ....state.commands import CommandBox, CommandResult
-from ....state.deployment import FINAL_STATES, NEW, STANDBY
-from ....state.errors import AlreadyExistsError, DriverError
-from ....state.export import export
-from ....state.registry import AppRegistry
-from ....state.snapshots import SnapshotStore
+from ....core.boundaries import boundary
+from ....core.coordination import commands
+from ....core.coordination.commands import CommandBox, CommandResult
+from ....core.errors import AlreadyExistsError, DriverError
+from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY
+from ....core.registry.registry import AppRegistry
+from ....core.snapshots.export import export
+from ....core.snapshots.snapshots import SnapshotStore
 from ...drivers.drivers import Drivers
 from ...holding import holding
 from ...operations.version import store_spec, stored_spec

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from ....state.deployment import FINAL_STATES
-from ....state.errors import InvalidInputError
-from ....state.plan import AppPlan
-from ....state.registry import AppRegistry
-from ....state.shared import check_shared
-from ....state.update import UpdateRecord
+from ....core.errors import InvalidInputError
+from ....core.plan.plan import AppPlan
+from ....core.registry.deployment import FINAL_STATES
+from ....core.registry.registry import AppRegistry
+from ....core.registry.update import UpdateRecord
+from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
 from ...operations.submit import Deployed
 from ..options import UpdateOptions

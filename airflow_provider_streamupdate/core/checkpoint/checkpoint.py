@@ -1,0 +1,332 @@
+"""Reading a Spark checkpoint (formats v1 and v2) from its files, without Spark.
+
+Sources: StreamExecution, OffsetSeqLog, CommitLog, RocksDBFileManager and HDFSBackedStateStoreProvider of Spark 4.3;
+design.md section 5. Batch N is committed when ``commits/N`` exists; its state is store version N + 1. What a restart
+needs: the last two offset entries, the last commit, the sources' own logs, and the files of that state version. In
+format v2 the commit says by id which files these are (commit_log.py).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import CorruptError, NotFoundError
+from ..names import check_path
+from ..serde import parse_json
+from ..storage import Folder
+from .commit_log import LINEAGE_BYTES, CommitEntry, read_lineage
+from .named_files import check_named_files, files_of_zip, is_store_file, names_files
+from .offset_log import OffsetEntry
+from .snapshot import QuerySnapshot, SnapshotFile
+
+FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
+
+ASIDE = "aside"  # state files of a checkpoint that is being renumbered, and a file called after its last batch
+STATE_ENDINGS = ("zip", "changelog", "delta", "snapshot")
+
+_NUMBER = re.compile(r"[0-9]+")
+
+
+class Checkpoint:
+    """One query's checkpoint folder. It may come from anywhere: no symbolic link in it is followed, and no name in its
+    files leads out of it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._known: set[str] = set()  # folders that are no links
+
+    def committed_batch(self) -> int | None:
+        """The last committed batch; None before the first commit."""
+        return max(self._numbers("commits"), default=None)
+
+    def logged_batch(self) -> int | None:
+        """The last batch in the offset log (it may not have committed)."""
+        fenced = self.fenced()
+        return max((n for n in self._numbers("offsets") if n != fenced), default=None)
+
+    def fenced(self) -> int | None:
+        """The batch that a fence keeps from beginning; None where there is no fence."""
+        last = max(self._numbers("offsets"), default=None)
+        if last is None:
+            return None
+        self.folder.check_regular(f"offsets/{last}", self._known)
+        return last if self.folder.read(f"offsets/{last}", len(FENCE)) == FENCE else None
+
+    def query_id(self) -> str:
+        described = parse_json(self._need("metadata"), self.folder.path("metadata"))
+        if not isinstance(described, dict) or "id" not in described:
+            raise CorruptError(f"{self.folder.path('metadata')} holds no query id, though the checkpoint needs one")
+        return str(described["id"])
+
+    def commit_time(self, batch: int) -> float:
+        """When `batch` committed, seconds since the epoch (the commit file's time)."""
+        return self.folder.modified(f"commits/{batch}")
+
+    def offsets(self, batch: int) -> OffsetEntry:
+        """The offset log's entry of a batch; CorruptError when it is missing or of a version not known."""
+        path = f"offsets/{batch}"
+        return OffsetEntry.parse(self._need(path), self.folder.path(path))
+
+    def next_watermark_ms(self, batch: int) -> int:
+        """The watermark the batch after `batch` starts with."""
+        return self.commit(batch).next_watermark_ms
+
+    def commit(self, batch: int) -> CommitEntry:
+        """The commit log's entry of a batch; CorruptError when it is missing or of a version not known."""
+        path = f"commits/{batch}"
+        return CommitEntry.parse(self._need(path), self.folder.path(path))
+
+    def is_set_aside(self, batch: int) -> bool:
+        """Whether a driver died while it renumbered (renumber.py): state may be in other files than it was."""
+        return self.folder.exists(f"{ASIDE}/{batch}")
+
+    def operator_ids(self) -> list[int]:
+        return self._numbers("state")
+
+    def export(self, carry_in_flight: bool, source_order: tuple[str, ...] = ()) -> QuerySnapshot:
+        """List what a restart after the last committed batch needs. Nothing is copied: `object` is the path again.
+
+        The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
+        (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
+        It keeps the state of that batch, too, where all of its tasks have written theirs: a sink that has the batch
+        already skips it, so that nobody makes it again (FileStreamSink.addBatch). Not in format v2, where Spark itself
+        does not find it.
+        `source_order` is the plan's; without it every line of an offset entry is taken for a source of its own.
+        Before the first commit there is nothing to carry: batch -1, no files.
+        """
+        batch = self.committed_batch()
+        if batch is None:
+            return self._nothing(carry_in_flight)
+        if self.is_set_aside(batch):
+            raise CorruptError(
+                f"{self.folder.path()} is between two numbers of its batches: its driver ended while it changed them; "
+                "start this deployment again, which does the rest"
+            )
+        entry = self.offsets(batch)
+        logged = self.logged_batch()
+        in_flight = batch + 1 if carry_in_flight and logged == batch + 1 else None
+        wanted = [b for b in (batch - 1, batch) if b >= 0]
+        paths = ["metadata"]
+        paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
+        paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
+        newest = self.offsets(in_flight) if in_flight is not None else entry
+        if newest.names:
+            for name, offset in zip(newest.names, newest.sources, strict=True):
+                paths += self._source_files(name, offset)
+        else:
+            for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
+                paths += self._source_files(str(number), newest.sources[line])
+        commit = self.commit(batch)
+        for operator in sorted({*self.operator_ids(), *(commit.state_ids or {})}):
+            ids = None
+            if commit.state_ids is not None:
+                ids = commit.stores(operator, self.folder.path(f"commits/{batch}"))
+            paths += self._operator_files(operator, batch + 1, ids)
+        ahead = self._files_ahead(batch + 2) if in_flight is not None else []
+        if commit.state_ids is None:
+            paths += [path for left in ahead for path in self._with_named(left)]
+        paths = list(dict.fromkeys(paths))
+        for path in paths:
+            if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
+                check_named_files(path, self._need(path), self.folder.path(path))
+        return QuerySnapshot(
+            batch=batch,
+            query_id=self.query_id(),
+            files=tuple(SnapshotFile(path=p, size=self._size(p), object=p) for p in paths),
+            watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
+            in_flight=in_flight,
+            state_ahead=bool(ahead),
+            conf=entry.conf,
+            state_format=1 if commit.state_ids is None else 2,
+        )
+
+    def _nothing(self, carry_in_flight: bool) -> QuerySnapshot:
+        if carry_in_flight and self.logged_batch() is not None:
+            raise NotFoundError(
+                f"{self.folder.path()} was stopped in its very first batch, which did not commit; "
+                "start the deployment again and let that batch finish"
+            )
+        return QuerySnapshot(batch=-1, query_id="", files=())
+
+    def source_file_log(self, position: int | str, upto: int | None = None) -> list[dict[str, Any]]:
+        """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept. position: the source's,
+        or its name when Spark has it."""
+        entries: dict[str, dict[str, Any]] = {}
+        for name in self.folder.names(f"sources/{position}"):
+            number = _log_number(name)
+            if number is None or (upto is not None and number > upto):
+                continue
+            for line in self._need(f"sources/{position}/{name}").decode().split("\n")[1:]:
+                if line:
+                    entry = parse_json(line.encode(), self.folder.path(f"sources/{position}/{name}"))
+                    entries[entry["path"]] = entry
+        return sorted(entries.values(), key=lambda e: (e["batchId"], e["timestamp"], e["path"]))
+
+    def _source_files(self, own: str, offset: str) -> list[str]:
+        """A source's own files: its folder is called after its position, or its `.name()`. A file source's log is cut
+        at its offset: later entries name files of no batch, which the next listing finds again."""
+        folder = f"sources/{own}"
+        names = self.folder.names(folder)
+        parsed = parse_json(offset.encode(), self.folder.path("offsets")) if offset.strip() not in ("-", "") else None
+        if not (isinstance(parsed, dict) and set(parsed) == {"logOffset"}):
+            return [f"{folder}/{n}" for n in names]
+        last = int(parsed["logOffset"])
+        numbered = [(number, n) for n in names if (number := _log_number(n)) is not None and number <= last]
+        compacts = sorted(number for number, n in numbered if n.endswith(".compact"))
+        # From the last but one compaction on: Spark derives its compaction interval from the last two.
+        first = compacts[-2:][0] if compacts else 0
+        kept = sorted((number, n) for number, n in numbered if number >= first)
+        if last >= 0 and (not kept or kept[-1][0] != last):
+            raise CorruptError(f"{self.folder.path(folder)} has no entry {last}, which the offset log names")
+        return [f"{folder}/{n}" for _, n in kept]
+
+    def _operator_files(self, operator: int, version: int, ids: list[dict[str, str]] | None) -> list[str]:
+        """The files of one operator's state at a store version, and Spark's own description of it. `ids`: of each
+        partition's stores, in format v2."""
+        top = f"state/{operator}"
+        paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in self.folder.files(f"{top}/{d}")]
+        for partition in self._numbers(top) if ids is None else range(len(ids)):
+            folder = f"{top}/{partition}"
+            paths += [f"{folder}/_metadata/{f}" for f in self.folder.files(f"{folder}/_metadata")]
+            for store in self._stores(folder) if ids is None else ids[partition]:
+                inner = _store_folder(folder, store)
+                names = self.folder.names(inner)
+                paths += self._store_files(inner, names, version, ids[partition][store] if ids is not None else None)
+        return paths
+
+    def _stores(self, partition: str) -> list[str]:
+        """The stores that have files in a partition's folder, in format v1."""
+        names = self.folder.names(partition)
+        # named stores, for example a join's four
+        stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
+        return ["default", *stores] if any(_is_state_file(n) for n in names) else stores
+
+    def _files_ahead(self, version: int) -> list[str]:
+        """What was written at a version that is not committed, on top of the one before; nothing unless every store of
+        every partition has some."""
+        paths = []
+        for operator in self.operator_ids():
+            for partition in self._numbers(f"state/{operator}"):
+                for store in self._stores(f"state/{operator}/{partition}"):
+                    folder = _store_folder(f"state/{operator}/{partition}", store)
+                    names = self.folder.names(folder)
+                    made = [n for n in names if _is_state_file(n, version) and not n.endswith(".crc")]
+                    if not made:
+                        return []
+                    paths += [f"{folder}/{n}" for n in names if n.removesuffix(".crc") in made]
+        return paths
+
+    def _with_named(self, path: str) -> list[str]:
+        """A state file and those it refers to."""
+        folder = path.rpartition("/")[0]
+        return [path, *(f"{folder}/{f}" for f in (self._files_of_zip(path) if path.endswith(".zip") else ()))]
+
+    def _store_files(self, folder: str, names: list[str], version: int, state_id: str | None) -> list[str]:
+        have = set(names)
+        if state_id is None:
+            base, changes = _full_and_changes(have, version)
+        else:
+            base, changes = self._full_and_changes_by_id(folder, have, version, state_id)
+        if base is None and (not changes or not re.match(r"1[._]", changes[0])):
+            named = f" and id {state_id}" if state_id else ""
+            raise CorruptError(
+                f"the state at {self.folder.path(folder)} has no files for version {version}{named}: they were removed "
+                "or are of a format that is not understood"
+            )
+        files = ([base] if base else []) + changes
+        paths = [f"{folder}/{f}" for f in files]
+        paths += [f"{folder}/{f}.crc" for f in files if f"{f}.crc" in have]
+        if base and base.endswith(".zip"):
+            paths += [f"{folder}/{f}" for f in self._files_of_zip(f"{folder}/{base}")]
+        return paths
+
+    def _full_and_changes_by_id(
+        self, folder: str, have: set[str], version: int, state_id: str
+    ) -> tuple[str | None, list[str]]:
+        """What `_full_and_changes` finds, in format v2 and as RocksDB.loadWithCheckpointId does: the zip with the id,
+        or the changelog with it, on top of what its lineage names."""
+        last = f"{version}_{state_id}"
+        if f"{last}.zip" in have:
+            return f"{last}.zip", []
+        if f"{last}.changelog" not in have:
+            return None, []
+        path = f"{folder}/{last}.changelog"
+        lineage = read_lineage(self._need(path, LINEAGE_BYTES), self.folder.path(path))
+        changes = [f"{last}.changelog"]
+        for at in range(version - 1, 0, -1):
+            name = f"{at}_{lineage.get(at)}"
+            if f"{name}.zip" in have:
+                return f"{name}.zip", changes[::-1]
+            if f"{name}.changelog" not in have:
+                return None, []
+            changes.append(f"{name}.changelog")
+        return None, changes[::-1]
+
+    def _files_of_zip(self, path: str) -> list[str]:
+        """What a RocksDB version refers to (its zip's ``metadata`` entry: SSTs and archived logs by unique name)."""
+        return files_of_zip(self._need(path), self.folder.path(path))
+
+    def _numbers(self, relative: str) -> list[int]:
+        return sorted(int(n) for n in self.folder.names(relative) if _NUMBER.fullmatch(n))
+
+    def _size(self, path: str) -> int:
+        check_path(path, self.folder.path())
+        self.folder.check_regular(path, self._known)
+        try:
+            return self.folder.size(path)
+        except FileNotFoundError:
+            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint refers to it") from None
+
+    def _need(self, path: str, first: int | None = None) -> bytes:
+        check_path(path, self.folder.path())
+        self.folder.check_regular(path, self._known)
+        text = self.folder.read(path, first)
+        if text is None:
+            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")
+        return text
+
+
+def _first_lines(source_order: tuple[str, ...], lines: int) -> list[int]:
+    """For each source, in the order of its folder's number, the first line that holds its offset."""
+    if not source_order:
+        return list(range(lines))
+    if len(source_order) != lines:
+        raise CorruptError(f"the offset log has {lines} lines an entry, but the plan has {len(source_order)} sources")
+    return [source_order.index(name) for name in dict.fromkeys(source_order)]
+
+
+def _log_number(name: str) -> int | None:
+    stem = name.removesuffix(".compact")
+    return int(stem) if _NUMBER.fullmatch(stem) else None
+
+
+def _store_folder(partition: str, store: str) -> str:
+    return partition if store == "default" else f"{partition}/{store}"
+
+
+def is_state_at(path: str, version: int) -> bool:
+    """Whether a file of a checkpoint in format v1 is what a store has written at a version."""
+    return re.fullmatch(rf"state/.+/{version}\.({'|'.join(STATE_ENDINGS)})(\.crc)?", path) is not None
+
+
+def _is_state_file(name: str, version: int | None = None) -> bool:
+    number = r"\d+" if version is None else version
+    return re.fullmatch(rf"{number}(_\S+)?\.({'|'.join(STATE_ENDINGS)})(\.crc)?", name) is not None
+
+
+def _full_and_changes(have: set[str], version: int) -> tuple[str | None, list[str]]:
+    """The newest full file not after `version` and the unbroken run of changes from it (from 1 without one)."""
+    for kind, change in (("zip", "changelog"), ("snapshot", "delta")):
+        changes: list[str] = []
+        at = version
+        while at > 0:
+            if f"{at}.{kind}" in have:
+                return f"{at}.{kind}", changes[::-1]
+            if f"{at}.{change}" not in have:
+                break
+            changes.append(f"{at}.{change}")
+            at -= 1
+        if changes and at == 0:
+            return None, changes[::-1]
+    return None, []

@@ -1,0 +1,249 @@
+"""The compatibility check: from two plans to verdicts, by the table of rules.
+
+Spark compares state by position and type only (measured; design.md section 5). Here stages are matched by name and
+compared by what their keys, aggregates, windows and watermarks *are*: texts traced through projections to source
+columns. Equal texts mean equal meaning; a difference that no rule knows to be harmless is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import attrs
+
+from ..plan.plan import AppPlan, QueryPlan, SourcePlan, StagePlan
+from ..plan.rename import rename
+from ..plan.wording import once
+from ..union_branches import apart, ordered, without
+from .agreement import SAME
+from .agreement import agree as agreed
+from .migration import Migration, plan_migration
+from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
+from .rules import NEEDS_AGREEMENT, Finding, judge, worst
+from .rules.change import RESTART, StageChange
+from .rules.layout import same_form
+from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
+from .rules.query import (
+    APP_RULES,
+    GONE_QUERY_RULES,
+    NAME_RULES,
+    NEW_QUERY_RULES,
+    WATERMARK_RULES,
+    AppChange,
+    QueryChange,
+)
+from .rules.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
+from .rules.settings_table import MEASURED
+from .rules.sink import SINK_RULES, SinkChange
+from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
+from .rules.stage import STAGE_RULES
+from .rules.store import STORE_RULES
+
+_T = TypeVar("_T", SourcePlan, StagePlan)
+
+
+def compare(
+    old: AppPlan,
+    new: AppPlan,
+    source: str,
+    agree: Iterable[str] = (),
+    renames: dict[str, str] | None = None,
+    fork: bool = False,
+) -> CompatibilityReport:
+    """What becomes of every query, stage, source and sink of `old` under `new`.
+
+    agree: names the losses that are agreed to (agreement.py); InvalidInputError when one of them is not a loss of this
+        change
+    renames: ``{"old": "new"}`` names of stages and sources (rename.py)
+    fork: `new` runs beside `old` and takes no place of its
+    """
+    if renames:
+        old = rename(old, renames)
+    return CompatibilityReport(app=new.app, source=source, items=agreed(_items(old, new, fork), agree))
+
+
+def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:
+    findings = judge(APP_RULES, AppChange(old=old, new=new))
+    if findings:
+        yield report_item("app", new.app, findings)
+    if old.app != new.app:
+        return
+    for query in new.queries:
+        before = old.query(query.name)
+        if before is None:
+            yield report_item("query", query.name, judge(NEW_QUERY_RULES, query))
+        else:
+            yield from _query(before, query, fork)
+    for query in old.queries:
+        if new.query(query.name) is None:
+            yield report_item("query", query.name, judge(GONE_QUERY_RULES, query))
+
+
+def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
+    yield from _sources(old, new)
+    sink = SinkChange(old=old, new=new, fork=fork)
+    yield report_item("sink", f"{new.name}/{new.sink.format}", judge(SINK_RULES, sink))
+    if findings := judge(NAME_RULES, QueryChange(old=old, new=new)):
+        yield report_item("query", f"{new.name}:names", findings)
+    if findings := judge(WATERMARK_RULES, QueryChange(old=old, new=new)):
+        yield report_item("watermark", f"{new.name}:watermark", findings)
+    if old.stages and new.stages:
+        unaffected = set(old.unaffected) & set(new.unaffected)
+        for key in sorted(old.conf.keys() | new.conf.keys()):
+            change = SettingChange(
+                key=key,
+                old=_before(old, key),
+                new=new.conf.get(key),
+                not_default=key in new.not_default,
+                unaffected=key in unaffected,
+            )
+            if findings := judge(SETTING_RULES, change):
+                yield report_item("setting", f"{new.name}:{key}", findings)
+        for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
+            for key in sorted((before or {}).keys() | (now or {}).keys()):
+                other = OtherSetting(
+                    key=key,
+                    old=(before or {}).get(key),
+                    new=(now or {}).get(key),
+                    told=before is not None,
+                    unaffected=key in new.unaffected,
+                )
+                if findings := judge(OTHER_SETTING_RULES, other):
+                    yield report_item("setting", f"{new.name}:{key}", findings)
+    yield from _stages(old, new)
+
+
+def _before(old: QueryPlan, key: str) -> str | None:
+    """A setting of the old version; one that its version of this package did not know to change results was given to
+    the session, or was Spark's default."""
+    if key in old.conf or old.given is None or key not in MEASURED:
+        return old.conf.get(key)
+    return old.given.get(key, MEASURED[key].default)
+
+
+def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
+    alone = len(old.sources) == len(new.sources) == 1 and old.sources[0].name == new.sources[0].name
+    before = {s.name: s for s in old.sources}
+    stateful = bool(old.stages and new.stages)
+    for source in new.sources:
+        name = f"{new.name}/{source.name}"
+        if source.name in before:
+            others = tuple(s for s in new.sources if s is not source)
+            change = SourceChange(old=before[source.name], new=source, alone=alone, stateful=stateful, others=others)
+            yield report_item("source", name, judge(SOURCE_RULES, change))
+        else:
+            yield report_item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
+    for source in _gone(old.sources, new.sources):
+        yield report_item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
+
+
+def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
+    lost = _gone(old.stages, new.stages)
+    old, new = _shared_branches(old, new), _shared_branches(new, old)
+    for stage in new.stages:
+        name = f"{new.name}/{stage.name}"
+        before = old.stage(stage.name)
+        if before is None:
+            yield report_item("stage", name, judge(NEW_STAGE_RULES, LoneStage(stage=stage, query=new)))
+        else:
+            change = StageChange(old=before, new=stage, before=old, after=new)
+            findings = [*_migrated(judge(STAGE_RULES, change), _migration(change)), *judge(STORE_RULES, change)]
+            item = report_item("stage", name, findings)
+            refusals = [f for f in findings if f.verdict == REFUSED]
+            known = refusals and all(f.agreeable for f in refusals) and same_form(before, stage)
+            yield attrs.evolve(item, offer=f"{name}{SAME}") if known else item
+    for stage in lost:
+        twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
+        lone = LoneStage(stage=stage, twin=next(twins, None))
+        yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
+
+
+def _paths(paths: Iterable[tuple[str, ...]], own: set[str], kept: set[str]) -> tuple[tuple[str, ...], ...]:
+    """Without those from sources, and without the stages, that only this version has."""
+    found = (apart(ordered(without(path, own, kept)), own, kept) for path in paths)
+    return tuple(sorted(tuple(sorted(path)) for path in found if any(text.startswith("from ") for text in path)))
+
+
+def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
+    """Stages without the branches of unions that only this version has, with sources or stages of its own."""
+    kept = _named(query) & _named(other)
+    own = _named(query) - kept
+
+    def left(value: Any) -> Any:
+        return ordered(without(value, own, kept))
+
+    def shared(stage: StagePlan) -> StagePlan:
+        return attrs.evolve(
+            stage,
+            definition=left(stage.definition),
+            filters=None if stage.filters is None else tuple(left(stage.filters)),
+            hidden=None if stage.hidden is None else tuple(left(stage.hidden)),
+            arrivals=None if stage.arrivals is None else tuple(apart(left(stage.arrivals), own, kept)),
+            paths=None if stage.paths is None else _paths(stage.paths, own, kept),
+            windows=tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows),
+        )
+
+    return attrs.evolve(query, stages=tuple(map(shared, query.stages)))
+
+
+def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
+    """The stages that `compare` finds migrated, by name: a restore rewrites the state of exactly these."""
+    old, new = _shared_branches(old, new), _shared_branches(new, old)
+    found = {}
+    for stage in new.stages:
+        if before := old.stage(stage.name):
+            made = _migration(StageChange(old=before, new=stage, before=old, after=new))
+            if isinstance(made, Migration):
+                found[stage.name] = made
+    return found
+
+
+def _migration(change: StageChange) -> Migration | str | None:
+    """A migration's chance: when the rules refuse, and each refusal may be made good by one."""
+    refusals = [f for f in judge(STAGE_RULES, change) if f.verdict == REFUSED]
+    if not refusals or not all(f.migratable for f in refusals):
+        return None
+    return plan_migration(change.old, change.new, change.before.watermarks)
+
+
+def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Finding]:
+    """What the rules found, each refusal made good by the migration, or with the reason why there is none."""
+    if made is None:
+        return findings
+    refusals = [f for f in findings if f.verdict == REFUSED]
+    if isinstance(made, str):
+        none = Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}", agreeable=True)
+        return [*findings, none]
+    steps = [Finding(id=f.id, verdict=MIGRATED, reason="; ".join(made.steps)) for f in refusals]
+    losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
+    return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
+
+
+def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
+    """The worst verdict, with the reasons of all that changed; of a refusal only those that stand in the way."""
+    verdict = worst(findings)
+    changes = [f for f in findings if not f.id.endswith(".same")]
+    shown = findings if verdict == CARRIED else [f for f in changes if verdict != REFUSED or f.verdict == REFUSED]
+    return ReportItem(
+        thing=thing,
+        name=name,
+        verdict=verdict,
+        reason=once((f.reason for f in shown), RESTART),
+        rules=tuple(dict.fromkeys(f.id for f in shown)),
+        needs_agreement=verdict in NEEDS_AGREEMENT,
+    )
+
+
+def _named(query: QueryPlan) -> set[str]:
+    """Of all that texts of definitions may refer to."""
+    return {s.name for s in query.sources} | {s.name for s in query.stages}
+
+
+def _means_the_same(one: StagePlan, other: StagePlan) -> bool:
+    return (one.kind, one.definition) == (other.kind, other.definition)
+
+
+def _gone(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
+    names = {thing.name for thing in after}
+    return [thing for thing in before if thing.name not in names]

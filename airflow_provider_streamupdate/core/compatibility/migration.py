@@ -1,0 +1,460 @@
+"""The rules of migration: how the state rows of a changed stage are rewritten for the new plan, or why they cannot be.
+Pure functions of two stage plans; `streaming.migrator` carries out what is decided here.
+
+What an aggregation keeps (StreamingAggregationStateManagerImplV2 of Spark 4.3): the key row holds the grouping keys,
+the value row the buffers of its aggregates one after the other, each some columns wide (AggregateFunction's
+aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same when their texts are (lineage.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from ..checkpoint.join_state import SIDES, by_time, side_rows, sides_known
+from ..clock import duration
+from ..plan.plan import StagePlan, StateSchema, WindowKey, unknown, untold
+from ..plan.spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
+from ..plan.wording import words
+
+# Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
+# Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
+MERGEABLE = ("Count", "Sum", "Average", "Min", "Max")
+
+# Kinds whose state is one store of plain key and value rows, which an app's own function may rewrite.
+OWN = ("aggregate", "session-window", "deduplicate", "deduplicate-within-watermark", "apply-in-pandas-with-state")
+
+
+@attrs.frozen(kw_only=True)
+class NewKey:
+    """A new key column: the old column it is made of, and for a wider window that window."""
+
+    source: int
+    window: WindowKey | None = None
+
+
+# Kinds of state variables of transformWithState that are no plain value (StateVariableType)
+LIST, MAP = "ListState", "MapState"
+
+
+@attrs.frozen(kw_only=True)
+class PartChange:
+    """A state variable of transformWithState, or a side of a join, whose values change: by the app's own function, or
+    (a variable) fields are added and numbers widened."""
+
+    name: str
+    by_function: bool
+
+
+@attrs.frozen(kw_only=True)
+class Migration:
+    """What is done with every row of a stage's state.
+
+    keys: the new key's columns
+    aggregates: for each new aggregate its place among the old ones; None when it starts with its initial values
+    merge: rows can come to have equal keys: they are put together
+    moves: keys change, so that a row may belong to another partition of the state
+    by_function: the app's own function does it all; the fields above say nothing
+    parts: of a transformWithState the variables, of a join the sides whose values change; dropped: variables that are
+        gone. Nothing else is said of these stages
+    steps: what is done, in words; losses: what the new version will not know, in words
+    """
+
+    steps: tuple[str, ...]
+    losses: tuple[str, ...] = ()
+    keys: tuple[NewKey, ...] = ()
+    aggregates: tuple[int | None, ...] = ()
+    merge: bool = False
+    moves: bool = False
+    by_function: bool = False
+    parts: tuple[PartChange, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+def describe(stage: StagePlan) -> str:
+    """A stage's state as `@app.migrate` names it: ``k string -> count bigint``."""
+    schema = stage.schemas[0]
+    return f"{row_ddl(schema.key)} -> {row_ddl(schema.value)}"
+
+
+def describe_part(stage: StagePlan, name: str) -> str:
+    """The rows of a state variable or of a join's side as `@app.migrate` names them: ``k string -> n bigint``; a list
+    is an array."""
+    if stage.kind == "join":
+        key, value = side_rows(stage, name)
+        return f"{row_ddl(key)} -> {row_ddl(value)}"
+    family = schema_of(stage, name)
+    kind = value_type(stage, name)
+    return f"{row_ddl(grouping_key(stage, name))} -> {row_ddl(family.value) if 'fields' in kind else ddl(kind)}"
+
+
+def variable_type(stage: StagePlan, name: str) -> str:
+    """``ValueState``, LIST or MAP; empty for a column family that is none of the author's."""
+    return variables(stage).get(name, "").removesuffix(_TTL)
+
+
+def variables(stage: StagePlan) -> dict[str, str]:
+    """The kinds of a transformWithState's variables, by name."""
+    pairs = (str(v).partition(": ") for v in stage.definition.get("state variables", ()))
+    return {name: kind for name, _, kind in pairs}
+
+
+def schema_of(stage: StagePlan, name: str) -> StateSchema:
+    """The column family of a variable, or the store of that name."""
+    return next(s for s in stage.schemas if s.name == name)
+
+
+def grouping_key(stage: StagePlan, name: str) -> Any:
+    """The grouping key's row, as a variable's column family has it: a map's key holds it and the map's own key."""
+    row = schema_of(stage, name).key["row"]
+    return fields(row)[0]["type"] if variable_type(stage, name) == MAP else row
+
+
+def value_type(stage: StagePlan, name: str) -> Any:
+    """What a variable holds for a grouping key."""
+    family = schema_of(stage, name)
+    if variable_type(stage, name) == LIST:
+        return {"type": "array", "elementType": family.value, "containsNull": True}
+    if variable_type(stage, name) == MAP:
+        own = fields(family.key["row"])[1]["type"]
+        return {"type": "map", "keyType": own, "valueType": family.value, "valueContainsNull": True}
+    return family.value
+
+
+def ends(stage: StagePlan, name: str) -> bool:
+    """Whether a variable's values have a time to live."""
+    return variables(stage)[name].endswith(_TTL)
+
+
+_TTL = " with TTL"
+
+
+def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = ()) -> Migration | str | None:
+    """How the state of `old` becomes that of `new`; the reason (a text) why it cannot; None when there is nothing to
+    migrate or this is not for these rules to say.
+
+    watermarks: of the old query (QueryPlan.watermarks): closed groups have left the state.
+    """
+    if old.kind == new.kind == "transform-with-state" and old.operator == new.operator:
+        return _of_variables(old, new)
+    if old.kind == new.kind == "join":
+        return _of_sides(old, new)
+    if new.kind not in OWN or (old.kind, old.operator) != (new.kind, new.operator):
+        return None
+    if not _single_store(old) or not _single_store(new):
+        return None
+    if new.kind != "aggregate":
+        return _by_function(old, new)
+    if _same_state(old, new) or not _layout_known(new):
+        return None
+    if describe(old) in new.migrates:
+        if describe(old) in old.migrates:
+            return (
+                f"the saved version had a migration function for {describe(old)!r} already, so that its state may be "
+                "what that function made, and what this one is for is not known"
+            )
+        return _own_function(old)
+    rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
+    if rest_old != rest_new or not all(_layout_known(s) and _compared(s) for s in (old, new)):
+        return None
+    return _aggregation(old, new, tuple(watermarks))
+
+
+def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
+    """Each variable on its own. What is gone is removed from the store: a column family outlives its variable, so that
+    a later one of its name would find its values, and Spark's state reader refuses a family it has no schema of."""
+    before, after = variables(old), variables(new)
+    if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", "time mode")):
+        return None
+    inner = {s.name: s for s in old.schemas if not _user(s.name)}
+    if any(form(s.key, True) != form(inner[s.name].key, True) for s in new.schemas if s.name in inner):
+        return None
+    steps, changes = [], []
+    described = {s.name for s in old.schemas} & {s.name for s in new.schemas}
+    for name in sorted(before.keys() & after.keys() & described):
+        made = _variable(old, new, name) if _user(name) else None
+        if isinstance(made, str):
+            return made
+        if made is not None:
+            how = "the app's own function rewrites" if made.by_function else "adds fields to or widens"
+            steps.append(f"{how} {name}: {describe_part(old, name)}")
+            changes.append(made)
+    dropped = tuple(sorted(name for name in before.keys() - after.keys() if _user(name)))
+    if not {s.name for s in old.schemas}.issuperset(dropped):
+        return None
+    steps += [f"removes {name}" for name in dropped]
+    if not steps:
+        return None
+    losses = tuple(f"what {name} held is forgotten" for name in dropped)
+    return Migration(steps=tuple(steps), losses=losses, parts=tuple(changes), dropped=dropped)
+
+
+def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | None:
+    """None when its rows stay what they are."""
+    was, now = schema_of(old, name), schema_of(new, name)
+    if form(was.key, True) != form(now.key, True):
+        return f"the keys of state variable {name} changed"
+    if form(was.value, True) == form(now.value, True):
+        return None
+    described = describe_part(old, name)
+    if unknown := _unwritable(now.value) or _unwritable(now.key["row"]):
+        return f"state variable {name} has values of type {unknown}, which cannot be written"
+    if f"{name}: {described}" in new.migrates:
+        return PartChange(name=name, by_function=True)
+    if _grows(was.value, now.value):
+        return PartChange(name=name, by_function=False)
+    return f"write a migration function for {new.name}/{name} from {described!r} (@app.migrate)"
+
+
+def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
+    """Each side of a join on its own, by the app's functions: nobody else knows what new columns were in old rows."""
+    if not all(sides_known(stage) for stage in (old, new)) or by_time(old) != by_time(new):
+        return "the join's state is in a format that is not known (spark.sql.streaming.join.stateFormatVersion)"
+    changes = []
+    for side in SIDES:
+        described, columns = describe_part(old, side), f"{side} columns"
+        if described == describe_part(new, side):
+            if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", columns)):
+                return _untold(f"the state of {new.name}/{side}", described)
+        elif f"{side}: {described}" in new.migrates:
+            changes.append(PartChange(name=side, by_function=True))
+        else:
+            return f"write a migration function for {new.name}/{side} from {described!r} (@app.migrate)"
+    if not changes:
+        return None
+    steps = (f"the app's own function rewrites the {c.name} side: {describe_part(old, c.name)}" for c in changes)
+    return Migration(steps=tuple(steps), parts=tuple(changes))
+
+
+def _untold(state: str, described: str) -> str:
+    return (
+        f"{state} has the form {described!r} before and after the change, so that a state which the app's function has "
+        "rewritten could not be told from one which it has not"
+    )
+
+
+def _user(name: str) -> bool:
+    """Whether a variable is one of the author's: timers are Spark's."""
+    return not name.startswith("$")
+
+
+def _grows(old: Any, new: Any) -> bool:
+    """Whether a struct has its old fields, equal or wider, at its beginning, and then nullable ones."""
+    if isinstance(old, dict) and isinstance(new, dict) and old["type"] == new["type"] == "struct":
+        before, after = fields(old), fields(new)
+        pairs = list(zip(before, after, strict=False))
+        kept = len(before) <= len(after) and all(
+            a["name"] == b["name"] and _grows(a["type"], b["type"]) for a, b in pairs
+        )
+        return kept and all(f["nullable"] for f in after[len(before) :])
+    return form(old, True) == form(new, True) or (not isinstance(old, dict) and widens(old, new))
+
+
+# Types whose values Arrow brings to Python as they are, or as integers.
+_WRITABLE = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "void"),
+    *("date", "timestamp", "timestamp_ntz"),
+)
+
+
+def _unwritable(kind: Any) -> str | None:
+    """A type within this one whose values cannot be written (see streaming/restore/arrow_rows.py)."""
+    if not isinstance(kind, dict):
+        return None if kind in _WRITABLE or str(kind).startswith("decimal(") else str(kind)
+    inner = {
+        "struct": lambda: [f["type"] for f in fields(kind)],
+        "array": lambda: [kind["elementType"]],
+        "map": lambda: [kind["keyType"], kind["valueType"]],
+    }.get(kind["type"])
+    if inner is None:
+        return str(kind["type"])
+    return next((found for part in inner() if (found := _unwritable(part))), None)
+
+
+def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
+    """The one way for kinds whose values nobody here understands."""
+    if describe(old) not in new.migrates:
+        return _write_one(old)
+    if describe(old) == describe(new):
+        return _untold("its state", describe(old))
+    return _own_function(old)
+
+
+def _write_one(old: StagePlan) -> str:
+    return f"write a migration function for {describe(old)!r} (@app.migrate)"
+
+
+def _own_function(old: StagePlan) -> Migration:
+    return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
+
+
+def first_column(stage: StagePlan, aggregate: int) -> int:
+    """Where an aggregate's buffer begins in the value row."""
+    return sum(b.columns for b in stage.buffers[:aggregate])
+
+
+_PARTS = ("keys", "aggregates")
+
+
+def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) -> Migration | str | None:
+    keys = _keys(old, new)
+    if keys is None or isinstance(keys, str):
+        return keys
+    before, after = old.definition["aggregates"], new.definition["aggregates"]
+    places = tuple(before.index(text) if text in before else None for text in after)
+    copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
+    gone = [text for text in before if text not in after]
+    added = [text for text, place in zip(after, places, strict=True) if place is None]
+    if gone and added:
+        lost, made = (", ".join(map(words, texts)) for texts in (gone, added))
+        return (
+            f"aggregates changed: {lost} gone and {made} new, which looks like another one in the same place; add and "
+            f"drop aggregates in two updates, or write a migration function for {describe(old)!r}"
+        )
+    if (types := _types(old, new, keys, places)) is None:
+        return None
+    dropped = [i for i in range(len(old.definition["keys"])) if i not in {k.source for k in keys}]
+    wider = [k.window for k in keys if k.window]
+    merge = bool(dropped or wider)
+    if merge and (reason := _not_mergeable(old, places) or _closed_key(old, dropped, watermarks)):
+        return reason
+    if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
+        return f"aggregates changed: it is not known what {unknown[0]} starts with, so it cannot be added"
+    steps = [
+        *(f"adds {text}, which knows only rows from now on" for text in added),
+        *(f"drops {text}" for text in gone),
+        *(f"keeps {text} a second time" for text in copied if text in before),
+        *(f"drops a second {text}" for text in left if text in after),
+        *(["puts the aggregates in their new order"] if _reordered(places) else []),
+        *types,
+        *(f"drops key {old.definition['keys'][i]} and merges its groups" for i in dropped),
+        *(f"merges windows of {w.column} to {duration(w.size)}" for w in wider),
+    ]
+    losses = [f"{text} is forgotten" for text in gone]
+    if wider and watermarks:
+        losses.append(
+            "of a window that is open at the update, the parts behind the watermark are closed and not in the state: "
+            "its results lack their rows"
+        )
+    key_types = [same(a["type"], b["type"]) for a, b in _key_types(old, new, keys)]
+    return Migration(
+        keys=tuple(keys),
+        aggregates=places,
+        merge=merge,
+        moves=merge or not all(key_types),
+        steps=tuple(steps),
+        losses=tuple(losses),
+    )
+
+
+def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
+    """Where each new key comes from; None when one is new or they changed places (then their meaning changed)."""
+    texts = old.definition["keys"]
+    found: list[NewKey] = []
+    for position, text in enumerate(new.definition["keys"]):
+        if text in texts:
+            found.append(NewKey(source=texts.index(text)))
+            continue
+        wanted = next((w for w in new.windows if w.position == position), None)
+        was = next((w for w in old.windows if wanted and w.column == wanted.column), None)
+        if wanted is None or was is None or not (was.tumbling and wanted.tumbling):
+            return None
+        if wanted.size % was.size or (wanted.start - was.start) % was.size:
+            return (
+                f"keys changed: windows of {duration(was.size)} cannot be merged to windows of {duration(wanted.size)}"
+                + (" with another offset" if wanted.size % was.size == 0 else ", which is no multiple")
+                + "; give the changed stage another name to start it empty"
+            )
+        found.append(NewKey(source=was.position, window=wanted))
+    sources = [k.source for k in found]
+    return found if sources == sorted(set(sources)) else None
+
+
+def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: tuple[int | None, ...]) -> list[str] | None:
+    """What is widened, in words; None when a type changes to one that cannot take its values."""
+    steps = []
+    for was, now in _key_types(old, new, keys):
+        if same(was["type"], now["type"]):
+            continue
+        if not widens_number(was["type"], now["type"]):
+            return None
+        steps.append(f"widens key {now['name']} from {ddl(was['type'])} to {ddl(now['type'])}")
+    for number, (place, buffer) in enumerate(zip(places, new.buffers, strict=True)):
+        if place is None:
+            continue
+        if old.buffers[place].columns != buffer.columns:
+            return None
+        for offset in range(buffer.columns):
+            was = fields(old.schemas[0].value)[first_column(old, place) + offset]["type"]
+            now = fields(new.schemas[0].value)[first_column(new, number) + offset]["type"]
+            if same(was, now):
+                continue
+            if not widens(was, now):
+                return None
+            steps.append(f"widens {new.definition['aggregates'][number]} from {ddl(was)} to {ddl(now)}")
+    return steps
+
+
+def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple[dict, dict]]:
+    return [(fields(old.schemas[0].key)[k.source], n) for k, n in zip(keys, fields(new.schemas[0].key), strict=True)]
+
+
+def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None:
+    for place in places:
+        if place is not None and old.buffers[place].function not in MERGEABLE:
+            return (
+                f"keys changed: groups would have to be merged, and {old.definition['aggregates'][place]} of two "
+                f"together cannot be had from what is kept (only of {', '.join(MERGEABLE)})"
+            )
+    return None
+
+
+def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
+    """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged. Groups are
+    closed by the first key that is a column with a watermark, or a window of it (WatermarkSupport.findEventTimeColumn);
+    keys after it may be dropped, since groups that differ only in them are closed together."""
+    columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]
+    keys = old.definition["keys"]
+    windows = tuple(f"{begin}window({c}," for c in columns for begin in ("", "("))  # a sliding one is several
+    times = [i for i, key in enumerate(keys) if key in columns or key.startswith(windows)]
+    for i in dropped:
+        key = keys[i]
+        if any(column in key for column in columns) and not (times and times[0] < i and times[0] not in dropped):
+            return f"keys changed: {key} cannot be dropped, because its groups behind the watermark have left the state"
+    return None
+
+
+def _reordered(places: tuple[int | None, ...]) -> bool:
+    kept = [p for p in places if p is not None]
+    return kept != sorted(kept)
+
+
+def _single_store(stage: StagePlan) -> bool:
+    """One column family with a plain key row."""
+    return len(stage.schemas) == 1 and stage.schemas[0].name == "default" and "fields" in stage.schemas[0].key
+
+
+def _layout_known(stage: StagePlan) -> bool:
+    """Whether each column of the state row is accounted for (it is not in Spark's state format 1, whose value holds the
+    keys as well, nor in plans made before buffers were recorded)."""
+    schema = stage.schemas[0]
+    aggregates, keys = stage.definition.get("aggregates", []), stage.definition.get("keys", [])
+    return (
+        len(stage.buffers) == len(aggregates)
+        and sum(b.columns for b in stage.buffers) == len(fields(schema.value))
+        and len(keys) == len(fields(schema.key))
+    )
+
+
+def _compared(stage: StagePlan) -> bool:
+    """Whether equal texts mean equal things: not where they leave out a function's code or a column's origin."""
+    texts = [text for part in _PARTS for text in stage.definition[part]]
+    return not any(untold(text) or unknown(text) for text in texts)
+
+
+def _same_state(old: StagePlan, new: StagePlan) -> bool:
+    before, after = old.schemas[0], new.schemas[0]
+    return old.definition == new.definition and same(before.key, after.key) and same(before.value, after.value)

@@ -1,0 +1,111 @@
+"""The rules for batches that run again, because a version starts in the place of another from an older snapshot. The
+query id and the batch ids are those of the first time."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...plan.plan import QueryPlan
+from ..report import CARRIED, LOSS, REFUSED
+from .fork import FUNCTIONS, NOWHERE, is_function, same_sink, skips_ids
+from .rule import Facts, Rule
+from .source import FILES, short_format
+
+# Their sinks compare query id and batch id with what the table's own log has: DeltaSink.addBatch, Iceberg's
+# SparkWrite.BaseStreamingWrite.commit, HoodieStreamingSink.addBatch.
+TABLES = ("delta", "iceberg", "hudi")
+_AGAIN = "{batches} run again, maybe with other rows in each: "
+
+
+@attrs.frozen(kw_only=True)
+class AgainChange:
+    """A query, what it was when its batches ran for the first time, and which those are, in words."""
+
+    old: QueryPlan
+    new: QueryPlan
+    batches: str
+
+    @property
+    def kind(self) -> str:
+        return short_format(self.new.sink.format)
+
+    @property
+    def same(self) -> bool:
+        return same_sink(self.new, (self.old,))
+
+
+def _skips(c: AgainChange) -> bool:
+    """Whether it is a function that says that it skips ids, and had the batches."""
+    return skips_ids(c.new) and is_function(c.old)
+
+
+def _skipped(c: AgainChange) -> Facts | None:
+    if not _skips(c) and (c.kind not in (*FILES, *TABLES) or not c.same):
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
+
+
+def _function(c: AgainChange) -> Facts | None:
+    if not is_function(c.new) or _skips(c):
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format}
+
+
+def _place(c: AgainChange) -> Facts | None:
+    if c.kind in (*FILES, *NOWHERE, *TABLES) or not c.same:
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
+
+
+def _elsewhere(c: AgainChange) -> Facts | None:
+    if c.kind in FUNCTIONS or (c.same and c.kind not in NOWHERE):
+        return None
+    return {"batches": c.batches, "format": c.new.sink.format}
+
+
+AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
+    Rule[AgainChange](
+        id="again.skipped",
+        verdict=REFUSED,
+        change="an older snapshot as the start, in place, where the sink skips batch ids that it has (a function: as "
+        "the app declares)",
+        reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
+        "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
+        "another place",
+        source="FileStreamSink.addBatch; the sinks of Delta Lake, Iceberg and Hudi compare query id and batch id with "
+        "the table's log",
+        applies=_skipped,
+        tests=(
+            "core/test_again.py::test_what_a_sink_does_with_batches_it_had",
+            "spark/test_again.py::test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips",
+        ),
+    ),
+    Rule[AgainChange](
+        id="again.function",
+        verdict=LOSS,
+        change="an older snapshot as the start, in place, where the sink is a function",
+        reason=_AGAIN + "the function of {format} gets the same batch ids a second time, and what it wrote for them is "
+        "right afterwards only if it replaces it",
+        source="foreachBatch: the batch id can be used to deduplicate; two runs of a batch need not hold the same rows",
+        applies=_function,
+        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+    Rule[AgainChange](
+        id="again.place",
+        verdict=LOSS,
+        change="an older snapshot as the start, in place, with the same sink",
+        reason=_AGAIN + "{format} ({options}) gets their results a second time",
+        source="sinks other than those that compare batch ids append",
+        applies=_place,
+        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+    Rule[AgainChange](
+        id="again.elsewhere",
+        verdict=CARRIED,
+        change="an older snapshot as the start, in place, into another sink or one that keeps nothing",
+        reason=_AGAIN + "{format} has had none of their results",
+        source="the sink is another one, or keeps nothing",
+        applies=_elsewhere,
+        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+    ),
+)

@@ -1,0 +1,163 @@
+"""The rules for source columns (or fields of them) whose type changed, under a stage whose definition reads the same.
+
+The texts of a definition hold no types of columns: the plan has them beside (StagePlan.types). Where the state has a
+column as it is, the layout's rules compare it; where the state was computed from it, another type gives other values.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..report import CARRIED, LOSS, REFUSED
+from .change import FUNCTIONS, RESTART, StageChange, of
+from .rule import Facts, Rule
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+_DECIMAL = re.compile(r"decimal\(\d+, ?\d+\)")
+# What these aggregates keep is a column's own value, which the layout's rules compare; or a sum that is as wide for all
+# integers; or no value at all. The buffers of any other function may depend on the type: hashes, sketches, lists.
+_KEEP_VALUES = ("min", "max", "first", "last", "anyvalue")
+_ADD_UP = ("sum", "average")
+
+
+def _changed(c: StageChange) -> dict[str, tuple[str, str]]:
+    """Column -> type before and after."""
+    old, new = c.old.types, c.new.types
+    if old is None or new is None or c.old.kind != c.new.kind:
+        return {}
+    return {path: (old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]}
+
+
+def _told(changes: dict[str, tuple[str, str]]) -> Facts | None:
+    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(changes.items()))} if changes else None
+
+
+def _matters(c: StageChange, path: str, old: str, new: str) -> bool:
+    """Whether the stage's state depends on the column's type in a way that its layout does not show."""
+    uses = [
+        (part, str(text))
+        for part, value in c.new.definition.items()
+        for text in (value if isinstance(value, (list, tuple)) else [value])
+        if _reads(str(text), path)
+    ]
+    return not uses or not all(_shown(part, text, path, old, new) for part, text in uses)
+
+
+def _reads(text: str, path: str) -> bool:
+    return re.search(rf"(?<![\w.`]){re.escape(path)}(?![\w`]|\.[\w`])", text) is not None
+
+
+def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
+    """Whether the type does not count for this text, or the layout's rules see it."""
+    plain = _named_alike(old, new)
+    if part == "keys" and path in text.split(" = ") + text.split(" <=> ") + [text]:
+        return plain
+    if part in ("left columns", "right columns") and text == path:
+        return plain
+    if part == "condition":
+        return _wider(old, new)
+    if part == "aggregates":
+        if text == f"count({path})":
+            return True
+        function, _, argument = text.removesuffix(")").partition("(")
+        if argument.split(", ")[0] != path:
+            return False
+        return (function in _KEEP_VALUES and plain) or (function in _ADD_UP and _adds_alike(old, new))
+    return False
+
+
+def _adds_alike(old: str, new: str) -> bool:
+    """A sum is as wide for all integers; that of decimals has a type of their own, which the state's form shows."""
+    return _wider(old, new) or bool(_DECIMAL.fullmatch(old) and _DECIMAL.fullmatch(new))
+
+
+def _named_alike(old: str, new: str) -> bool:
+    """Whether two types have the same names of fields at the same places, the new one maybe more at the end, and the
+    same collations: neither is in a row's form, which shows the rest."""
+    if old.startswith("struct<") and new.startswith("struct<"):
+        before, after = _parts(old), _parts(new)
+        fields = [(f.partition(" ")[::2], g.partition(" ")[::2]) for f, g in zip(before, after, strict=False)]
+        return len(before) <= len(after) and all(n == m and _named_alike(k, j) for (n, k), (m, j) in fields)
+    for outer in ("array<", "map<"):
+        if old.startswith(outer) and new.startswith(outer):
+            return all(_named_alike(o, n) for o, n in zip(_parts(old), _parts(new), strict=True))
+    plain = not any(re.search(r"[<`(]| collate ", _DECIMAL.sub("", kind)) for kind in (old, new))
+    return old == new or plain
+
+
+def _parts(kind: str) -> list[str]:
+    """The fields of a struct, the element of an array, the key and value of a map."""
+    found, depth, start = [], 0, kind.index("<") + 1
+    for place in range(start, len(kind)):
+        depth += (kind[place] in "<([") - (kind[place] in ">)]")
+        if depth < 0 or (depth == 0 and kind.startswith(", ", place)):
+            found.append(kind[start:place])
+            start = place + 2
+        if depth < 0:
+            break
+    return found
+
+
+def _wider(old: str, new: str) -> bool:
+    """Of integers: a float is another number as a double (0.1)."""
+    return old in _NUMBERS and new in _NUMBERS and _NUMBERS.index(old) < _NUMBERS.index(new)
+
+
+def _read_otherwise(c: StageChange) -> Facts | None:
+    """Those that are carried."""
+    if c.new.kind in FUNCTIONS:
+        return None
+    found = {p: pair for p, pair in _changed(c).items() if not _matters(c, p, *pair)}
+    return _told(found)
+
+
+def _type(c: StageChange) -> Facts | None:
+    if c.new.kind in FUNCTIONS:
+        return None
+    found = {p: pair for p, pair in _changed(c).items() if _matters(c, p, *pair)}
+    return _told(found)
+
+
+@of(*FUNCTIONS)
+def _function_type(c: StageChange) -> Facts | None:
+    found = {p: (a, b) for p, (a, b) in _changed(c).items() if not _wider(a, b)}
+    return _told(found)
+
+
+COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="stage.read-otherwise",
+        verdict=CARRIED,
+        change="another type of a source column that the state holds as it is, counts, or adds up",
+        reason="rows from now on are read with another type: {changes}; what did not fit the old one was null, "
+        "rounded or an error, and is so in its state",
+        source="measured: 3000000000 in a JSON column that was int is null in the state, and a number from now on",
+        tests=("core/test_column_types.py::test_what_is_carried_is_told",),
+        applies=_read_otherwise,
+    ),
+    Rule[StageChange](
+        id="stage.column-type",
+        verdict=REFUSED,
+        change="another type of a source column (or of a field in it) that a key, an aggregate or a condition is "
+        "computed from; fields of a struct in another order. Not: wider integers under sum and avg, any type under "
+        "count, a column that the state holds as it is (its own rules say what is migrated)",
+        reason="the type of {changes} changed, and the state was computed from the old one" + RESTART,
+        source="measured: collect_list of a column that was int and is bigint reads [25769803781, 7, 1, 8]; hashes, "
+        "casts to string, sketches, percentile and mode give other values for another type",
+        tests=(
+            "core/test_column_types.py::test_what_depends_on_a_column_s_type",
+            "spark/test_meaning.py::test_a_type_that_the_state_does_not_show",
+        ),
+        applies=_type,
+        agreeable=True,
+    ),
+    Rule[StageChange](
+        id="stage.input-type",
+        verdict=LOSS,
+        change="another type of a column that a state function reads; wider integers are the same in Python",
+        reason="the type of {changes} changed, which the state function gets; agree if what it has kept still fits",
+        source="a Python function gets another class of value, or another precision",
+        tests=("core/test_column_types.py::test_a_state_function_s_input",),
+        applies=_function_type,
+    ),
+)

@@ -1,0 +1,122 @@
+"""The rules for a fork: a deployment beside another one (or its later self), from the same state, with query ids of its
+own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from ...plan.plan import SKIPS, QueryPlan
+from ..report import CARRIED, LOSS, REFUSED
+from .rule import Facts, Rule
+from .source import FILES, short_format
+
+NOWHERE = ("console", "noop", "memory", "foreachbatch", "foreach")
+FUNCTIONS = ("foreachbatch", "foreach")
+_TWICE = (
+    "rows of batches after the snapshot come from both, and a sink that tells repeats by query id and batch id (a "
+    "Delta table's txn) takes them for different ones"
+)
+
+
+def is_function(query: QueryPlan) -> bool:
+    """Whether its sink is a function of the app's."""
+    return short_format(query.sink.format) in FUNCTIONS
+
+
+def skips_ids(query: QueryPlan) -> bool:
+    """Whether its sink is a function that is declared to skip batch ids it has had."""
+    return is_function(query) and query.sink.seen_batch == SKIPS
+
+
+@attrs.frozen(kw_only=True)
+class ForkChange:
+    """A query of the fork, and the queries it may meet: that of the snapshot, and those its app runs now."""
+
+    new: QueryPlan
+    others: tuple[QueryPlan, ...]
+
+
+def same_sink(new: QueryPlan, others: Iterable[QueryPlan]) -> bool:
+    """Whether one of the others writes with the same format and options."""
+    mine = (short_format(new.sink.format), new.sink.options)
+    return any((short_format(o.sink.format), o.sink.options) == mine for o in others)
+
+
+def _files(c: ForkChange) -> Facts | None:
+    return {"path": c.new.sink.options.get("path")} if short_format(c.new.sink.format) in FILES else None
+
+
+def _place(c: ForkChange) -> Facts | None:
+    kind = short_format(c.new.sink.format)
+    if kind in FILES or kind in NOWHERE or not same_sink(c.new, c.others):
+        return None
+    return {"format": c.new.sink.format, "options": c.new.sink.options}
+
+
+def _function(c: ForkChange) -> Facts | None:
+    return {"format": c.new.sink.format} if is_function(c.new) else None
+
+
+def _cleaned(c: ForkChange) -> Facts | None:
+    read = {s.location for o in c.others for s in o.sources}
+    names = [
+        s.name for s in c.new.sources if s.location in read and s.options.get("cleansource", "off").lower() != "off"
+    ]
+    return {"names": names} if names else None
+
+
+FORK_RULES: tuple[Rule[ForkChange], ...] = (
+    Rule[ForkChange](
+        id="fork.identity",
+        verdict=CARRIED,
+        change="a fork",
+        reason="forked: state, offsets, watermark and batch ids go on, under a query id of its own",
+        source="StreamMetadata: the query id lies in the checkpoint's metadata file",
+        applies=lambda c: {},
+        tests=("spark/test_fork.py::test_a_fork_and_its_original_go_on_side_by_side",),
+    ),
+    Rule[ForkChange](
+        id="fork.files",
+        verdict=REFUSED,
+        change="a fork whose sink is files",
+        reason="the log of a file sink ({path}) tells batches by their ids alone: in the folder of the forked query "
+        "one of two batches of the same id is lost, and in another folder the log cannot begin in the middle; write "
+        "with foreachBatch, or start without state",
+        source="FileStreamSink.addBatch skips a batch id its log has; CompactibleFileStreamLog.compact needs the "
+        "entries of all batches before",
+        applies=_files,
+        tests=("core/test_fork.py::test_a_fork_s_sink",),
+    ),
+    Rule[ForkChange](
+        id="fork.place",
+        verdict=LOSS,
+        change="a fork that writes where the forked query writes, or where its app writes now",
+        reason="it writes to the same place ({format} {options}): " + _TWICE,
+        source="exactly-once sinks compare query id and batch id",
+        applies=_place,
+        tests=(
+            "core/test_fork.py::test_a_fork_s_sink",
+            "core/test_fork.py::test_what_the_forked_app_writes_to_now_counts_as_well",
+        ),
+    ),
+    Rule[ForkChange](
+        id="fork.function",
+        verdict=LOSS,
+        change="a fork whose sink is a function",
+        reason="where the function of {format} writes is not known here; if it is the same place, " + _TWICE,
+        source="foreachBatch is given the batch id, not the query id",
+        applies=_function,
+        tests=("core/test_fork.py::test_a_fork_s_sink",),
+    ),
+    Rule[ForkChange](
+        id="fork.cleaned",
+        verdict=LOSS,
+        change="a fork that reads the same files, and removes them when they are read (cleanSource)",
+        reason="source {names} removes or moves the files it has read, before the other query has read them",
+        source="FileStreamSource: cleanSource",
+        applies=_cleaned,
+        tests=("core/test_fork.py::test_a_fork_that_removes_what_the_other_reads_needs_agreement",),
+    ),
+)

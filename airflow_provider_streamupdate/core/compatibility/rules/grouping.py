@@ -1,0 +1,197 @@
+"""The rules for what a stage groups by and what it keeps of a group: keys, windows, aggregates, columns that make rows
+equal."""
+
+from __future__ import annotations
+
+import re
+
+from ...plan.session_key import columns_and_gaps, is_session
+from ...union_branches import CLOSE, OPEN
+from ..report import REFUSED
+from .change import BY_POSITION, RESTART, WRONG, StageChange, of
+from .rule import Facts, Rule, differ
+
+# a sliding one is (window(...) | window(...)), since a row is in several; one over a union is in brackets
+_WINDOW = re.compile(rf"{OPEN}*\(?window\(.*, #\w+\)+{CLOSE}*$")
+_GROUPED = ("aggregate", "session-window")
+
+
+def _windows(keys: list[str]) -> list[str]:
+    return [k for k in keys if _WINDOW.match(k) or is_session(k)]
+
+
+@of(*_GROUPED)
+def _session_gap(c: StageChange) -> Facts | None:
+    old, new = ([columns_and_gaps(k) for k in keys if is_session(k)] for keys in c.lists("keys"))
+    return differ(old[0][1], new[0][1]) if old and new and old[0][0] == new[0][0] else None
+
+
+@of(*_GROUPED)
+def _window(c: StageChange) -> Facts | None:
+    old, new = (_windows(keys) for keys in c.lists("keys"))
+    return differ(old, new) if old and new and _session_gap(c) is None else None
+
+
+@of(*_GROUPED, "deduplicate", "deduplicate-within-watermark")
+def _keys_swapped(c: StageChange) -> Facts | None:
+    old, new = c.lists("keys")
+    return differ(old, new) if sorted(old) == sorted(new) else None
+
+
+@of(*_GROUPED)
+def _keys(c: StageChange) -> Facts | None:
+    old, new = c.lists("keys")
+    explained = sorted(old) == sorted(new) or (_windows(old) and _windows(new) and _others(old) == _others(new))
+    return None if explained else differ(old, new)
+
+
+def _others(keys: list[str]) -> list[str]:
+    windows = _windows(keys)
+    return [k for k in keys if k not in windows]
+
+
+@of("deduplicate", "deduplicate-within-watermark")
+def _columns(c: StageChange) -> Facts | None:
+    old, new = c.lists("keys")
+    return None if sorted(old) == sorted(new) else differ(old, new)
+
+
+def _function(aggregate: str) -> str:
+    return aggregate.removeprefix("distinct ").split("(", 1)[0]
+
+
+@of(*_GROUPED)
+def _aggregates_order(c: StageChange) -> Facts | None:
+    old, new = c.lists("aggregates")
+    return differ(old, new) if sorted(old) == sorted(new) else None
+
+
+@of(*_GROUPED)
+def _aggregates_number(c: StageChange) -> Facts | None:
+    old, new = c.lists("aggregates")
+    return differ(old, new) if len(old) != len(new) else None
+
+
+@of(*_GROUPED)
+def _aggregate_arguments(c: StageChange) -> Facts | None:
+    old, new = c.lists("aggregates")
+    same = [_function(a) for a in old] == [_function(a) for a in new] and sorted(old) != sorted(new)
+    return differ(old, new) if same else None
+
+
+@of(*_GROUPED)
+def _aggregate_function(c: StageChange) -> Facts | None:
+    old, new = c.lists("aggregates")
+    others = len(old) == len(new) and [_function(a) for a in old] != [_function(a) for a in new]
+    return differ(old, new) if others and sorted(old) != sorted(new) else None
+
+
+_StageRule = Rule[StageChange]
+
+GROUPING_RULES: tuple[Rule[StageChange], ...] = (
+    _StageRule(
+        id="stage.window",
+        verdict=REFUSED,
+        change="another window: size, slide, offset or column; tumbling to sliding; to a multiple or not",
+        reason="keys changed: window from {old} to {new}" + RESTART,
+        source=WRONG,
+        tests=(
+            "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
+            "spark/test_migration.py::test_tumbling_windows_become_a_multiple",
+        ),
+        applies=_window,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.session-gap",
+        verdict=REFUSED,
+        change="another gap of a session window",
+        reason="keys changed: session gap from {old} to {new}: sessions in the state ended by the old gap" + RESTART,
+        source="SessionWindowStateStoreSaveExec stores a session's end; measured: Spark restarts and mixes both gaps",
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        applies=_session_gap,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.keys-order",
+        verdict=REFUSED,
+        change="the same grouping keys or deduplication columns in another order",
+        reason="keys changed their order from {old} to {new}: the state's rows are by position" + RESTART,
+        source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        applies=_keys_swapped,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.keys",
+        verdict=REFUSED,
+        change="other, more or fewer grouping keys; another column under the old name (a hidden rename upstream)",
+        reason="keys changed from {old} to {new}" + RESTART,
+        source=WRONG,
+        tests=(
+            "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
+            "spark/test_migration.py::test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to",
+            "spark/test_own_migration.py::test_sessions_lose_a_key_and_an_aggregate",
+        ),
+        agreeable=True,
+        applies=_keys,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.deduplication-columns",
+        verdict=REFUSED,
+        change="other columns of a deduplication",
+        reason="keys changed from {old} to {new}" + RESTART,
+        source=WRONG,
+        tests=(
+            "spark/test_traps.py::test_another_deduplication_column",
+            "spark/test_own_migration.py::test_a_deduplication_by_fewer_columns_knows_what_it_saw",
+        ),
+        agreeable=True,
+        applies=_columns,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.aggregates-order",
+        verdict=REFUSED,
+        change="the same aggregates in another order in the state row; a reordered select right above an aggregation "
+        "does that too, because the optimizer puts it into the aggregation",
+        reason="aggregates changed their order from {old} to {new}: the state's rows are by position" + RESTART,
+        source=WRONG + "; CollapseProject, PhysicalAggregation",
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        applies=_aggregates_order,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.aggregates-number",
+        verdict=REFUSED,
+        change="aggregates added or dropped; one whose result nobody uses is dropped by the optimizer",
+        reason="aggregates changed from {old} to {new}" + RESTART,
+        source=BY_POSITION + "; another number of columns it refuses",
+        tests=("spark/test_migration.py::test_dropped_added_and_reordered_aggregates",),
+        applies=_aggregates_number,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.aggregate-arguments",
+        verdict=REFUSED,
+        change="the same aggregate functions of other columns or with other parameters (the ordering of min_by, a "
+        "filter, the accuracy of a sketch)",
+        reason="aggregates changed from {old} to {new}: the state was built from other arguments" + RESTART,
+        source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        agreeable=True,
+        applies=_aggregate_arguments,
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.aggregate-function",
+        verdict=REFUSED,
+        change="another aggregate function (sum to max), with the same accumulator or another",
+        reason="aggregates changed from {old} to {new}: the state holds other accumulators" + RESTART,
+        source=WRONG,
+        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        applies=_aggregate_function,
+        migratable=True,
+    ),
+)

@@ -1,0 +1,71 @@
+"""The rules for a stream-stream join."""
+
+from __future__ import annotations
+
+from ..report import REFUSED
+from .change import BY_POSITION, RESTART, WRONG, StageChange, changed, of
+from .rule import Rule
+
+_StageRule = Rule[StageChange]
+
+JOIN_RULES: tuple[Rule[StageChange], ...] = (
+    _StageRule(
+        id="stage.join-type",
+        verdict=REFUSED,
+        change="another type of a stream-stream join",
+        reason="join type changed from {old} to {new}: what was emitted or dropped so far followed the old one"
+        + RESTART,
+        source="StreamingSymmetricHashJoinExec: the type is not in the state; rows of one side may have been dropped",
+        tests=("spark/test_join_changes.py::test_a_left_semi_join_has_not_kept_what_an_inner_one_needs",),
+        applies=of("join")(changed("join type")),
+    ),
+    _StageRule(
+        id="stage.join-keys",
+        verdict=REFUSED,
+        change="other join keys, or the same equalities in another order of the condition",
+        reason="join keys changed from {old} to {new}: the state's rows are by position" + RESTART,
+        source=WRONG + "; ExtractEquiJoinKeys",
+        tests=(
+            "spark/test_join_changes.py::test_another_column_does_not_find_what_lies_under_the_old_one",
+            "spark/test_traps.py::test_the_order_of_a_join_s_equalities",
+        ),
+        agreeable=True,
+        applies=of("join")(changed("keys")),
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.join-condition",
+        verdict=REFUSED,
+        change="another condition beside a join's keys, e.g. another time range (their order does not count)",
+        reason="join condition changed from {old} to {new}: rows were dropped and matched by the old one" + RESTART,
+        source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state",
+        tests=(
+            "spark/test_join_changes.py::test_a_wider_time_range_does_not_find_what_was_removed",
+            "spark/test_refused.py::test_the_order_of_a_join_s_other_conditions_does_not_count",
+        ),
+        agreeable=True,
+        applies=of("join")(changed("condition")),
+    ),
+    _StageRule(
+        id="stage.join-left",
+        verdict=REFUSED,
+        change="other columns of a join's left side (more are used above it, or they come from elsewhere)",
+        reason="left columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
+        source=BY_POSITION,
+        tests=("spark/test_refused.py::test_a_changed_select_above_a_join_changes_what_its_state_holds",),
+        agreeable=True,
+        applies=of("join")(changed("left columns")),
+        migratable=True,
+    ),
+    _StageRule(
+        id="stage.join-right",
+        verdict=REFUSED,
+        change="other columns of a join's right side",
+        reason="right columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
+        source=BY_POSITION,
+        tests=("core/test_compatibility.py::test_joins",),
+        agreeable=True,
+        applies=of("join")(changed("right columns")),
+        migratable=True,
+    ),
+)

@@ -1,0 +1,121 @@
+"""The rules for a stage that only one of the plans has."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...plan.plan import RESTORABLE_KINDS, QueryPlan, StagePlan
+from ...plan.state_stores import NAMES, PROVIDER, ROCKSDB, column_families
+from ..report import EMPTY, IGNORED, REFUSED
+from .change import StageChange
+from .rule import Facts, Rule, judge
+from .stage import STAGE_RULES
+
+
+@attrs.frozen(kw_only=True)
+class LoneStage:
+    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name. query: of
+    a new one, its own."""
+
+    stage: StagePlan
+    twin: StagePlan | None = None
+    query: QueryPlan | None = None
+
+
+def _initial_state(c: LoneStage) -> Facts | None:
+    return {} if c.stage.definition.get("initial state") else None
+
+
+def _families_without_rocksdb(c: LoneStage) -> Facts | None:
+    provider = c.query.stores.get(PROVIDER, ROCKSDB) if c.query else ROCKSDB
+    return {"store": NAMES.get(provider, provider)} if column_families(c.stage) and provider != ROCKSDB else None
+
+
+def not_understood(stage: StagePlan, query: QueryPlan) -> str | None:
+    """Why the stage could not be carried by an update that changes nothing; None when it could."""
+    change = StageChange(old=stage, new=stage, before=query, after=query)
+    return "; ".join(f.reason for f in judge(STAGE_RULES, change) if f.verdict == REFUSED) or None
+
+
+def _not_understood(c: LoneStage) -> Facts | None:
+    if c.query is None or c.stage.kind not in RESTORABLE_KINDS:
+        return None
+    return {"why": why} if (why := not_understood(c.stage, c.query)) else None
+
+
+def _gone(c: LoneStage) -> Facts | None:
+    hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
+    if c.twin is not None:
+        rename = f"{c.stage.name}={c.twin.name}"
+        hints.append(f"it means the same as the new stage {c.twin.name}: the rename {rename} carries it")
+    return {"hint": f" ({'; '.join(hints)})" if hints else ""}
+
+
+_LoneRule = Rule[LoneStage]
+
+NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
+    _LoneRule(
+        id="stage.new",
+        verdict=EMPTY,
+        change="a new stage",
+        reason="new stage: starts without state",
+        source="measured: an empty store of the snapshot's version in every partition",
+        tests=(
+            "spark/test_restore_by_name.py::test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_state",
+        ),
+        applies=lambda c: {},
+    ),
+    _LoneRule(
+        id="stage.new-unknown",
+        verdict=REFUSED,
+        change="a new stage of a kind that is not understood",
+        reason="an empty state for a new {kind} stage ({operator}) cannot be made yet",
+        source="no description of its state here",
+        tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
+        applies=lambda c: (
+            None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
+        ),
+    ),
+    _LoneRule(
+        id="stage.new-not-understood",
+        verdict=REFUSED,
+        change="a new stage whose keys, aggregates or conditions are not understood",
+        reason="no later update could carry it, not even one that changes nothing: {why}",
+        source="the rules for stages, applied to the stage and itself",
+        tests=("core/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
+        applies=_not_understood,
+    ),
+    _LoneRule(
+        id="stage.new-initial-state",
+        verdict=REFUSED,
+        change="a new transformWithState with an initial state",
+        reason="Spark reads an initial state in batch 0 only, and the query goes on from a later one: it would start "
+        "empty; start the query anew, or let the first rows of a key set its state",
+        source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
+        tests=("core/test_compatibility.py::test_a_new_stage_with_an_initial_state_is_refused",),
+        applies=_initial_state,
+    ),
+    _LoneRule(
+        id="stage.new-families",
+        verdict=REFUSED,
+        change="a new stage whose state lies in column families (transformWithState; joins of state formats 3 and 4), "
+        "in a query on the default store",
+        reason="its state lies in column families, which only RocksDB has, and the query's is in {store}: set "
+        f"{PROVIDER}={ROCKSDB}, which moves the state of its other stages, too",
+        source="HDFSBackedStateStoreProvider.init refuses column families; found by the fuzz",
+        tests=("core/test_stores.py::test_a_new_stage_that_needs_rocksdb_is_refused_without",),
+        applies=_families_without_rocksdb,
+    ),
+)
+
+GONE_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
+    _LoneRule(
+        id="stage.gone",
+        verdict=IGNORED,
+        change="a stage that is gone, or has another name without a rename",
+        reason="the new version has no such stage{hint}",
+        source="state is matched by name alone",
+        tests=("core/test_compatibility.py::test_a_removed_stage_needs_agreement_and_says_how_to_give_it",),
+        applies=_gone,
+    ),
+)

@@ -1,0 +1,98 @@
+"""A rule: one entry of the table by which a new plan is judged against saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from ...plan.wording import worded
+from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
+
+Change = TypeVar("Change")
+Facts = dict[str, Any]
+
+# From harmless to not possible: of all rules that apply to a thing the last of these is its verdict.
+ORDER = (CARRIED, EMPTY, MIGRATED, LOSS, IGNORED, REFUSED)
+NEEDS_AGREEMENT = (LOSS, IGNORED)
+
+
+@attrs.frozen(kw_only=True)
+class Rule(Generic[Change]):
+    """One entry.
+
+    id: stable, ``thing.what``; reports name it
+    verdict: what becomes of the state
+    change: what the rule is about, for people (docs/compatibility.md)
+    reason: template for the report, filled with the facts `applies` returns
+    source: where it is known from: a Spark class or document, or what was measured
+    tests: that show it, as ``file::function`` under tests/; those under tests/spark run real apps
+    applies: the facts when the rule applies to a change, else None; pure
+    migratable: a migration may make good what is refused here
+    agreeable: the author may say that the stage means the same all the same (`--agree query/stage:same=REASON`); the
+        state's form is not in question
+    """
+
+    id: str
+    verdict: Verdict
+    change: str
+    reason: str
+    source: str
+    applies: Callable[[Change], Facts | None]
+    tests: tuple[str, ...] = ()
+    migratable: bool = False
+    agreeable: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """A rule that applies, with its reason in words."""
+
+    id: str
+    verdict: Verdict
+    reason: str
+    migratable: bool = False
+    agreeable: bool = False
+
+
+def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
+    """All rules that apply, in the order of the table."""
+    found = []
+    for rule in rules:
+        facts = rule.applies(change)
+        if facts is not None:
+            shown = {key: show(value) for key, value in facts.items()}
+            if {"old", "new"} <= shown.keys():
+                shown["old"], shown["new"] = worded(shown["old"], shown["new"])
+            found.append(
+                Finding(
+                    id=rule.id,
+                    verdict=rule.verdict,
+                    reason=rule.reason.format(**shown),
+                    migratable=rule.migratable,
+                    agreeable=rule.agreeable,
+                )
+            )
+    return found
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    return max((f.verdict for f in findings), key=ORDER.index)
+
+
+def differ(old: Any, new: Any) -> Facts | None:
+    """The usual facts: what was and what is, when they are not the same."""
+    return None if old == new else {"old": old, "new": new}
+
+
+def show(value: Any) -> str:
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, dict) and "fields" in value:
+        return ", ".join(f"{f['name']} {show(f['type'])}" for f in value["fields"])
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={show(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(show(v) for v in value) + "]"
+    return str(value)

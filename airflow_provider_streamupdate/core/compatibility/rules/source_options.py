@@ -1,0 +1,378 @@
+"""What the options of a source say: where its rows come from, where a new query starts, and what is known to change no
+row. Whatever is not listed here counts as part of what the rows are: an option nobody reviewed is not harmless.
+
+Names are in lower case, as plans have them (Spark compares options without their case: CaseInsensitiveMap).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from ...plan.plan import TIME_ZONE, SourcePlan
+
+
+@attrs.frozen(kw_only=True)
+class SourceFormat:
+    """What is known of one format.
+
+    names: short names and simple class names, in lower case
+    place: options that say where the rows come from; another one is another source
+    start: options that only a new query looks at
+    harmless: options that change no row, only how many come at a time, by which way, or how they would be written
+    parsing: options by which a row is read; in a query without state they may change, for rows from now on
+    defaults: what an option is when it is not given, so that giving it is no change
+    positional: whether columns are given to the schema by their position, so that another name there is another name
+        for the same data
+    """
+
+    names: tuple[str, ...]
+    place: tuple[str, ...] = ("path",)
+    start: tuple[str, ...] = ()
+    harmless: frozenset[str] = frozenset()
+    parsing: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = attrs.field(factory=dict)
+    positional: bool = False
+
+
+# FileStreamOptions of Spark 4.3: how many files make a batch, and which listing is kept in memory between batches. The
+# others say which files are read and when (maxFileAge, latestFirst, fileNameOnly), or remove what a rollback would read
+# (cleanSource, sourceArchiveDir), and count.
+_FILE_PACE = frozenset({"maxfilespertrigger", "maxbytespertrigger", "maxcachedfiles", "discardcachedinputratio"})
+_FILE_DEFAULTS = {
+    "latestfirst": "false",
+    "filenameonly": "false",
+    "maxfileage": "7d",
+    "cleansource": "off",
+    "recursivefilelookup": "false",
+}
+# The reader's date and time formats, zone and locale; what it does with a record it cannot read.
+_TEXTS = frozenset(
+    {"columnnameofcorruptrecord", "dateformat", "encoding", "locale", "mode", "multiline", "timeformat",
+     "timestampformat", "timestampntzformat", "timezone", "singlevariantcolumn"}
+)  # fmt: skip
+_TEXT_DEFAULTS = {"mode": "permissive", "multiline": "false", "locale": "en-US"}
+# Options Spark's classes list as well that a reader with a given schema does not look at: they are for inferring a
+# schema (which the check compares as it is), or for writing (scope "write" in Spark's pages of the data sources).
+_INFERENCE = frozenset({"inferschema", "samplingratio", "preferdate", "prefersdecimal", "primitivesasstring",
+                        "dropfieldifallnull", "infertimestamp"})  # fmt: skip
+
+# Parsing and harmless options together are all that CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions
+# and OrcOptions of Spark 4.3 name; tests/spark/test_source_options.py asks Spark.
+CSV = SourceFormat(
+    names=("csv",),
+    positional=True,
+    harmless=_FILE_PACE
+    | (_INFERENCE & {"inferschema", "samplingratio"})
+    | {"compression", "quoteall", "escapequotes", "extension", "inputbuffersize"},
+    parsing=_TEXTS
+    | {"chartoescapequoteescaping", "columnpruning", "comment", "emptyvalue", "enabledatetimeparsingfallback",
+       "enforceschema", "escape", "header", "ignoreleadingwhitespace", "ignoretrailingwhitespace", "linesep",
+       "maxcharspercolumn", "maxcolumns", "nanvalue", "negativeinf", "nullvalue", "positiveinf", "quote", "sep",
+       "unescapedquotehandling", "preferdate"},  # preferDate: of a variant's values, too (singleVariantColumn)
+    defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "header": "false", "sep": ",", "quote": '"', "escape": "\\",
+              "encoding": "utf-8", "enforceschema": "true", "ignoreleadingwhitespace": "false",
+              "ignoretrailingwhitespace": "false", "nullvalue": "", "emptyvalue": "", "nanvalue": "NaN",
+              "positiveinf": "Inf", "negativeinf": "-Inf", "maxcolumns": "20480", "maxcharspercolumn": "-1",
+              "unescapedquotehandling": "STOP_AT_DELIMITER"},
+)  # fmt: skip
+JSON = SourceFormat(
+    names=("json",),
+    harmless=_FILE_PACE
+    | (_INFERENCE & {"samplingratio", "prefersdecimal", "primitivesasstring", "dropfieldifallnull", "infertimestamp"})
+    | {"compression", "ignorenullfields", "pretty", "sortkeys", "writenonasciicharacterascodepoint"},
+    parsing=_TEXTS
+    | {"allowbackslashescapinganycharacter", "allowcomments", "allownonnumericnumbers", "allownumericleadingzeros",
+       "allowsinglequotes", "allowunquotedcontrolchars", "allowunquotedfieldnames", "enabledatetimeparsingfallback",
+       "explodeembeddedarray", "linesep", "useunsaferow"},
+    defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "allowbackslashescapinganycharacter": "false",
+              "allowcomments": "false", "allownonnumericnumbers": "true", "allownumericleadingzeros": "false",
+              "allowsinglequotes": "true", "allowunquotedcontrolchars": "false", "allowunquotedfieldnames": "false"},
+)  # fmt: skip
+XML = SourceFormat(
+    names=("xml",),
+    harmless=_FILE_PACE
+    | (_INFERENCE & {"samplingratio", "preferdate", "prefersdecimal"})
+    | {"compression", "declaration", "indent", "arrayelementname", "validatename", "roottag"},
+    parsing=_TEXTS
+    | {"attributeprefix", "excludeattribute", "ignorenamespace", "ignoresurroundingspaces", "nullvalue", "rowtag",
+       "rowvalidationxsdpath", "uselegacyxmlparser", "valuetag", "wildcardcolname", "inferschema"},  # as above
+    defaults={**_FILE_DEFAULTS, "mode": "permissive", "locale": "en-US"},
+)  # fmt: skip
+TEXT = SourceFormat(
+    names=("text",),
+    positional=True,
+    harmless=_FILE_PACE | {"compression"},
+    parsing=frozenset({"encoding", "linesep", "wholetext"}),
+    defaults={**_FILE_DEFAULTS, "wholetext": "false"},
+)
+PARQUET = SourceFormat(
+    names=("parquet",),
+    harmless=_FILE_PACE | {"compression", "parquet.compression"},
+    parsing=frozenset({"datetimerebasemode", "int96rebasemode", "mergeschema"}),
+    defaults=_FILE_DEFAULTS,
+)
+ORC = SourceFormat(
+    names=("orc",),
+    harmless=_FILE_PACE | {"compression", "orc.compress"},
+    parsing=frozenset({"mergeschema"}),
+    defaults=_FILE_DEFAULTS,
+)
+AVRO = SourceFormat(
+    names=("avro",),
+    harmless=_FILE_PACE | {"compression", "recordname", "recordnamespace"},
+    parsing=frozenset({"avroschema", "avroschemaurl", "datetimerebasemode", "ignoreextension", "mode",
+                       "positionalfieldmatching", "recursivefieldmaxdepth"}),
+    defaults=_FILE_DEFAULTS,
+)  # fmt: skip
+BINARY = SourceFormat(names=("binaryfile", "binary"), harmless=_FILE_PACE, defaults=_FILE_DEFAULTS)
+
+# Kafka integration guide, and the consumer's settings of Kafka: what is left out, isolation.level, interceptor.classes,
+# exclude.internal.topics, allow.auto.create.topics and includeHeaders among them, may change rows.
+_CONSUMER = frozenset(
+    {"kafka.auto.commit.interval.ms", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.id",
+     "kafka.client.rack", "kafka.connections.max.idle.ms", "kafka.default.api.timeout.ms", "kafka.fetch.max.bytes",
+     "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes", "kafka.group.id", "kafka.heartbeat.interval.ms",
+     "kafka.max.partition.fetch.bytes", "kafka.max.poll.interval.ms", "kafka.max.poll.records",
+     "kafka.metadata.max.age.ms", "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms",
+     "kafka.reconnect.backoff.ms", "kafka.request.timeout.ms", "kafka.retry.backoff.max.ms",
+     "kafka.retry.backoff.ms", "kafka.security.protocol", "kafka.send.buffer.bytes", "kafka.session.timeout.ms",
+     "kafka.socket.connection.setup.timeout.max.ms", "kafka.socket.connection.setup.timeout.ms"}
+)  # fmt: skip
+_CREDENTIALS = ("kafka.sasl.", "kafka.ssl.")  # how to be let in, not what is read
+CLUSTER = "kafka.bootstrap.servers"
+KAFKA = SourceFormat(
+    names=("kafka",),
+    place=("subscribe", "subscribepattern", "assign"),
+    start=("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy"),
+    harmless=_CONSUMER
+    | {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "minpartitions", "maxrecordsperpartition",
+       "fetchoffset.numretries", "fetchoffset.retryintervalms", "kafkaconsumer.polltimeoutms", "groupidprefix"},
+    defaults={"includeheaders": "false", "failondataloss": "true"},
+)  # fmt: skip
+# TextSocketSourceProvider; RateStreamProvider: an offset is a number of seconds, and rowsPerSecond and rampUpTime say
+# which values are in them; RatePerMicroBatchStream: an offset is the last value and its time.
+SOCKET = SourceFormat(
+    names=("socket", "textsocket"),
+    place=("host", "port"),
+    harmless=frozenset({"numpartitions"}),
+    defaults={"includetimestamp": "false"},
+    positional=True,
+)
+RATE = SourceFormat(
+    names=("rate", "ratestreamprovider"),
+    place=(),
+    harmless=frozenset({"numpartitions"}),
+    defaults={"rowspersecond": "1", "rampuptime": "0s"},
+)
+RATE_BATCH = SourceFormat(
+    names=("rate-micro-batch", "ratepermicrobatchprovider"),
+    place=(),
+    start=("starttimestamp",),
+    harmless=frozenset({"numpartitions", "rowsperbatch"}),
+    defaults={"advancemillisperbatch": "1000"},
+)
+# The streaming guides of Delta Lake, Apache Iceberg and Apache Hudi. What skips or adds rows (ignoreChanges,
+# skipChangeCommits, readChangeFeed, streaming-skip-...) counts.
+DELTA = SourceFormat(
+    names=("delta", "deltadatasource"),
+    start=("startingversion", "startingtimestamp"),
+    harmless=frozenset({"maxfilespertrigger", "maxbytespertrigger"}),
+    defaults={
+        "ignoredeletes": "false",
+        "ignorechanges": "false",
+        "skipchangecommits": "false",
+        "failondataloss": "true",
+    },
+)
+ICEBERG = SourceFormat(
+    names=("iceberg", "icebergsource"),
+    start=("stream-from-timestamp",),
+    harmless=frozenset({"streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch", "split-size",
+                        "lookback", "file-open-cost", "vectorization-enabled", "batch-size"}),
+)  # fmt: skip
+HUDI = SourceFormat(names=("hudi",), start=("hoodie.datasource.streaming.startoffset",))
+
+_OF_FILES = (JSON, CSV, TEXT, PARQUET, ORC, AVRO, XML, BINARY)
+# Spark's own formats that list files: their log knows each file by its path (FileStreamSource).
+FILES = tuple(known.names[0] for known in _OF_FILES)
+FORMATS = {
+    name: known for known in (*_OF_FILES, KAFKA, SOCKET, RATE, RATE_BATCH, DELTA, ICEBERG, HUDI) for name in known.names
+}
+# Of a format that is not known (a connector, a Python data source) these options name a place wherever they were seen.
+_ANYWHERE = (
+    "path", "table", "dbtable", "query", "url", "host", "port", "topic", "topics", "subscribe", "subscribepattern",
+    "assign", "stream", "streamname", "queue", "subscription", "database", "collection", "keyspace", "bucket", "index",
+)  # fmt: skip
+UNKNOWN_FORMAT = SourceFormat(names=(), place=_ANYWHERE, positional=True)
+# DataSourceOptions.newOption(a, b): the second name is looked at where the first is not given.
+ALIASES = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+
+
+def short_format(name: str) -> str:
+    """``json`` for Spark's own class names, too."""
+    short = name.rsplit(".", 1)[-1].lower().removesuffix("fileformat").removesuffix("sourceprovider")
+    return FORMATS[short].names[0] if short in FORMATS else short
+
+
+def format_of(source: SourcePlan) -> SourceFormat:
+    return FORMATS.get(short_format(source.format), UNKNOWN_FORMAT)
+
+
+def known_format(source: SourcePlan) -> bool:
+    return short_format(source.format) in FORMATS
+
+
+# Options whose default the session says, and the setting that does.
+CORRUPT, ZONE = "columnnameofcorruptrecord", "timezone"
+OF_THE_SESSION = {
+    CORRUPT: "spark.sql.columnNameOfCorruptRecord",
+    ZONE: TIME_ZONE,
+    "ignorecorruptfiles": "spark.sql.files.ignoreCorruptFiles",
+    "ignoremissingfiles": "spark.sql.files.ignoreMissingFiles",
+}
+# This one may be Hadoop's, too (OrcFileFormat asks SessionState.newHadoopConfWithOptions).
+ORC_BY_POSITION = "orc.force.positional.evolution"
+CORRUPT_RECORD = "_corrupt_record"
+# Formats whose reader tries each value by the type of its column.
+TRIED = ("csv", "json", "xml")
+
+
+def effective(source: SourcePlan, option: str, default: str) -> str:
+    """An option's value: what the source was given, else what the session says, else Spark's default."""
+    return source.options.get(option, source.session.get(option, default))
+
+
+def corrupt_column(source: SourcePlan) -> str:
+    """The column that has the records that do not fit, where the schema has one of this name."""
+    return effective(source, CORRUPT, CORRUPT_RECORD)
+
+
+def strict(source: SourcePlan) -> bool:
+    """Whether a record that does not fit is dropped, or fails."""
+    return "mode" in meaning(source)
+
+
+def choosy(source: SourcePlan) -> bool:
+    """Whether it matters to the rows which columns are read: Spark parses no others (column pruning), so that a record
+    fits or does not by those alone, and is dropped, or told in a column."""
+    return short_format(source.format) in TRIED and (strict(source) or corrupt_column(source) in source.columns)
+
+
+def positional(source: SourcePlan) -> bool:
+    """Whether another order of names in its schema is another meaning of its columns."""
+    if short_format(source.format) == "avro":
+        return source.options.get("positionalfieldmatching", "false").lower() == "true"
+    if short_format(source.format) == "orc":
+        return effective(source, ORC_BY_POSITION, "false").lower() == "true"
+    return format_of(source).positional
+
+
+def place(source: SourcePlan) -> dict[str, str]:
+    """The options that say where the rows come from, in one form for all that mean the same. Of a file source its
+    folder is the plan's `location`, which the planner made whole."""
+    known = format_of(source)
+    found = {name: _canonical(name, source.options[name]) for name in known.place if name in source.options}
+    if source.location and known not in (KAFKA, SOCKET):  # else it is made of the options
+        found["path"] = folder(source.location) if known in (*_OF_FILES, DELTA, HUDI) else source.location
+    return found
+
+
+def same_place(old: SourcePlan, new: SourcePlan) -> bool:
+    """Whether both read one place. A plan of an earlier version of this package holds a path as it was written, so such
+    a one is compared with what was written now."""
+    before, after = place(old), place(new)
+    if format_of(old) in _OF_FILES and ":" not in str(old.location) and "path" in new.options:
+        written = folder(new.options["path"])
+        after = before if written == before.get("path") else after
+    return before == after
+
+
+def meaning(source: SourcePlan) -> dict[str, str]:
+    """The options that decide what the rows are, beside the place and the start: all that are not known to be harmless,
+    without those that have their default."""
+    known = format_of(source)
+    left_out = {*known.place, *known.start, *known.harmless, CLUSTER}
+    found = {}
+    for name, value in source.options.items():
+        option = ALIASES.get(name, name) if known in _OF_FILES else name
+        if option != name and option in source.options:
+            continue
+        harmless = option in left_out or (known is KAFKA and option.startswith(_CREDENTIALS))
+        default = source.session.get(option, known.defaults.get(option))
+        if not harmless and (default is None or form(option, value) != form(option, default)):
+            found[option] = form(option, value)
+    if known in _OF_FILES and found.get("latestfirst") == "true" and _PACED & source.options.keys():
+        # FileStreamSource.maxFileAgeMs: the oldest files wait for their turn then, however old they get.
+        found["maxfileage"] = "none, because latestFirst is given with a limit for each trigger"
+    return found
+
+
+# Options whose value is a text of the data, or a name: every letter and every space of it counts.
+_LITERAL = frozenset(
+    {"sep", "quote", "escape", "comment", "chartoescapequoteescaping", "linesep", "nullvalue", "emptyvalue", "nanvalue",
+     "positiveinf", "negativeinf", CORRUPT, ZONE}
+)  # fmt: skip
+# Values that Spark reads without their case.
+_WORDS = ("true", "false", "permissive", "dropmalformed", "failfast", "off", "delete", "archive", "utf-8", "en-us",
+          "stop_at_delimiter")  # fmt: skip
+
+
+def form(option: str, value: str) -> str:
+    """An option's value in one form for all that mean the same."""
+    if option in _LITERAL:
+        return value
+    if option == "maxfileage":
+        return _milliseconds(value)
+    word = value.strip().lower()
+    return word if word in _WORDS else value
+
+
+_DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
+_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _milliseconds(value: str) -> str:
+    """A duration (JavaUtils.timeStringAsMs: without a unit, of milliseconds)."""
+    found = _DURATION.fullmatch(value.strip().lower())
+    return f"{int(found[1]) * _UNITS[found[2]]}ms" if found and found[2] in _UNITS else value
+
+
+_PACED = {"maxfilespertrigger", "maxbytespertrigger"}
+
+
+def start(source: SourcePlan) -> dict[str, str]:
+    """The options that only a new query looks at."""
+    return {name: value for name, value in source.options.items() if name in format_of(source).start}
+
+
+def servers(source: SourcePlan) -> list[str]:
+    """Kafka's bootstrap servers, whose order does not count."""
+    return sorted(s.strip() for s in source.options.get(CLUSTER, "").split(",") if s.strip())
+
+
+def _canonical(name: str, value: str) -> str:
+    """An option's value in one form: topics in any order (KafkaSourceProvider.strategy), an assignment as JSON."""
+    if name == "subscribe":
+        return ",".join(sorted({t.strip() for t in value.split(",") if t.strip()}))
+    if name == "assign":
+        try:
+            topics = {topic: sorted(partitions) for topic, partitions in json.loads(value).items()}
+        except (ValueError, TypeError, AttributeError):
+            return value.strip()
+        return json.dumps(topics, sort_keys=True)
+    return value.strip()
+
+
+def folder(path: str) -> str:
+    """A path as Hadoop's Path writes it: no slashes twice or at the end, ``file:/in`` for ``file:///in``."""
+    found = _PATH.fullmatch(path.strip())
+    assert found is not None  # it takes any text
+    below = re.sub("/+", "/", found["path"])
+    return f"{found['scheme'] or ''}{found['authority'] or ''}{below.rstrip('/') or below}"
+
+
+_PATH = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)?(?://(?=/)|(?P<authority>//[^/]+))?(?P<path>.*)", re.DOTALL)

@@ -1,0 +1,337 @@
+"""The rules for a stage that both plans have under the same name: what holds for every kind, and the table of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...plan.plan import LATE, RESTORABLE_KINDS, unknown, untold
+from ..report import CARRIED, LOSS, REFUSED
+from .change import CHANGED, RESTART, StageChange, changed, of
+from .column_type import COLUMN_TYPE_RULES
+from .function import FUNCTION_RULES
+from .grouping import GROUPING_RULES
+from .join import JOIN_RULES
+from .layout import LAYOUT_RULES
+from .rule import Facts, Rule, differ
+from .upstream import UPSTREAM_RULES
+
+_PARTS = {
+    "aggregate": {"keys", "aggregates"},
+    "session-window": {"keys", "aggregates"},
+    "deduplicate": {"keys"},
+    "deduplicate-within-watermark": {"keys"},
+    "join": {"join type", "keys", "condition", "left columns", "right columns"},
+    "limit": {"rows"},
+    "apply-in-pandas-with-state": {"keys", "timeout", "code", "input"},
+    "transform-with-state": {"keys", "time mode", "state variables", "code", "input", "initial state"},
+}
+
+
+def _same(c: StageChange) -> Facts | None:
+    """Always: what is left when no other rule applies."""
+    moved = "" if c.old.operator_id == c.new.operator_id else f", moved from {c.old.operator_id} to {c.new.operator_id}"
+    return {"kind": c.new.kind, "where": f"operator {c.new.operator_id}{moved}"}
+
+
+def _filters(c: StageChange) -> Facts | None:
+    if c.old.filters is None or c.new.filters is None:
+        return None  # a plan of an earlier version of this package
+    gone, added = (sorted({*a} - {*b}) for a, b in ((c.old.filters, c.new.filters), (c.new.filters, c.old.filters)))
+    changes = [f"{word} {', '.join(texts)}" for word, texts in (("no longer", gone), ("now", added)) if texts]
+    return {"changes": "; ".join(changes)} if changes else None
+
+
+def _uncomparable(texts: tuple[str, ...]) -> set[str]:
+    """Equal texts of these say nothing."""
+    return {text for text in texts if unknown(text) or untold(text)}
+
+
+def _hidden_filters(c: StageChange) -> Facts | None:
+    if c.old.filters is None or c.new.filters is None:
+        return None
+    gone = ({*c.old.filters} - {*c.new.filters}) | _uncomparable(c.old.filters)
+    hidden = gone if c.old.hidden is None else gone & {*c.old.hidden}
+    return {"filters": ", ".join(sorted(hidden))} if hidden else None
+
+
+# Kinds whose state is never emitted again: it only says what has been seen.
+_SILENT = ("deduplicate", "deduplicate-within-watermark")
+
+
+def _hidden_filters_added(c: StageChange) -> Facts | None:
+    if c.old.filters is None or c.new.hidden is None or c.old.kind != c.new.kind or c.new.kind in _SILENT:
+        return None
+    if c.new.kind == "aggregate" and c.after.output_mode == "update":
+        return None  # only groups that get rows are emitted
+    added = sorted(({*c.new.hidden} - {*c.old.filters}) | _uncomparable(c.new.hidden))
+    return {"filters": ", ".join(added)} if added else None
+
+
+def _unknown_kind(c: StageChange) -> Facts | None:
+    strange = [s for s in (c.old, c.new) if s.kind not in RESTORABLE_KINDS]
+    return {"kind": strange[0].kind, "operator": strange[0].operator} if strange else None
+
+
+def _kind(c: StageChange) -> Facts | None:
+    if (c.old.kind, c.old.operator) == (c.new.kind, c.new.operator):
+        return None
+    same = c.old.kind == c.new.kind
+    return {"old": c.old.operator if same else c.old.kind, "new": c.new.operator if same else c.new.kind}
+
+
+def _other_part(c: StageChange) -> Facts | None:
+    if c.old.kind != c.new.kind:
+        return None
+    for part in sorted({*c.old.definition, *c.new.definition} - _PARTS.get(c.new.kind, set())):
+        if facts := differ(*c.part(part)):
+            return {"part": part, **facts}
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for inner in value if isinstance(value, (list, tuple)) else [value]:
+        yield str(inner)
+
+
+def _untraced(c: StageChange) -> Facts | None:
+    for part, value in sorted(c.new.definition.items()):
+        if found := [t for t in _texts(value) if unknown(t)]:
+            return {"part": part, "text": found[0]}
+    return None
+
+
+def _python(c: StageChange) -> Facts | None:
+    for part, value in sorted(c.new.definition.items()):
+        if part != "code" and (found := [t for t in _texts(value) if untold(t)]):
+            return {"part": part, "text": found[0]}
+    return None
+
+
+def _ambiguous(c: StageChange) -> Facts | None:
+    """Two unnamed stages that mean the same are told apart by their position alone: it may have changed."""
+    if c.new.named or c.old.below == c.new.below:
+        return None
+    twins = [
+        s.name
+        for query in (c.before, c.after)
+        for s in query.stages
+        if s.name != c.new.name and not s.named and (s.kind, s.definition) == (c.new.kind, c.new.definition)
+    ]
+    return {"others": ", ".join(dict.fromkeys(twins))} if twins else None
+
+
+# Of arrivals: a column whose event time a stage's state goes by (streaming/planning/lineage.py).
+_EVENT_TIME = "event time "
+
+
+def _arrivals(c: StageChange) -> Facts | None:
+    if c.new.arrivals is None:
+        return None
+    if c.old.arrivals is None:  # a plan of an earlier version of this package; watermarks have a rule of their own
+        made = [text for text in c.new.arrivals if not text.startswith(_EVENT_TIME)]
+        return {"changes": f"{', '.join(made)}, which the plan of the saved state does not tell"} if made else None
+    old, new = Counter(c.old.arrivals), Counter(c.new.arrivals)
+    gone, added = _but_keys(c, old - new, new - old)
+    strange = _uncomparable(c.new.arrivals)
+    said = (("no longer", gone.elements()), ("now", added.elements()), ("not known to be the same:", strange))
+    changes = [f"{word} {', '.join(found)}" for word, texts in said if (found := sorted(texts))]
+    return {"changes": "; ".join(changes)} if changes else None
+
+
+def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+    """Without the event times that are keys which were replaced by others: the rules of keys tell those."""
+    before, after = (set(_texts(s.definition.get("keys", ()))) for s in (c.old, c.new))
+    keys = [f"{_EVENT_TIME}{text}" for text in before - after], [f"{_EVENT_TIME}{text}" for text in after - before]
+    replaced = [
+        Counter({text: n for text, n in found.items() if text in own})
+        for found, own in zip((gone, added), keys, strict=True)
+    ]
+    if replaced[0].total() != replaced[1].total():
+        return gone, added
+    return gone - replaced[0], added - replaced[1]
+
+
+def _ways(c: StageChange) -> Facts | None:
+    """Of what both plans have on their ways, whether it is on others, or on the other side of a watermark."""
+    if c.old.paths is None or c.new.paths is None:
+        return None
+    both = _on_them(c.old.paths) & _on_them(c.new.paths)
+    old, new = (sorted(tuple(t for t in p if _counts(t, both)) for p in paths) for paths in (c.old.paths, c.new.paths))
+    gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    said = [[", ".join(path) for path in sorted(found.elements())] for found in (gone, added)]
+    return {"old": said[0], "new": said[1]} if gone or added else None
+
+
+def _on_them(paths: Iterable[tuple[str, ...]]) -> set[str]:
+    return {text.removeprefix(LATE) for path in paths for text in path}
+
+
+def _counts(text: str, both: set[str]) -> bool:
+    """Sources and stages do (compatibility.py has left out those that one plan has alone); filters that one plan has
+    are for rows from now on."""
+    if text.startswith(LATE):
+        return text.removeprefix(LATE) in both
+    return text.startswith(("from ", "after ")) or text in both
+
+
+_AFTER = "after "
+
+
+_StageRule = Rule[StageChange]
+
+STAGE_RULES: tuple[Rule[StageChange], ...] = (
+    _StageRule(
+        id="stage.same",
+        verdict=CARRIED,
+        change="nothing its state depends on: code around it, aliases of keys and aggregates, filters and projections "
+        "that leave their meaning alone, its place among the stages, other stages around it",
+        reason="same {kind} ({where})",
+        source="measured: no state byte is rewritten; its files go under the new operator id",
+        tests=(
+            "spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",
+            "spark/test_restore_by_name.py::test_a_rename_of_columns_is_no_change",
+        ),
+        applies=_same,
+    ),
+    _StageRule(
+        id="stage.filters",
+        verdict=CARRIED,
+        change="a filter below it added, changed or removed: the new one holds for rows from now on",
+        reason="rows from now on are filtered otherwise: {changes}; its state is of the rows that came before",
+        source="Structured Streaming guide, Recovery semantics after changes in a streaming query: allowed",
+        tests=("spark/test_restore_by_name.py::test_an_added_filter_is_no_change",),
+        applies=_filters,
+    ),
+    _StageRule(
+        id="stage.rows",
+        verdict=LOSS,
+        change="what makes other rows, or more or fewer of them, of each row below it: a join with a table (its kind, "
+        "condition and rows), a semi join (`in`, `exists`), `explode`, a union of a source with itself, a join of "
+        "streams, a function of whole batches; or whether the time it goes by has a watermark",
+        reason="rows come to it otherwise: {changes}; its state is of the rows that came before",
+        source="measured: Spark restarts, and the state has other numbers of rows than the new version would have made",
+        tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
+        applies=_arrivals,
+    ),
+    _StageRule(
+        id="stage.ways",
+        verdict=LOSS,
+        change="the same filters, joins with tables or stages on another way of its rows: on another branch of a union "
+        "of one source, in another order of stages that drop rows (deduplications, limits), or across a watermark "
+        "(what is above it drops rows that have moved it)",
+        reason="rows come to it on other ways: no longer {old}; now {new}; its state, and the watermark that goes on, "
+        "are of the rows that came before",
+        source="EventTimeWatermarkExec tells of the rows that reach it; StreamingDeduplicateExec and "
+        "StreamingGlobalLimitExec keep what has reached them; measured: rows dropped as late for good",
+        tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
+        applies=_ways,
+    ),
+    *UPSTREAM_RULES,
+    _StageRule(
+        id="stage.hidden-filter",
+        verdict=LOSS,
+        change="a filter removed or changed that is written above the stage, or follows from a join's condition, and "
+        "that the optimizer had put below it (above an inner join, above the keys of an aggregation or a distinct)",
+        reason="its state lacks the rows that {filters} kept out, though nothing below it says so: results that need "
+        "these rows will be missing",
+        source="PushPredicateThroughJoin, PushPredicateThroughNonJoin, InferFiltersFromConstraints; found by make fuzz",
+        tests=("spark/test_hidden_filters.py::test_what_a_filter_above_kept_out_of_the_state_is_a_loss",),
+        applies=_hidden_filters,
+    ),
+    _StageRule(
+        id="stage.hidden-filter-added",
+        verdict=LOSS,
+        change="a filter added or changed that is written above the stage, or follows from a join's condition, and "
+        "that the optimizer puts below it; not above a deduplication, or an aggregation in update mode, which never "
+        "emits what it has kept",
+        reason="its state has rows that {filters} would keep out: results with them will still come, though the filter "
+        "is written above it",
+        source="PushPredicateThroughJoin, PushPredicateThroughNonJoin, InferFiltersFromConstraints; found by make fuzz",
+        tests=("spark/test_hidden_filters.py::test_what_a_filter_above_would_keep_out_is_in_the_state",),
+        applies=_hidden_filters_added,
+    ),
+    _StageRule(
+        id="stage.unknown-kind",
+        verdict=REFUSED,
+        change="a kind of stage that is not understood (flatMapGroupsWithState ...)",
+        reason="state of a {kind} stage ({operator}) is not understood yet",
+        source="no description of its state here",
+        tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
+        applies=_unknown_kind,
+    ),
+    _StageRule(
+        id="stage.kind",
+        verdict=REFUSED,
+        change="another kind of stage under the same name, e.g. a sliding window becomes a session window",
+        reason="kind of stage changed from {old} to {new}" + RESTART,
+        source="the operators' stores hold different rows; Spark checks the operator's name (OperatorStateMetadata)",
+        tests=("spark/test_refused.py::test_sliding_to_session_windows_is_another_kind",),
+        applies=_kind,
+    ),
+    *GROUPING_RULES,
+    *JOIN_RULES,
+    _StageRule(
+        id="stage.limit",
+        verdict=LOSS,
+        change="another number of rows of a limit",
+        reason="limit changed from {old} to {new} rows: rows that came after the old limit was reached are gone, and "
+        "what was emitted beyond a lower limit stays",
+        source="StreamingGlobalLimitExec: the state is the number of rows so far",
+        tests=("core/test_compatibility.py::test_another_limit_is_a_loss",),
+        applies=of("limit")(changed("rows")),
+    ),
+    *COLUMN_TYPE_RULES,
+    *FUNCTION_RULES,
+    _StageRule(
+        id="stage.definition",
+        verdict=REFUSED,
+        change="anything else in a stage's definition",
+        reason=CHANGED + RESTART,
+        source="what is not known to be harmless is refused",
+        tests=("core/test_compatibility.py::test_state_functions",),
+        agreeable=True,
+        applies=_other_part,
+    ),
+    _StageRule(
+        id="stage.untraced",
+        verdict=REFUSED,
+        change="keys, aggregates or conditions that cannot be traced to source columns, or that ask for the time "
+        "(`current_timestamp`)",
+        reason="{part} could not be traced to the source ({text})",
+        source="equal texts say nothing about what they leave out; ComputeCurrentTime and CurrentBatchTimestamp: a "
+        "running query's plan has other keys than a dry run's (measured)",
+        tests=(
+            "spark/test_lookups.py::test_a_table_of_an_rdd_is_refused_by_name",
+            "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
+        ),
+        agreeable=True,
+        applies=_untraced,
+    ),
+    _StageRule(
+        id="stage.python",
+        verdict=REFUSED,
+        change="keys or aggregates that depend on a Python or JVM function whose code cannot be compared (comparable "
+        "Python code counts as part of the key: the same code is carried, other code is another key)",
+        reason="{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions",
+        source="equal names say nothing about the code behind them",
+        tests=(
+            "spark/test_refused.py::test_a_python_function_in_a_key_is_compared_by_its_code",
+            "core/test_rules.py::test_the_example_of_a_rule",
+        ),
+        agreeable=True,
+        applies=_python,
+    ),
+    _StageRule(
+        id="stage.ambiguous",
+        verdict=REFUSED,
+        change="unnamed stages that mean the same, and are told apart by position alone, in a changed plan",
+        reason="it has no name, means the same as {others}, and the plan below it changed: only its position tells "
+        "them apart; name them with stage()",
+        source="operator ids are given by position (IncrementalExecution)",
+        tests=("core/test_compatibility.py::test_unnamed_stages_that_mean_the_same_are_not_told_apart_by_position",),
+        applies=_ambiguous,
+    ),
+    *LAYOUT_RULES,
+)

@@ -1,0 +1,139 @@
+"""The rules for the stores of a stage that goes on: another provider, another number of partitions."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ...checkpoint.join_state import sides_known
+from ...plan.state_stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
+from ..report import LOSS, MIGRATED, REFUSED
+from .change import StageChange
+from .rule import Facts, Rule
+
+_LOG = (
+    "OffsetSeqMetadata.relevantSQLConfs: the offset log's value wins over the session's, which Spark ignores silently"
+)
+
+
+def _providers(c: StageChange) -> Facts | None:
+    old, new = c.before.stores, c.after.stores
+    if not other_provider(old, new):
+        return None
+    return {"old": _name(old.get(PROVIDER)), "new": _name(new.get(PROVIDER))}
+
+
+def _name(provider: str | None) -> str:
+    return NAMES.get(provider or "", provider or "one the offset log does not name")
+
+
+def _unknown(c: StageChange) -> Facts | None:
+    known = {c.before.stores.get(PROVIDER), c.after.stores.get(PROVIDER)} <= set(NAMES)
+    return None if known else _providers(c)
+
+
+def _families(c: StageChange) -> Facts | None:
+    families = column_families(c.old) or column_families(c.new)
+    return _providers(c) if families and c.after.stores.get(PROVIDER) != ROCKSDB else None
+
+
+def _unknown_join(c: StageChange) -> Facts | None:
+    return None if c.new.kind != "join" or not column_families(c.new) or sides_known(c.new) else _partitions(c)
+
+
+def _partitions(c: StageChange) -> Facts | None:
+    old, new = c.before.stores, c.after.stores
+    return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
+
+
+# What looks at partitions, and what of a text decides them without a number of its own (streaming/planning/lineage.py).
+_LOOKS = re.compile(r"\b(sparkpartitionid|monotonicallyincreasingid)\(| in (repartition|rebalance)")
+
+
+def _seen(c: StageChange) -> Facts | None:
+    """Rows that go to other partitions are others for what looks at these."""
+    told = json.dumps([c.new.definition, c.new.arrivals, c.new.filters], default=str)
+    return _partitions(c) if _LOOKS.search(told) else None
+
+
+def _no_partitions(c: StageChange) -> Facts | None:
+    facts = _partitions(c)
+    counts = facts.values() if facts else ()
+    return None if all(str(n).isdigit() and int(n) > 0 for n in counts) else facts
+
+
+STORE_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="store.provider",
+        verdict=MIGRATED,
+        change="another state store provider (`spark.sql.streaming.stateStore.providerClass`, where it is set): the "
+        "default store or RocksDB",
+        reason="state moves from {old} to {new}: every row is rewritten",
+        source=_LOG,
+        applies=lambda c: None if _unknown(c) or _families(c) else _providers(c),
+        tests=(
+            "spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",
+            "spark/test_stores.py::test_totals_go_on_in_the_default_store",
+        ),
+    ),
+    Rule[StageChange](
+        id="store.provider-unknown",
+        verdict=REFUSED,
+        change="a state store provider that is neither of the two",
+        reason="the state store provider changed from {old} to {new}: rows cannot be moved between them; leave "
+        f"{PROVIDER} as it was",
+        source="no description of its files here",
+        applies=_unknown,
+        tests=("core/test_stores.py::test_settings_that_are_not_understood_are_refused",),
+    ),
+    Rule[StageChange](
+        id="store.families",
+        verdict=REFUSED,
+        change="the default store for a stage whose state lies in column families (transformWithState; joins of state "
+        "formats 3 and 4)",
+        reason="state cannot move from {old} to {new}: the stage keeps it in column families, which only RocksDB has; "
+        f"leave {PROVIDER} as it was",
+        source="HDFSBackedStateStoreProvider.init refuses column families",
+        applies=_families,
+        tests=("spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",),
+    ),
+    Rule[StageChange](
+        id="store.partitions",
+        verdict=MIGRATED,
+        change="another number of state partitions (`spark.sql.shuffle.partitions`, where it is set); a stage whose "
+        "rows are all in one partition stays as it is",
+        reason="state goes from {old} partitions to {new}: every row is rewritten into the partition it belongs to",
+        source=_LOG,
+        applies=lambda c: None if _no_partitions(c) or _unknown_join(c) else _partitions(c),
+        tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-seen",
+        verdict=LOSS,
+        change="another number of state partitions where the query looks at partitions (`spark_partition_id`, a "
+        "function of whole partitions above a repartition)",
+        reason="{new} partitions are not the {old} that its state's rows were told by: the query looks at partitions",
+        source="SparkPartitionID, HashPartitioning; measured: keys of 4 partitions beside those of 2",
+        applies=_seen,
+        tests=("spark/test_places.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-join",
+        verdict=REFUSED,
+        change="another number of state partitions under a join whose state format is not known",
+        reason="state cannot go from {old} partitions to {new}: this join's state format is not known here; leave "
+        f"{PARTITIONS} as it was",
+        source="SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
+        applies=_unknown_join,
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
+    ),
+    Rule[StageChange](
+        id="store.partitions-unknown",
+        verdict=REFUSED,
+        change="a number of state partitions that is not one, before or after",
+        reason=f"{PARTITIONS} changed from {{old}} to {{new}}: give a whole number above 0",
+        source="HashPartitioning",
+        applies=_no_partitions,
+        tests=("core/test_stores.py::test_settings_that_are_not_understood_are_refused",),
+    ),
+)

@@ -1,0 +1,58 @@
+"""The rule for a stage whose rows come from another stage that changes: the state of this one is of the rows that the
+other gave it before."""
+
+from __future__ import annotations
+
+from ...plan.plan import LATE, StagePlan
+from ..report import LOSS
+from .change import StageChange
+from .rule import Facts, Rule
+
+# What of a stage's definition is in the text of each column that it gives: the stage above compares that itself.
+_IN_COLUMNS = ("aggregates",)
+_AFTER = "after "  # of paths: a stage that the rows pass (streaming/planning/lineage.py)
+
+
+def _passed(stage: StagePlan) -> list[str]:
+    """The stages that its rows pass, by name."""
+    texts = {text.removeprefix(LATE) for path in stage.paths or () for text in path}
+    return sorted(text.removeprefix(_AFTER).removesuffix(".") for text in texts if text.startswith(_AFTER))
+
+
+def _other_rows(old: StagePlan, new: StagePlan) -> list[str]:
+    """The parts of a definition by which it gives other rows, or more or fewer of them. Keys in another order give the
+    same."""
+    parts = sorted({*old.definition, *new.definition} - {*_IN_COLUMNS})
+    pairs = [(part, old.definition.get(part), new.definition.get(part)) for part in parts]
+    return [
+        part
+        for part, was, now in pairs
+        if was != now and not (part == "keys" and sorted(map(str, was or ())) == sorted(map(str, now or ())))
+    ]
+
+
+def _upstream(c: StageChange) -> Facts | None:
+    changes = []
+    for name in _passed(c.new):
+        old, new = c.before.stage(name), c.after.stage(name)
+        if old is None or new is None:
+            continue
+        parts = ["kind"] if old.kind != new.kind else _other_rows(old, new)
+        if parts:
+            changes.append(f"{name} ({', '.join(parts)})")
+    return {"changes": "; ".join(changes)} if changes else None
+
+
+UPSTREAM_RULES: tuple[Rule[StageChange], ...] = (
+    Rule[StageChange](
+        id="stage.upstream",
+        verdict=LOSS,
+        change="another stage whose rows it gets has other keys, another window or condition, or other code, whether "
+        "that one is migrated or agreed to. Aggregates added, removed or reordered there are no such change",
+        reason="it gets other rows from stage {changes}, which changes; its state is of the rows that came before",
+        source="measured: an aggregation that loses a key is migrated, and the count above it holds groups of the old "
+        "keys",
+        tests=("spark/test_upstream.py::test_a_stage_above_one_that_gives_other_rows_is_agreed_to",),
+        applies=_upstream,
+    ),
+)

@@ -1,0 +1,43 @@
+"""Whether an app can be updated at all: an update that changes nothing must carry all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import ApplicationError
+from ..plan.plan import AppPlan, QueryPlan
+from .agreement import SAME, agreements
+from .compatibility import compare
+from .report import CARRIED, ReportItem
+
+
+def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | None = None) -> None:
+    """ApplicationError with every stage, source and query that an update of the app to itself would not carry, and why:
+    such an app could run, and then never be updated or started from a snapshot.
+
+    agree: the names of those that are to run all the same
+    again: the same app's plan made a second time (unless given, the plan itself): what is another one each time, such
+        as a key with a random number, is not known again
+    """
+    agreed = {name.removesuffix(SAME) for name in agreements(agree)}
+    found = [i for i in compare(plan, again or plan, "itself").items if i.verdict != CARRIED]
+    problems = [_described(plan, item) for item in found if item.name not in agreed]
+    if problems:
+        names = " ".join(f"--agree {item.name}" for item in found)
+        raise ApplicationError(
+            f"app {plan.app} could run, but never be updated, nor go on from a snapshot; nothing was started:\n  "
+            + "\n  ".join(problems)
+            + f"\nChange the queries, or let it run all the same with {names}"
+        )
+
+
+def _described(plan: AppPlan, item: ReportItem) -> str:
+    query = plan.query(item.name.replace(":", "/").split("/")[0])
+    where = f" ({query.written})" if query and query.written else ""
+    operator = _operator(query, item.name.partition("/")[2]) if query else ""
+    return f"{item.thing} {item.name}{where}{operator}: {item.reason}"
+
+
+def _operator(query: QueryPlan, name: str) -> str:
+    stage = query.stage(name)
+    return f", a {stage.kind} ({stage.operator})" if stage else ""

@@ -1,0 +1,124 @@
+"""Commands to a driver, through storage: ``deployments/<id>/commands/<epoch>/<name>.json`` and its ``.result.json``.
+
+A command belongs to one epoch, so that a restarted driver never obeys an old one. Its name is chosen by what it asks
+for, so that asking twice is asking once.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from .. import clock
+from ..errors import CorruptError, NewerFormatError
+from ..names import named
+from ..registry.in_flight import ChangeRequest
+from ..serde import from_json, to_json
+from ..storage import Folder
+
+SNAPSHOT, DRAIN, CANCEL, SUSPEND, RESUME = "snapshot", "drain", "cancel", "suspend", "resume"
+CHANGE = "change"
+
+
+@attrs.frozen(kw_only=True)
+class Command:
+    """kind: one of the words above. snapshot: its name; cancel: end the app with it; successor: the deployment whose
+    driver stands by to go on from there. change: the parameters to go on with."""
+
+    name: str
+    kind: str
+    issued_at: str = attrs.field(validator=clock.is_moment)
+    snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
+    cancel: bool = False
+    successor: str | None = attrs.field(default=None, validator=named("deployment"))
+    change: ChangeRequest | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CommandResult:
+    """error: None when the command was carried out."""
+
+    done_at: str = attrs.field(validator=clock.is_moment)
+    error: str | None = None
+
+
+class CommandBox:
+    """The commands of one deployment's epoch; the controller issues, the agent answers."""
+
+    def __init__(self, deployment: Folder, epoch: int) -> None:
+        self.folder = deployment.sub(f"commands/{epoch}")
+
+    def issue(
+        self,
+        kind: str,
+        snapshot: str | None = None,
+        cancel: bool = False,
+        successor: str | None = None,
+        change: ChangeRequest | None = None,
+    ) -> str:
+        """Ask for something; returns the command's name. A failed attempt may be repeated (a new name), a pending or
+        fulfilled one is not issued twice."""
+        what = change.id if change else snapshot
+        base = f"{kind}-{what}" if what else kind
+        number = 1
+        while True:
+            name = f"{base}.{number}"
+            command = Command(
+                name=name,
+                kind=kind,
+                issued_at=clock.now(),
+                snapshot=snapshot,
+                cancel=cancel,
+                successor=successor,
+                change=change,
+            )
+            if self.folder.create(f"{name}.json", to_json(command)):
+                return name
+            result = self.result(name)
+            if result is None or (result.error is None and kind in (SNAPSHOT, CHANGE)):
+                return name
+            number += 1
+
+    def pending(self, refuse: bool = False) -> list[Command]:
+        """Commands without an answer, oldest first; those that cannot be read are left out.
+
+        refuse: answer these with the reason, so that the driver goes on and whoever asked is told
+        """
+        names = set(self.folder.names())
+        asked = [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]
+        commands = []
+        for name in asked:
+            if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
+                try:
+                    commands.append(self._command(name, text))
+                except (CorruptError, NewerFormatError) as error:
+                    if refuse:
+                        self.answer(name, f"the driver cannot read this command, and did nothing: {error}")
+        return sorted(commands, key=lambda c: c.issued_at)
+
+    def _command(self, name: str, text: bytes) -> Command:
+        command = from_json(text, Command, self.folder.path(f"{name}.json"))
+        if command.name != name:  # its answer would be written elsewhere
+            raise CorruptError(f"{self.folder.path(name)}.json says that it is {command.name!r}; remove it")
+        return command
+
+    def answer(self, name: str, error: str | None = None) -> None:
+        self.folder.write(f"{name}.result.json", to_json(CommandResult(done_at=clock.now(), error=error)))
+
+    def result(self, name: str) -> CommandResult | None:
+        path = f"{name}.result.json"
+        text = self.folder.read(path)
+        return None if text is None else from_json(text, CommandResult, self.folder.path(path))
+
+    def answers(self, kind: str, snapshot: str | None = None) -> list[CommandResult]:
+        """The answers to all attempts at such a command, oldest first."""
+        base, number, found = f"{kind}-{snapshot}" if snapshot else kind, 1, []
+        while self.folder.exists(f"{base}.{number}.json"):
+            if result := self.result(f"{base}.{number}"):
+                found.append(result)
+            number += 1
+        return found
+
+    def issued(self, kind: str, snapshot: str | None = None) -> bool:
+        """Whether such a command was ever issued in this epoch."""
+        base = f"{kind}-{snapshot}" if snapshot else kind
+        return self.folder.exists(f"{base}.1.json")

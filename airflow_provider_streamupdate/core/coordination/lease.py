@@ -1,0 +1,206 @@
+"""The update lock of an app: one update at a time, and one process at a time that works on it.
+
+Leases are numbered files ``lease/<n>.json``; the highest number counts. Taking over a lease is the exclusive creation
+of the next number, so that two takers can never both win; only its holder replaces a file.
+
+The *owner* is what the app is locked for (the deployment that is brought in): it keeps the app from the update's first
+step to its last, whichever process works on it. The *holder* is the process that works on it now; it is None between
+two steps. Whether a holder lives cannot be told from here: `acquire` is given a function for it.
+
+When a lease's time is over is told without comparing two clocks (`elapsed.py`); `expires_at` is for people.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+
+import attrs
+
+from .. import clock
+from ..errors import LeaseHeldError
+from ..processes.elapsed import Uptime, written_ago
+from ..processes.process_identity import ProcessIdentity
+from ..serde import from_json, to_json
+from ..storage import Folder
+
+DEFAULT_SECONDS = 1800.0  # an owner without a process keeps the app for so long after its last step
+
+
+@attrs.frozen(kw_only=True)
+class Lease:
+    """owner: what for (the id of the deployment being brought in, for an update); holder: who works on it now;
+    renewed_at, uptime: the holder's last sign of life, by its wall clock and since its machine's boot"""
+
+    number: int
+    owner: str
+    token: str
+    expires_at: str = attrs.field(validator=clock.is_moment)
+    holder: ProcessIdentity | None = None
+    renewed_at: str = attrs.field(default="", validator=clock.is_moment)
+    released: bool = False
+    uptime: Uptime | None = None
+
+    @property
+    def seconds(self) -> float:
+        """For how long it is held after its holder's last sign of life: both times are of one clock."""
+        if not self.renewed_at:
+            return DEFAULT_SECONDS
+        return (clock.parse(self.expires_at) - clock.parse(self.renewed_at)).total_seconds()
+
+
+Judge = Callable[[Lease], bool]
+
+
+def _always(_lease: Lease) -> bool:
+    return True
+
+
+def read(folder: Folder) -> Lease | None:
+    """The newest lease, held or not."""
+    numbers = [int(n[:-5]) for n in folder.names("lease") if n.endswith(".json") and n[:-5].isdigit()]
+    if not numbers:
+        return None
+    path = f"lease/{max(numbers)}.json"
+    text = folder.read(path)
+    if text is None:
+        return read(folder)  # removed since it was listed, because a newer one is there
+    return from_json(text, Lease, folder.path(path))
+
+
+def held(folder: Folder, lease: Lease | None) -> bool:
+    """Whether somebody has it; its time may be over while its holder lives (`acquire`)."""
+    return lease is not None and not lease.released and not _over(folder, lease)
+
+
+def held_for(folder: Folder, owner: str) -> bool:
+    """Whether it is held for this owner."""
+    latest = read(folder)
+    return latest is not None and latest.owner == owner and held(folder, latest)
+
+
+def acquire(
+    folder: Folder,
+    owner: str,
+    holder: ProcessIdentity | None = None,
+    alive: Judge = _always,
+    needed: Judge = _always,
+    seconds: float = DEFAULT_SECONDS,
+) -> Lease:
+    """Take, take over or renew the lease; LeaseHeldError says who holds it and until when.
+
+    The same owner takes it over once the holder has left it or is gone. Another owner does when it was released, or its
+    time is over and no holder lives, or at once when the holder is gone and what it was doing needs no end.
+
+    alive: whether a lease's holder may still be at work; needed: whether a lease must be kept for its owner although
+    its holder is gone (an update under way)
+    """
+    latest = read(folder)
+    if latest and not latest.released and latest.owner == owner and _same(latest.holder, holder):
+        if renewed := renew(folder, latest, seconds):
+            return renewed
+        latest = read(folder)
+    if latest and not latest.released:
+        _check_deserted(folder, latest, owner, alive, needed)
+        if read(folder) != latest:  # whoever held it gave a sign of life, or another taker was faster
+            return acquire(folder, owner, holder, alive, needed, seconds)
+    number = latest.number + 1 if latest else 1
+    lease = Lease(
+        number=number,
+        owner=owner,
+        token=uuid.uuid4().hex,
+        expires_at=_in(seconds),
+        holder=holder,
+        renewed_at=clock.now(),
+        uptime=Uptime.now(),
+    )
+    if not folder.create(f"lease/{number}.json", to_json(lease), nonce=lease.token):
+        return acquire(folder, owner, holder, alive, needed, seconds)  # somebody was faster: look again
+    if not _newest(folder, lease):
+        # The number was free only because its holder had gone and a later one had removed it: it counts for nothing.
+        folder.remove(f"lease/{number}.json")
+        return acquire(folder, owner, holder, alive, needed, seconds)
+    if number > 1:
+        folder.remove(f"lease/{number - 1}.json")
+    return lease
+
+
+def renew(folder: Folder, lease: Lease, seconds: float = DEFAULT_SECONDS) -> Lease | None:
+    """The holder's sign of life: the lease again, for `seconds` from now; None when somebody else has taken it over."""
+    renewed = attrs.evolve(lease, expires_at=_in(seconds), renewed_at=clock.now(), uptime=Uptime.now())
+    return renewed if _replace(folder, renewed) else None
+
+
+def leave(folder: Folder, lease: Lease) -> None:
+    """Its holder has done its part: the owner keeps the lease, and any process may go on with it."""
+    left = attrs.evolve(
+        lease, holder=None, expires_at=_in(DEFAULT_SECONDS), renewed_at=clock.now(), uptime=Uptime.now()
+    )
+    _replace(folder, left)
+
+
+def release(folder: Folder, lease: Lease) -> None:
+    """Give the lease back; nothing when somebody else has taken it over."""
+    _replace(folder, attrs.evolve(lease, released=True))
+
+
+def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, needed: Judge) -> None:
+    """LeaseHeldError unless `owner` may take over a lease that is held."""
+    app, holder = folder.base.rsplit("/", 1)[-1], latest.holder
+    if latest.owner == owner or _over(folder, latest):
+        if holder is not None and alive(latest):
+            raise LeaseHeldError(
+                f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {latest.owner} and "
+                "holds the lease; wait for it, or end that process and try again"
+            )
+    elif holder is None or needed(latest) or alive(latest):
+        raise LeaseHeldError(refusal(app, latest))
+
+
+def refusal(app: str, latest: Lease) -> str:
+    """Why another owner does not get the lease."""
+    holder, way_out = latest.holder, f"run that update again to end it, or streamupdate rollback {app}"
+    if holder is not None and holder.lives() is False:
+        return (
+            f"the update of {app} to {latest.owner} was interrupted: process {holder.pid} on {holder.host} is gone, "
+            f"its last sign of life was at {latest.renewed_at}; it keeps the lease until {latest.expires_at}; {way_out}"
+        )
+    who = f"process {holder.pid} on {holder.host}" if holder else f"no process since {latest.renewed_at}"
+    return (
+        f"an update of {app} is under way: {latest.owner} holds the lease until {latest.expires_at} ({who}); "
+        f"wait for it, or {way_out}"
+    )
+
+
+def _over(folder: Folder, lease: Lease) -> bool:
+    """Whether the time has passed for which it is held without a sign of life. Where the two do not share a machine's
+    boot, this machine's clock is not believed alone."""
+    ago = lease.uptime.ago() if lease.uptime else None
+    if ago is not None:
+        return ago >= lease.seconds
+    return clock.age(lease.expires_at) >= 0 and written_ago(folder, f"lease/{lease.number}.json") >= lease.seconds
+
+
+def _same(one: ProcessIdentity | None, other: ProcessIdentity | None) -> bool:
+    return one == other or (one is not None and one.same(other))
+
+
+def _replace(folder: Folder, lease: Lease) -> bool:
+    """Write a lease that is still the newest; False when it is not."""
+    if not _newest(folder, lease):
+        return False
+    folder.write(f"lease/{lease.number}.json", to_json(lease))
+    if _newest(folder, lease):
+        return True
+    folder.remove(f"lease/{lease.number}.json")  # taken over meanwhile: the next number is there
+    return False
+
+
+def _newest(folder: Folder, lease: Lease) -> bool:
+    latest = read(folder)
+    return latest is not None and latest.token == lease.token
+
+
+def _in(seconds: float) -> str:
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat(timespec="seconds")

@@ -1,0 +1,110 @@
+"""Errors a user can act on: each message says what failed, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .compatibility.report import CompatibilityReport
+    from .snapshots.rehearsal import RehearsalReport
+
+
+class StreamUpdateError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+def describe(error: BaseException) -> str:
+    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack traces."""
+    text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
+    for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ===", "\n\tat "):
+        text = text.split(rest)[0]
+    return text[:4000]
+
+
+class InvalidInputError(StreamUpdateError, ValueError):
+    """A name, parameter or file that the user passed cannot be used."""
+
+
+class ParameterWarning(UserWarning):
+    """No query function reads a parameter that was passed."""
+
+
+class NotFoundError(StreamUpdateError, LookupError):
+    """No such app, deployment or snapshot under the root."""
+
+
+class AlreadyExistsError(StreamUpdateError):
+    """The name was used before (deployment ids and snapshot names are never reused)."""
+
+
+class NotRunningError(StreamUpdateError):
+    """The app has no running deployment."""
+
+
+class AlreadyRunningError(StreamUpdateError):
+    """The app has a running deployment, and the request needs a stopped one."""
+
+
+class InUseError(StreamUpdateError):
+    """The snapshot is the last one, or a deployment depends on it."""
+
+
+class LeaseHeldError(StreamUpdateError):
+    """Another update of the app is under way."""
+
+
+class CorruptError(StreamUpdateError):
+    """A file under the root is truncated, altered or otherwise wrong."""
+
+
+class NewerFormatError(StreamUpdateError):
+    """A file under the root is of a newer format than this version of the package reads; the message names the version
+    that does."""
+
+
+class StorageError(StreamUpdateError):
+    """The root cannot be reached or written."""
+
+
+class NoRoomError(StorageError):
+    """The request needs more bytes than are free; nothing was written."""
+
+
+class ApplicationError(StreamUpdateError):
+    """The application file cannot be run as a streaming app, or its code raised."""
+
+
+class DriverError(StreamUpdateError):
+    """A driver could not be started or died; the message ends with its last log lines."""
+
+
+class EnvironmentProblem(StreamUpdateError):
+    """Java, spark-submit or the Python environment is missing or mixed up."""
+
+
+class WaitTimeoutError(StreamUpdateError, TimeoutError):
+    """Something did not happen in time."""
+
+
+class FencedError(StreamUpdateError):
+    """This driver's epoch is over: another deployment (or a later start) holds the app."""
+
+
+class RefusedError(StreamUpdateError):
+    """The request cannot be done in this way; the reason is known before anything is touched."""
+
+
+class IncompatibleError(StreamUpdateError):
+    """The new version cannot continue from the saved state; carries the report."""
+
+    def __init__(self, message: str, report: CompatibilityReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class RehearsalError(StreamUpdateError):
+    """The new version failed its rehearsal; carries the report."""
+
+    def __init__(self, message: str, report: RehearsalReport) -> None:
+        super().__init__(message)
+        self.report = report

@@ -1,0 +1,118 @@
+"""Names of apps, queries, stages, deployments and snapshots. They become path segments, so they are plain.
+
+Names and paths that come out of a file (a manifest, a RocksDB zip, an operator's metadata, a record of the registry)
+are another's word: `check_path` and `check_part` say which of them stay inside the folder they are joined to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .errors import CorruptError, InvalidInputError
+from .union_branches import mistaken
+
+MAX_LENGTH = 200  # leaves room under the 255 bytes most file systems allow for one path segment
+# How texts of definitions begin that are of no source and no stage (lineage.py).
+_RESERVED = ("static:", "python:")
+MAX_PART, MAX_PATH = 255, 1024  # bytes of a path segment and of a path that comes out of a file
+_ALLOWED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:+=@-]*")
+_USUAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return `name` when it can be a name of `kind` (e.g. ``"snapshot"``), else raise InvalidInputError."""
+    allowed = "use letters, digits and . _ - : + = @, starting with a letter, a digit or _"
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"the {kind} name is empty; {allowed}")
+    shown = name if len(name) <= 60 else f"{name[:57]}..."
+    if len(name) > MAX_LENGTH:
+        raise InvalidInputError(f"{kind} name {shown!r} has {len(name)} characters; at most {MAX_LENGTH} are allowed")
+    if "/" in name or ".." in name or not _ALLOWED.fullmatch(name):
+        raise InvalidInputError(f"{kind} name {shown!r} is not allowed; {allowed}")
+    return name
+
+
+def confused(sources: Iterable[str], stages: Iterable[str]) -> Iterator[str]:
+    """What is wrong with a query's names, each in words: texts of definitions refer to sources and stages alike as
+    ``name.``, so that one name must not be read as another one."""
+    sources, stages = list(sources), list(stages)
+    for name in sorted(set(sources) & set(stages)):
+        yield f"a source and a stage are both named {name!r}"
+    names = sorted({*sources, *stages})
+    for name in names:
+        if prefix := next((p for p in _RESERVED if name.startswith(p)), None):
+            yield f"the name {name!r} begins with {prefix!r}, which means something else in a plan"
+        for other in names:
+            if mistaken(name, other):
+                yield f"the name {name!r} can be read as {other!r}"
+
+
+def check_path(path: object, where: str) -> str:
+    """Return `path` when it is a relative path that stays below whatever folder it is joined to; else CorruptError.
+    `where`: what names it, for the error. Hadoop joins paths, too, and takes what is before a colon for a scheme."""
+    if isinstance(path, str) and len(path) <= MAX_PART and _USUAL.fullmatch(path):
+        return path
+    if problem := path_problem(path):
+        text = repr(path)
+        shown = text if len(text) <= 100 else f"{text[:97]}..."
+        raise CorruptError(
+            f"{where} names {shown}, which {problem}: neither Spark nor this package writes such a name; do not use "
+            "what it came with, or restore it from a backup"
+        )
+    return str(path)
+
+
+def check_part(name: object, where: str) -> str:
+    """Like `check_path`, for what must be one segment of a path."""
+    if isinstance(name, str) and "/" in name:
+        check_path(name, where)
+        raise CorruptError(f"{where} names {name[:100]!r}, which is a path where one name should be; do not use it")
+    return check_path(name, where)
+
+
+def named(kind: str) -> Any:
+    """Validator of an attrs field: the name of `kind`, or None, or a mapping by such names."""
+
+    def check(_instance: object, _field: Any, value: Any) -> None:
+        for name in value if isinstance(value, dict) else [value]:
+            if name is not None:
+                check_name(kind, name)
+
+    return check
+
+
+def inside(_instance: object, field: Any, value: Any) -> None:
+    """Validator of an attrs field: a path that stays where it is joined to."""
+    check_path(value, f"field {field.name}")
+
+
+def parts(_instance: object, field: Any, value: Any) -> None:
+    """Validator of an attrs field: a name that is one segment of a path, or several of them."""
+    for name in value if isinstance(value, tuple) else (value,):
+        check_part(name, f"field {field.name}")
+
+
+def path_problem(path: object) -> str | None:
+    """Why a path would not stay below the folder it is joined to, or cannot be told; None when it does and can."""
+    if not isinstance(path, str):
+        return "is no text"
+    if not path:
+        return "is empty"
+    if not path.isprintable():  # control characters, NUL, halves of surrogate pairs, marks that turn the direction
+        return "holds characters that cannot be printed"
+    if "\\" in path:
+        return "holds a backslash"
+    if path.startswith("/"):
+        return "is absolute"
+    segments = path.split("/")
+    if ":" in segments[0]:
+        return "begins with a drive or a scheme"
+    if ".." in segments:
+        return "leads out of its folder"
+    if "" in segments or "." in segments:
+        return "has an empty part"
+    if len(path.encode()) > MAX_PATH or any(len(s.encode()) > MAX_PART for s in segments):
+        return f"is too long (at most {MAX_PATH} bytes, {MAX_PART} a part)"
+    return None

@@ -1,0 +1,89 @@
+"""An application as a user hands it in: its file and everything that makes it run the way it runs."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..errors import ApplicationError
+from ..names import check_name, path_problem
+from .driver_settings import DriverSettings
+
+
+@attrs.frozen(kw_only=True)
+class Application:
+    """What is submitted.
+
+    file: path of the Python file that defines the `StreamingApp`
+    py_files: more Python files, zips or wheels for the driver and the executors (spark-submit --py-files)
+    files: data files placed in the working directory of the executors (spark-submit --files)
+    params: what the query functions get as ``params`` (``--set key=value``)
+    conf: Spark configuration (``--conf key=value``)
+    master: Spark master, e.g. ``local[2]``; None leaves it to the launcher (connection, spark-defaults)
+    env_vars: environment of the driver
+    """
+
+    file: str
+    py_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    params: dict[str, str] = attrs.field(factory=dict)
+    conf: dict[str, str] = attrs.field(factory=dict)
+    master: str | None = None
+    env_vars: dict[str, str] = attrs.field(factory=dict)
+
+    def check(self) -> None:
+        """Cheap checks before anything is started: the files exist and the application file parses."""
+        path = Path(self.file)
+        if not path.is_file():
+            raise ApplicationError(f"application file {self.file} does not exist; give the path of a .py file")
+        try:
+            ast.parse(path.read_bytes(), filename=self.file)
+        except (SyntaxError, ValueError) as error:
+            raise ApplicationError(
+                f"application file {self.file} does not parse as Python: {error}; fix it and try again"
+            ) from error
+        for extra in (*self.py_files, *self.files):
+            if not Path(extra).is_file():
+                raise ApplicationError(f"file {extra} of application {self.file} does not exist")
+        for stored in (self.file, *self.py_files, *self.files):
+            if problem := path_problem(f"application/{Path(stored).name}"):
+                raise ApplicationError(f"file {stored!r} of the application {problem}: give it a plain name")
+        for kind, keys in (("parameter", self.params), ("conf", self.conf)):
+            for key, value in keys.items():
+                if not key or not isinstance(value, str):
+                    raise ApplicationError(f"{kind} {key!r}={value!r} of {self.file} must be text with a name")
+        DriverSettings.of(self.env_vars)  # InvalidInputError
+
+    def digest(self) -> str:
+        """SHA-256 over code, files, conf and parameters (not where the files lie): equal digests run alike."""
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+
+    def content(self) -> dict[str, Any]:
+        """What the digest is made of, by part."""
+        return {
+            "code": _file_digest(self.file),
+            "py_files": [[Path(f).name, _file_digest(f)] for f in self.py_files],
+            "files": [[Path(f).name, _file_digest(f)] for f in self.files],
+            "params": self.params,
+            "conf": self.conf,
+            "env_vars": self.env_vars,
+            "master": self.master,
+        }
+
+
+def default_deployment_id(app: str, digest: str, existing: set[str]) -> str:
+    """`<digest8>`, or `<digest8>-2`, `-3` ... when that was used before."""
+    check_name("app", app)
+    base, number = digest[:8], 1
+    while (name := base if number == 1 else f"{base}-{number}") in existing:
+        number += 1
+    return name
+
+
+def _file_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -1,0 +1,176 @@
+"""Deployments: one submitted version of an app each; their spec, their driver's status, who is current."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from .. import clock
+from ..names import named
+from ..processes.process_identity import ProcessIdentity
+from ..text_enum import TextEnum
+from .application import Application
+
+
+class DriverState(TextEnum):
+    """What a deployment's driver does. A driver writes all but three, which a reader makes of what it finds."""
+
+    NEW = "new"  # a reader's: it was never started
+    STARTING = "starting"
+    STANDBY = "standby"
+    RESTORING = "restoring"
+    RUNNING = "running"
+    DRAINING = "draining"
+    SUSPENDED = "suspended"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+    FAILED = "failed"
+    LOST = "lost"  # a reader's: it is gone, or was watched in vain for a sign of life
+    SILENT = "silent"  # a reader's: it gave no sign of life for long, and was not watched
+
+
+NEW, STARTING, STANDBY, RESTORING = DriverState.NEW, DriverState.STARTING, DriverState.STANDBY, DriverState.RESTORING
+RUNNING, DRAINING, SUSPENDED = DriverState.RUNNING, DriverState.DRAINING, DriverState.SUSPENDED
+CANCELLED, FINISHED, FAILED = DriverState.CANCELLED, DriverState.FINISHED, DriverState.FAILED
+LOST, SILENT = DriverState.LOST, DriverState.SILENT
+FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
+
+HEARTBEAT_SECONDS = 1.0
+SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be looked at
+
+
+@attrs.frozen(kw_only=True)
+class DeploymentSpec:
+    """What was submitted; never changed afterwards.
+
+    application: paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
+    parent: the deployment it took over from; from_snapshot: the snapshot its state came from
+    agree: names of the losses that were agreed to
+    renames: stages and sources of the snapshot under the names they have in this version
+    fresh: it starts without state on purpose, although the app had some
+    fork: it goes on with the state under query ids of its own; from_app: the app the snapshot is of (None: its own)
+    owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
+    """
+
+    app: str = attrs.field(validator=named("app"))
+    deployment: str = attrs.field(validator=named("deployment"))
+    application: Application
+    digest: str
+    submitted_at: str = attrs.field(validator=clock.is_moment)
+    parent: str | None = attrs.field(default=None, validator=named("deployment"))
+    from_snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
+    agree: tuple[str, ...] = ()
+    renames: dict[str, str] = attrs.field(factory=dict)
+    owner: str = ""
+    fork: bool = False
+    from_app: str | None = attrs.field(default=None, validator=named("app"))
+    fresh: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Current:
+    """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver, from 1 on.
+    claim: a token of whoever claimed the epoch (empty: an older version did)."""
+
+    deployment: str = attrs.field(validator=named("deployment"))
+    epoch: int = attrs.field(validator=[attrs.validators.ge(1), attrs.validators.lt(2**53)])
+    promoted: bool = False
+    claim: str = attrs.field(default="", eq=False)
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """Where the driver of one epoch was started: its process (group) on `host`, and its log.
+
+    cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
+    handed_over: the process only submitted the driver, which runs elsewhere
+    killed: it was ended from outside, and can say nothing of it
+    process: the one that was started, which leads the session of all of the driver; None in what a version before
+        this noted, whose `pid_started` moved with the clock and is written for such versions only
+    mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
+    """
+
+    epoch: int
+    host: str
+    pid: int | None
+    pid_started: float | None
+    log: str
+    launched_at: str = attrs.field(validator=clock.is_moment)
+    cluster: str = "local"
+    record: dict[str, Any] = attrs.field(factory=dict)
+    handed_over: bool = False
+    killed: bool = False
+    process: ProcessIdentity | None = None
+    mark: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class DriverClaim:
+    """Which process is the only driver of an epoch. token: of whoever created the claim"""
+
+    host: str
+    pid: int
+    at: str
+    token: str
+
+
+@attrs.frozen(kw_only=True)
+class QueryStatus:
+    """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
+    state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); removed_rows: those
+    that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
+    committed. idle: between triggers, with no new data. error: what it failed with (None: it did not)."""
+
+    batch: int = -1
+    last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    first_batch: int | None = None
+    first_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    batch_seconds: float | None = None
+    lag: float | None = None
+    source_lag: dict[str, float] = attrs.field(factory=dict)
+    watermark: str | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)
+    rows_batch: int | None = None
+    removed_rows: dict[str, int] | None = None
+    removed_since: int | None = None
+    active: bool = True
+    idle: bool = False
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    """The driver's heartbeat. beat: grows with every one, so that no two are the same; process: the one that writes it
+    (None: a version before this)."""
+
+    state: DriverState
+    epoch: int
+    heartbeat_at: str = attrs.field(validator=clock.is_moment)
+    started_at: str = attrs.field(validator=clock.is_moment)
+    queries: dict[str, QueryStatus] = attrs.field(factory=dict)
+    error: str | None = None
+    reason: str | None = None
+    spark_ui: str | None = None
+    spark_app_id: str | None = None
+    spark_version: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    beat: int = 0
+    process: ProcessIdentity | None = None
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @property
+    def pulse(self) -> tuple[object, ...]:
+        """What differs from one heartbeat to the next."""
+        return self.epoch, self.host, self.pid, self.beat, self.heartbeat_at
+
+    @property
+    def recent(self) -> bool:
+        """Whether it looks young by this machine's clock. No proof, in either direction: clocks differ, and are set."""
+        return abs(clock.age(self.heartbeat_at)) <= SILENT_SECONDS

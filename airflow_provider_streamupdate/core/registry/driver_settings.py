@@ -1,0 +1,42 @@
+"""What may be set of a driver itself, in its environment (``--env NAME=VALUE``, the connection's ``env_vars``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ..errors import InvalidInputError
+
+LOG_BYTES, LOG_FILES = "STREAMUPDATE_LOG_BYTES", "STREAMUPDATE_LOG_FILES"
+PATIENCE = "STREAMUPDATE_STORAGE_PATIENCE"
+
+
+@attrs.frozen(kw_only=True)
+class DriverSettings:
+    """log_bytes: the size of its log from which on it is put aside
+    log_files: how many of those put aside are kept
+    patience: how many seconds the root's storage may fail before the driver ends because of it
+    """
+
+    log_bytes: int = 10_000_000
+    log_files: int = 5
+    patience: int = 600
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> DriverSettings:
+        """InvalidInputError for one that is no number, or too small."""
+        return cls(
+            log_bytes=_number(environment, LOG_BYTES, cls().log_bytes, 1),
+            log_files=_number(environment, LOG_FILES, cls().log_files, 0),
+            patience=_number(environment, PATIENCE, cls().patience, 0),
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < least:
+        raise InvalidInputError(f"{name}={text!r} in the driver's environment is not a whole number of {least} or more")
+    return int(text)

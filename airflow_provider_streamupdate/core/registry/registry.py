@@ -1,0 +1,291 @@
+"""The registry: apps and their deployments as files under one root (docs/concepts.md has the layout)."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import uuid
+from typing import Any, TypeVar
+
+import attrs
+
+from .. import clock
+from ..boundaries import boundary
+from ..compatibility.report import CompatibilityReport
+from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
+from ..formats import check_readable
+from ..names import check_name, check_part, check_path
+from ..plan.plan import AppPlan
+from ..serde import from_json, to_json
+from ..storage import Folder
+from .deployment import Current, DeploymentSpec, Launch, Status
+from .in_flight import ChangeRequest, ParameterChange
+from .rollback import RollbackRecord
+from .update import UpdateRecord
+
+T = TypeVar("T")
+
+
+class Registry:
+    """All apps under a root."""
+
+    def __init__(self, root: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.root = root
+        self.folder = Folder.open(root, storage_options)
+
+    def apps(self) -> list[str]:
+        """Names of the apps that have at least one deployment."""
+        return [name for name in self.folder.names() if self.folder.names(f"{name}/deployments")]
+
+    def app(self, name: str) -> AppRegistry:
+        """The app's part of the registry, whether it exists yet or not."""
+        return AppRegistry(check_name("app", name), self.folder.sub(name))
+
+    def existing(self, name: str) -> AppRegistry:
+        """The app's part of the registry; NotFoundError when it has no deployment."""
+        app = self.app(name)
+        if not app.deployment_ids():
+            raise NotFoundError(f"no app {name!r} under {self.root}{_known(name, self.apps())}")
+        return app
+
+
+def _known(name: str, apps: list[str]) -> str:
+    """What to do about a name that is no app's."""
+    if not apps:
+        return " (known: none); correct the root, or submit the app first"
+    close = difflib.get_close_matches(name, apps, n=1)
+    return f" (known: {', '.join(apps)}); " + (f"did you mean {close[0]!r}?" if close else "correct the name")
+
+
+class AppRegistry:
+    """One app: who is current, its deployments, its updates."""
+
+    def __init__(self, name: str, folder: Folder) -> None:
+        self.name = name
+        self.folder = folder
+        self._token = uuid.uuid4().hex  # who claims an epoch: a claim that is tried again is the same claim
+
+    def sibling(self, name: str) -> AppRegistry:
+        """Another app under the same root."""
+        return AppRegistry(check_name("app", name), self.folder.parent.sub(name))
+
+    def siblings(self) -> list[AppRegistry]:
+        """All other apps under the same root."""
+        root = self.folder.parent
+        names = [n for n in root.names() if n != self.name and root.names(f"{n}/deployments")]
+        return [self.sibling(name) for name in names]
+
+    def current(self) -> Current | None:
+        """Who may commit. An epoch that was claimed counts although its claimer died before it replaced
+        current.json."""
+        current = self._read("current.json", Current)
+        while claimed := self._read(path := _claim((current.epoch if current else 0) + 1), Current):
+            if current is not None and claimed.epoch <= current.epoch:  # it would be read for ever
+                raise CorruptError(f"{self.folder.path(path)} is the claim of epoch {claimed.epoch}, which is over")
+            current = claimed
+        return current
+
+    def check_readable(self) -> None:
+        """NewerFormatError when a newer version of this package wrote what an operation on the app rests on: who is
+        current, its files, and the records that were written last."""
+        folder, paths, last = self.folder, ["current.json"], self.folder.names("rollbacks")
+        with contextlib.suppress(CorruptError):  # whoever needs it says so
+            if current := self.current():
+                names = ("spec", "launch", "status", "plan")
+                paths += [f"deployments/{current.deployment}/{name}.json" for name in names]
+        if newest := folder.newest([f"updates/{name}.json" for name in self._update_names()]):
+            paths.append(newest)
+        if numbers := sorted((n for n in last if n[:-5].isdigit()), key=lambda n: int(n[:-5])):
+            paths.append(f"rollbacks/{numbers[-1]}")
+        check_readable(((path, folder.read(path)) for path in paths), folder.path())
+
+    def current_id(self) -> str | None:
+        """The id of the current deployment."""
+        current = self.current()
+        return current.deployment if current else None
+
+    def running(self) -> tuple[str, int]:
+        """The current deployment and its epoch, whether or not its driver lives; NotRunningError when there is none."""
+        current = self.current()
+        if current is None:
+            raise NotRunningError(f"app {self.name} has no current deployment; submit it first")
+        return current.deployment, current.epoch
+
+    def claim(self, current: Current, after: int | None = None) -> bool:
+        """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
+        wins. False: the epoch is another's. StorageError: it was not claimed; FencedError: nobody can tell whether it
+        was. `after`: the last epoch, for a deployment that ran beside the current one and goes on under a later number,
+        which its driver has already."""
+        path = _claim(current.epoch if after is None else after + 1)
+        current = attrs.evolve(current, claim=self._token)
+        try:
+            claimed = self.folder.create(path, to_json(current), nonce=current.claim)
+        except StorageError as error:
+            claimed = self._claimed(path, current, error)
+        if not claimed:
+            return False
+        boundary("epoch-claimed")
+        with contextlib.suppress(StorageError):  # the claim counts without it
+            self.set_current(current)
+        boundary("current-replaced")
+        return True
+
+    def _claimed(self, path: str, current: Current, error: StorageError) -> bool:
+        """Whether a claim that failed has been made all the same."""
+        try:
+            found = self._read(path, Current)
+        except StorageError:
+            raise FencedError(
+                f"it cannot be told who may commit in epoch {current.epoch} of {self.name}: {error}"
+            ) from error
+        if found is None:
+            raise error
+        return found == current and found.claim == current.claim
+
+    def set_current(self, current: Current) -> None:
+        """Replace current.json atomically, within its epoch; the caller holds the lease."""
+        self.folder.write("current.json", to_json(current))
+
+    def deployment_ids(self) -> list[str]:
+        """Ids of the deployments whose spec is written, oldest first."""
+        return [spec.deployment for spec in self.deployments()]
+
+    def deployments(self) -> list[DeploymentSpec]:
+        """Oldest first."""
+        specs = (self._spec(name) for name in self.folder.names("deployments"))
+        return sorted((s for s in specs if s), key=lambda s: s.submitted_at)
+
+    def spec(self, deployment: str) -> DeploymentSpec:
+        """What was submitted, with the parameters that were changed in flight since."""
+        check_name("deployment", deployment)
+        spec = self._spec(deployment)
+        if spec is None:
+            known = ", ".join(self.deployment_ids()) or "none"
+            raise NotFoundError(
+                f"app {self.name} has no deployment {deployment!r} (known: {known}); choose one of these"
+            )
+        return spec
+
+    def create_deployment(self, spec: DeploymentSpec) -> None:
+        """Write the spec exclusively; AlreadyExistsError when the id was used before."""
+        if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec), nonce=spec.submitted_at):
+            raise AlreadyExistsError(used_before(self.name, spec.deployment))
+        boundary("deployment-made")
+
+    def changes(self, deployment: str) -> list[ParameterChange]:
+        """What was changed in flight, in its order."""
+        folder = f"deployments/{deployment}/changes"
+        names = [n.removesuffix(".json") for n in self.folder.names(folder) if n.endswith(".json")]
+        if strange := [n for n in names if not (n.isascii() and n.isdigit())]:
+            raise CorruptError(f"{self.folder.path(folder)} holds {strange[0]!r}.json, which is no change's; remove it")
+        numbers = sorted(map(int, names))
+        found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in numbers)
+        return [change for change in found if change]
+
+    def add_change(self, deployment: str, request: ChangeRequest, undoes: str | None = None) -> ParameterChange:
+        """Make the request's parameters the deployment's: an exclusive creation. FencedError when another change came
+        first."""
+        spec = self.spec(deployment)
+        change = ParameterChange(
+            number=len(self.changes(deployment)) + 1,
+            request=request,
+            before=spec.application.params,
+            digest_before=spec.digest,
+            at=clock.now(),
+            undoes=undoes,
+        )
+        path = f"deployments/{deployment}/changes/{change.number}.json"
+        if not self.folder.create(path, to_json(change), nonce=change.at):  # one driver writes these
+            raise FencedError(f"the parameters of deployment {deployment} of {self.name} were changed a moment ago")
+        return change
+
+    def deployment_folder(self, deployment: str) -> Folder:
+        return self.folder.sub(f"deployments/{deployment}")
+
+    def checkpoint(self, deployment: str, query: str) -> Folder:
+        return self.folder.sub(f"deployments/{deployment}/checkpoint/{query}")
+
+    def status(self, deployment: str) -> Status | None:
+        return self._read(f"deployments/{deployment}/status.json", Status)
+
+    def launch(self, deployment: str) -> Launch | None:
+        return self._read(f"deployments/{deployment}/launch.json", Launch)
+
+    def set_launch(self, deployment: str, launch: Launch) -> None:
+        self.folder.write(f"deployments/{deployment}/launch.json", to_json(launch))
+
+    def plan(self, deployment: str) -> AppPlan | None:
+        return self._read(f"deployments/{deployment}/plan.json", AppPlan)
+
+    def update(self, deployment: str) -> UpdateRecord | None:
+        """The record of the update that brings or brought `deployment` in."""
+        check_part(deployment, f"{self.folder.path()}: a record or lease")
+        return self._read(f"updates/{deployment}.json", UpdateRecord)
+
+    def set_update(self, record: UpdateRecord) -> None:
+        self.folder.write(f"updates/{record.new}.json", to_json(record))
+
+    def updates(self) -> list[UpdateRecord]:
+        """Oldest first."""
+        return sorted((r for n in self._update_names() if (r := self.update(n))), key=lambda r: r.started_at)
+
+    def update_under_way(self) -> UpdateRecord | None:
+        """The update that has begun and not ended, and whose old or new version is the current deployment."""
+        current = self.current_id()
+        found = [u for u in self.updates() if u.outcome is None and current in (u.old, u.new)]
+        return found[-1] if found else None
+
+    def last_update(self) -> UpdateRecord | None:
+        """The record that was written last, found without reading the others: an update under way, else the one that
+        ended last."""
+        newest = self.folder.newest([f"updates/{name}.json" for name in self._update_names()])
+        return self._read(newest, UpdateRecord) if newest else None
+
+    def rollbacks(self) -> list[RollbackRecord]:
+        """Oldest first."""
+        names = [n.removesuffix(".json") for n in self.folder.names("rollbacks") if n.endswith(".json")]
+        found = (self._read(f"rollbacks/{n}.json", RollbackRecord) for n in names if n.isascii() and n.isdigit())
+        return sorted((record for record in found if record), key=lambda record: record.number)
+
+    def set_rollback(self, record: RollbackRecord) -> None:
+        """The caller holds the lease."""
+        self.folder.write(f"rollbacks/{record.number}.json", to_json(record))
+
+    def remove_rollback(self, record: RollbackRecord) -> None:
+        """One that came to nothing."""
+        self.folder.remove(f"rollbacks/{record.number}.json")
+
+    def report(self, deployment: str) -> CompatibilityReport | None:
+        """What the check of the update that brings or brought `deployment` in came to."""
+        return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
+
+    def remove_report(self, deployment: str) -> None:
+        """Nothing when there is none."""
+        self.folder.remove(f"updates/{deployment}.report.json")
+        self.folder.remove(f"updates/{deployment}.report.md")
+
+    def _update_names(self) -> list[str]:
+        return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
+
+    def _spec(self, deployment: str) -> DeploymentSpec | None:
+        path = f"deployments/{deployment}/spec.json"
+        spec = self._read(path, DeploymentSpec)
+        if spec is not None:
+            for file in (spec.application.file, *spec.application.py_files, *spec.application.files):
+                check_path(file, self.folder.path(path))
+        if spec is None or not (changes := self.changes(deployment)):
+            return spec
+        now = changes[-1].request
+        return attrs.evolve(spec, application=attrs.evolve(spec.application, params=now.params), digest=now.digest)
+
+    def _read(self, path: str, kind: type[T]) -> T | None:
+        text = self.folder.read(path)
+        return None if text is None else from_json(text, kind, self.folder.path(path))
+
+
+def _claim(epoch: int) -> str:
+    return f"epochs/{epoch}.json"
+
+
+def used_before(app: str, deployment: str) -> str:
+    return f"app {app} already has a deployment {deployment!r}; ids are never reused: choose another"

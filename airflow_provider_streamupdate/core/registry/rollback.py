@@ -1,0 +1,32 @@
+"""The record of one rollback, kept under ``rollbacks/<number>.json``: what a rollback changes in the files of the two
+deployments would hide that it happened."""
+
+from __future__ import annotations
+
+import attrs
+
+from .. import clock
+from ..names import named
+
+
+@attrs.frozen(kw_only=True)
+class RollbackRecord:
+    """number: 1 for an app's first one
+    left: the deployment that was ended; back_to: the one that runs again
+    started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
+    reason: why, where an update failed; asked_by: who asked for it (a user and host, or a DAG's run)
+    epoch: of the driver that runs since (None: not yet)
+    later_ids: the queries whose sink functions skip batch ids they have had, as whoever asked for it said: what they
+        compute again gets ids after those of the deployment that was left
+    """
+
+    number: int
+    app: str = attrs.field(validator=named("app"))
+    left: str = attrs.field(validator=named("deployment"))
+    back_to: str = attrs.field(validator=named("deployment"))
+    started_at: str = attrs.field(validator=clock.is_moment)
+    asked_by: str = ""
+    reason: str | None = None
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    epoch: int | None = None
+    later_ids: tuple[str, ...] = ()

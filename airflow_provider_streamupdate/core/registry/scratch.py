@@ -1,0 +1,72 @@
+"""The scratch folders of rehearsals: ``<app>/rehearsals/<id>/``, with the process that uses each."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import attrs
+
+from .. import clock
+from ..processes.elapsed import written_ago
+from ..processes.process_identity import ProcessIdentity
+from ..serde import from_json, to_json
+from ..storage import Folder
+from .registry import AppRegistry
+
+FORGOTTEN_SECONDS = 86400.0  # no rehearsal takes so long
+
+
+@attrs.frozen(kw_only=True)
+class UsedBy:
+    """Whose scratch folder it is. process: None in what a version before this wrote"""
+
+    host: str
+    pid: int
+    at: str
+    process: ProcessIdentity | None = None
+
+
+def take(app: AppRegistry, name: str) -> Folder:
+    """The scratch folder `name`, which is this process's from now on. What a rehearsal that was killed has left behind
+    is removed on the way."""
+    folder = _all(app)
+    for other in abandoned(app):
+        folder.remove(other)
+    user = UsedBy(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
+    folder.write(f"{name}/used-by.json", to_json(user))
+    return folder.sub(name)
+
+
+def abandoned(app: AppRegistry) -> list[str]:
+    """Names of the scratch folders whose process is gone."""
+    folder = _all(app)
+    texts = {name: folder.read(_mark(name)) for name in folder.names()}
+    return [
+        name
+        for name, text in texts.items()
+        if text is not None
+        and _gone(from_json(text, UsedBy, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
+    ]
+
+
+def _mark(name: str) -> str:
+    return f"{name}/used-by.json"
+
+
+def remove(app: AppRegistry, name: str) -> None:
+    """Nothing when it is gone."""
+    _all(app).remove(name)
+
+
+def _all(app: AppRegistry) -> Folder:
+    return app.folder.sub("rehearsals")
+
+
+def _gone(user: UsedBy, app: AppRegistry, path: str) -> bool:
+    """Whether it has ended for certain, or, where that cannot be told, took the folder too long ago by the clock of the
+    storage as well."""
+    lives = user.process.lives() if user.process else None
+    if lives is not None:
+        return not lives
+    return clock.age(user.at) > FORGOTTEN_SECONDS and written_ago(app.folder, path) > FORGOTTEN_SECONDS

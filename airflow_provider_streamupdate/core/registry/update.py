@@ -1,0 +1,62 @@
+"""The record of one update, kept under ``updates/<new deployment>.json`` so that it can be continued and read."""
+
+from __future__ import annotations
+
+import attrs
+
+from .. import clock
+from ..names import named
+from ..text_enum import TextEnum
+
+RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
+RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
+DEFAULT_STRATEGY = "standby"  # of control/update/strategies
+# What is noted of the steps, in order; a record's `step` is the last one. An update has those of its strategy.
+STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
+
+
+class Outcome(TextEnum):
+    """How an update ended."""
+
+    PROMOTED = "promoted"
+    ROLLED_BACK = "rolled-back"
+    REFUSED = "refused"
+    SUPERSEDED = "superseded"  # nobody went on with it before another update was begun
+
+
+PROMOTED, ROLLED_BACK = Outcome.PROMOTED, Outcome.ROLLED_BACK
+REFUSED, SUPERSEDED = Outcome.REFUSED, Outcome.SUPERSEDED
+
+
+@attrs.frozen(kw_only=True)
+class UpdateRecord:
+    """old: deployment that ran before
+    digest: of the new application
+    strategy: how the old one is replaced (control/update/strategies)
+    in_place: no deployment is brought in: the old one goes on, and `new` is the update's own id
+    outcome: None while under way
+    pause_seconds: the old version's last commit to the new one's first (None where the new one had
+        committed before)
+    snapshot_checked_at: when every byte of `snapshot` was last found to be whole
+    """
+
+    app: str = attrs.field(validator=named("app"))
+    old: str | None = attrs.field(validator=named("deployment"))
+    new: str = attrs.field(validator=named("deployment"))
+    started_at: str = attrs.field(validator=clock.is_moment)
+    digest: str = ""
+    strategy: str = "restart"
+    in_place: bool = False
+    step: str = "planned"
+    step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
+    snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
+    snapshot_checked_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    outcome: Outcome | None = None
+    reason: str | None = None
+    pause_seconds: float | None = None
+    verified: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> str:
+        """The deployment that runs when the update has come to its end."""
+        return self.old if self.in_place and self.old else self.new

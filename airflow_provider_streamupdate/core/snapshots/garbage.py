@@ -1,0 +1,103 @@
+"""Objects that nothing needs: bytes of failed exports, and those that no snapshot refers to.
+
+What is garbage stays garbage: an export refers only to its own bytes and to what a manifest that is there refers to. So
+who removes garbage needs no lock, and may sleep on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..storage import Folder
+from . import pending_exports as exports
+from .pending_exports import Export
+
+if TYPE_CHECKING:
+    from .snapshots import SnapshotStore
+
+
+@attrs.frozen(kw_only=True)
+class Garbage:
+    """Paths of objects, relative to the app's folder. failed: of exports that are dead, by export; orphans: of no
+    snapshot and no export that has a mark; kept: why some are left where they are, in words."""
+
+    failed: dict[Export, list[str]]
+    orphans: list[str]
+    kept: list[str]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for paths in self.failed.values() for path in paths] + self.orphans
+
+
+def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = False) -> Garbage:
+    """The objects that nothing needs. Marks of dead exports are removed on the way, unless `only_look`.
+
+    own: objects that were a deleted snapshot's, and that no export shares; they are garbage whatever runs
+
+    The order counts. An export that wrote one of the listed objects, or that may refer to one because it read a
+    manifest that is gone now, still has its mark when the marks are listed, or else its own manifest is read
+    afterwards. One that is taken for dead has lost its mark before the manifests are read: either its manifest is among
+    them, or it will not acknowledge it (exports.py).
+    """
+    folder = store.folder
+    found = [f"objects/{path}" for path in folder.files("objects")]
+    marks = exports.marks(folder)
+    living = exports.living(folder, marks)
+    dead = [export for export in marks if export not in living]
+    if not only_look:
+        for export in dead:
+            exports.end(folder, export)
+    snapshots, damaged = store.read()
+    needed = {f.object for s in snapshots for q in s.queries.values() for f in q.files}
+    unneeded = [path for path in found if path not in needed]
+    doubtful = {d.name for d in damaged}
+    failed = {
+        export: [path for path in unneeded if export.export and _of(path) == export.export]
+        for export in dead
+        if export.snapshot not in doubtful
+    }
+    taken = {path for paths in failed.values() for path in paths}
+    alive = {export.export for export in living}
+    orphans = [path for path in unneeded if path not in taken and _of(path) not in alive]
+    kept = []
+    if damaged and orphans:
+        names = ", ".join(sorted(doubtful))
+        kept.append(
+            f"no bytes are freed, since {names} of {store.app.name} is damaged and may need them: restore its "
+            "snapshot.json from a backup, or delete it too"
+        )
+        orphans = []
+    elif living:
+        left = [path for path in orphans if path not in set(own)]
+        if left:
+            kept.append(
+                f"{len(left)} state files that no snapshot needs stay for now, since a snapshot that is being taken "
+                f"may share them ({'; '.join(map(str, living))}); the next delete or gc frees them"
+            )
+        orphans = [path for path in orphans if path in set(own)]
+    return Garbage(failed=failed, orphans=orphans, kept=kept)
+
+
+def remove(folder: Folder, garbage: Garbage) -> int:
+    """The bytes of the files that were removed."""
+    removed = 0
+    paths = garbage.paths
+    for path in paths:
+        try:
+            removed += folder.size(path)
+        except FileNotFoundError:
+            continue  # somebody else frees, too
+        folder.remove(path)
+    for export in {_of(path) for path in paths}:
+        if not folder.files(f"objects/{export}"):
+            folder.remove_empty(f"objects/{export}")
+    return removed
+
+
+def _of(path: str) -> str:
+    """The export whose folder an object lies in."""
+    return path.split("/")[1]

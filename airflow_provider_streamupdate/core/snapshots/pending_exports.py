@@ -1,0 +1,167 @@
+"""Exports that are under way, and what failed ones left.
+
+An export stores the bytes of one snapshot. It has an id that is never used again, a folder for its bytes
+(``objects/<id>/``), and a mark from its first step to its last (``snapshots/_<id>/exporting.json``; an older version of
+this package looks there, too). While it works it gives signs of life: on a local disk the mark's time of writing moves,
+which takes no room; elsewhere ``alive.json`` beside the mark is written again.
+
+Whether an export lives is told by these signs alone, not by a process table (its process lives on when an export
+failed) and not by one clock. Who takes it for dead removes its mark *before* anything else; and an export looks for its
+mark *after* its snapshot's manifest is there: one that was taken for dead wrongly finds out, and withdraws.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from .. import clock
+from ..errors import CorruptError, StorageError
+from ..serde import from_json, to_json
+from ..storage import Folder
+
+BEAT_SECONDS = 5.0  # between an export's signs of life
+WATCH_SECONDS = 20.0  # one that gives none for so long is dead; as of the holder of a lease (control/holding.py)
+_LOOK_SECONDS = 0.2
+# An export of a version that gives no signs: one that has not ended for so long is not running any more.
+UNSIGNED_SECONDS = 86400.0
+
+
+@attrs.frozen(kw_only=True)
+class Export:
+    """`snapshot`: the name it is to have; `signed`: whether it gives signs of life (older versions' do not). host, pid:
+    who does it, to be told."""
+
+    export: str = ""
+    started_at: str = ""
+    snapshot: str = ""
+    deployment: str = ""
+    host: str = ""
+    pid: int | None = None
+    signed: bool = False
+    mark: str = ""  # where the mark lies; not in it
+
+    def __str__(self) -> str:
+        by = f" by process {self.pid} on {self.host}" if self.pid else ""
+        return f"export of snapshot {self.snapshot} (begun {self.started_at}{by})"
+
+
+@contextlib.contextmanager
+def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
+    """An export under way for as long as the block takes. The mark is not removed by this, but its signs end."""
+    number = uuid.uuid4().hex
+    export = Export(
+        export=number,
+        snapshot=snapshot,
+        deployment=deployment,
+        started_at=clock.now(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        signed=True,
+    )
+    marked = attrs.evolve(export, mark=f"snapshots/_{number}/exporting.json")
+    folder.write(marked.mark, to_json(export))
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT_SECONDS):
+            with contextlib.suppress(StorageError, FileNotFoundError):  # the storage may be back the next time
+                if folder.touches:
+                    folder.touch(marked.mark)
+                else:
+                    folder.write(_alive(marked), clock.now().encode())
+
+    thread = threading.Thread(target=beat, name=f"export {snapshot}", daemon=True)
+    thread.start()
+    try:
+        yield marked
+    finally:
+        over.set()
+        thread.join()
+
+
+def stands(folder: Folder, export: Export) -> bool:
+    """Whether nobody has taken it for dead."""
+    return folder.read(export.mark) is not None  # read, not looked for: NFS remembers for a minute what was there
+
+
+def end(folder: Folder, export: Export) -> None:
+    """Remove the mark: the export has ended, or is taken for dead."""
+    folder.remove(export.mark)
+    if export.mark.startswith(f"snapshots/_{export.export}/"):
+        folder.remove(_alive(export))
+    folder.remove_empty(os.path.dirname(export.mark))
+
+
+def marks(folder: Folder) -> list[Export]:
+    """All exports that have a mark, dead or alive."""
+    found = (_read(folder, f"snapshots/{name}/exporting.json", name) for name in folder.names("snapshots"))
+    return [export for export in found if export]
+
+
+def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
+    """Those of `found` that give a sign of life, or end, within WATCH_SECONDS. Nothing is read from a clock, since
+    another machine's may be wrong."""
+    lives, watched = [], {}
+    for export in found:
+        if not export.signed:
+            lives += [export] if _age(export.started_at) < UNSIGNED_SECONDS else []
+            continue
+        sign = _sign(folder, export)
+        if sign is None:
+            lives.append(export)  # its mark went: it has ended since it was listed
+        else:
+            watched[export.export] = (export, sign)
+    until = time.monotonic() + WATCH_SECONDS
+    while watched and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+        for number, (export, before) in list(watched.items()):
+            if _sign(folder, export) != before:
+                lives.append(export)
+                del watched[number]
+    return lives
+
+
+def _sign(folder: Folder, export: Export) -> tuple[float, bytes | None] | None:
+    """The last sign of life: when, and what; None without a mark."""
+    try:
+        if folder.touches:
+            folder.read(export.mark)  # NFS looks at a file's times anew when it is opened
+            return folder.modified(export.mark), None
+        beat = folder.read(_alive(export))
+        return folder.modified(export.mark if beat is None else _alive(export)), beat
+    except FileNotFoundError:
+        return None
+
+
+def _age(at: str) -> float:
+    try:
+        return clock.age(at)
+    except (ValueError, TypeError):
+        return 0.0  # it cannot be told: it counts
+
+
+def _alive(export: Export) -> str:
+    return f"snapshots/_{export.export}/alive.json"
+
+
+def _read(folder: Folder, mark: str, name: str) -> Export | None:
+    if (text := folder.read(mark)) is None:
+        return None
+    try:
+        told = from_json(text, Export, folder.path(mark))
+    except CorruptError:  # a damaged one of an older version, or of this one
+        own = len(name) == 33 and name.startswith("_")
+        try:
+            at = clock.from_epoch_ms(folder.modified(mark) * 1000)
+        except FileNotFoundError:
+            return None
+        told = Export(export=name[1:] if own else "", started_at=at, signed=own)
+    return attrs.evolve(told, snapshot=told.snapshot or name, mark=mark)

@@ -1,0 +1,178 @@
+"""A rehearsal: the first batches of a new version on a clone of a snapshot, with nothing written, and the same batches
+of the version the snapshot is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from ..compatibility.report import REFUSED, CompatibilityReport, ReportItem
+from ..compatibility.rules.source import FILES, short_format
+from ..plan.plan import AppPlan, SourcePlan
+
+BATCHES = "batches"  # why it ended: as many batches as were asked for
+INPUT = "input"  # the input that was there at its start is used up
+ERROR = "error"
+
+# Sources that reading does nothing to. Files are removed by cleanSource, and a Kafka group of the app's own is shared
+# with the running app (FileStreamSource: cleanSource; Kafka integration guide: kafka.group.id). What another source
+# does when it is read (acknowledge, delete) is not known.
+READABLE = (*FILES, "kafka", "rate", "rate-micro-batch", "delta", "iceberg")
+
+_FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
+
+
+@attrs.frozen(kw_only=True)
+class RehearsedBatch:
+    """One batch. seconds: of the whole trigger; rows_out: to the muted sink; state_rows: by stage, after it."""
+
+    batch: int
+    seconds: float
+    rows_in: int
+    rows_out: int | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)
+
+    @property
+    def rows_kept(self) -> int:
+        """State rows of all stages."""
+        return sum(self.state_rows.values())
+
+
+@attrs.frozen(kw_only=True)
+class RehearsedQuery:
+    """A query's batches in their order; ended: BATCHES, INPUT or ERROR, with the error in words."""
+
+    name: str
+    batches: tuple[RehearsedBatch, ...] = ()
+    ended: str = INPUT
+    error: str | None = None
+
+    def batch(self, number: int) -> RehearsedBatch | None:
+        return next((b for b in self.batches if b.batch == number), None)
+
+    @property
+    def state_rows(self) -> dict[str, int]:
+        """By stage, after the last batch."""
+        return self.batches[-1].state_rows if self.batches else {}
+
+
+@attrs.frozen(kw_only=True)
+class Rehearsal:
+    """What one version did, as its driver tells it. snapshot: the one it was given a clone of; deployment: the one that
+    snapshot is of."""
+
+    snapshot: str
+    deployment: str
+    queries: tuple[RehearsedQuery, ...]
+    state_rows: dict[str, dict[str, int]] = attrs.field(factory=dict)  # in the snapshot: query -> stage -> rows
+
+    def query(self, name: str) -> RehearsedQuery | None:
+        return next((q for q in self.queries if q.name == name), None)
+
+
+@attrs.frozen(kw_only=True)
+class RehearsalReport:
+    """What the new version did beside the old one. new: None when it is not compatible; old: None when it could not be
+    rehearsed, for the reason in `old_missing`."""
+
+    app: str
+    snapshot: str
+    newest: bool
+    wanted: int
+    compatibility: CompatibilityReport
+    new: Rehearsal | None = None
+    old: Rehearsal | None = None
+    old_missing: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """What went wrong, a line each."""
+        failed = (f"query {q.name}: {q.error}" for q in (self.new.queries if self.new else ()) if q.error)
+        return [*self.compatibility.problems, *failed]
+
+    @property
+    def outcome(self) -> str:
+        if not self.compatibility.compatible:
+            return self.compatibility.outcome
+        if not self.passed:
+            return "failed"
+        return "went well" if any(q.batches for q in self.queries) else "went well, but there was no input"
+
+    @property
+    def queries(self) -> tuple[RehearsedQuery, ...]:
+        return self.new.queries if self.new else ()
+
+    def notes(self) -> Iterator[str]:
+        """How each query's rehearsal ended, and what is missing."""
+        for query in self.queries:
+            end = {BATCHES: f"ended after {self.wanted} batches", INPUT: "used up the input", ERROR: "died"}
+            yield f"query {query.name} {end[query.ended]}"
+        if self.old_missing:
+            yield f"no figures of the old version: {self.old_missing}"
+
+    BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
+                     "seconds", "old seconds")  # fmt: skip
+    STATE_COLUMNS = ("stage", "in the snapshot", "after", "old after")
+
+    def batch_rows(self) -> Iterator[tuple[Any, ...]]:
+        """A line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
+        for query in self.queries:
+            old = self.old.query(query.name) if self.old else None
+            for new in query.batches:
+                pair = (new, old.batch(new.batch) if old else None)
+                figures = (None if b is None else getattr(b, part) for part in _FIGURES for b in pair)
+                yield (query.name, new.batch, *figures)
+
+    def stage_rows(self) -> Iterator[tuple[Any, ...]]:
+        """A line a stage, in the order of STATE_COLUMNS."""
+        for query in self.queries:
+            old = self.old.query(query.name) if self.old else None
+            saved = self.new.state_rows.get(query.name, {}) if self.new else {}
+            left = old.state_rows if old else {}
+            for stage, rows in query.state_rows.items():
+                yield (f"{query.name}/{stage}", saved.get(stage), rows, left.get(stage))
+
+    def to_markdown(self) -> str:
+        head = (
+            f"Rehearsal of the new version of **{self.app}** on snapshot {self.snapshot}"
+            f"{' (the newest)' if self.newest else ''}: **{self.outcome}**"
+        )
+        if self.new is None:
+            return f"{head}\n\n{self.compatibility.to_markdown()}"
+        parts = [head, *(f"- {line}" for line in (*self.problems, *self.notes()))]
+        tables = (_table(self.BATCH_COLUMNS, self.batch_rows()), _table(self.STATE_COLUMNS, self.stage_rows()))
+        return "\n".join([parts[0], "", *parts[1:], "", *tables])
+
+
+def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
+    """Refusals of sources that a second reader would do something to."""
+    found = ((q.name, s, _effect(s)) for q in plan.queries for s in q.sources)
+    return tuple(
+        ReportItem(thing="source", name=f"{query}/{source.name}", verdict=REFUSED, reason=f"cannot be rehearsed: {why}")
+        for query, source, why in found
+        if why
+    )
+
+
+def _effect(source: SourcePlan) -> str | None:
+    """What a rehearsal would do to the source, or to the app that reads it; None when it is harmless."""
+    kind = short_format(source.format)
+    if kind not in READABLE:
+        return f"what reading a source of format {source.format} does to it is not known"
+    if kind in FILES and source.options.get("cleansource", "off").lower() != "off":
+        return "it removes the files it has read (cleanSource), which the running app may still need"
+    if "kafka.group.id" in source.options:
+        return "its consumer group (kafka.group.id) is the running app's, whose rows it would take away"
+    return None
+
+
+def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
+    names = list(columns)
+    lines = ("| " + " | ".join("" if c is None else str(c) for c in row) + " |" for row in rows)
+    return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""])

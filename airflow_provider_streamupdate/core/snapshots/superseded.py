@@ -1,0 +1,115 @@
+"""Checkpoints of deployments that nothing goes back to, and what becomes of one that is freed."""
+
+from __future__ import annotations
+
+import contextlib
+
+import attrs
+
+from .. import clock
+from ..errors import RefusedError, StorageError
+from ..registry.deployment import DeploymentSpec
+from ..registry.registry import AppRegistry
+from ..registry.update import UpdateRecord
+from ..serde import to_json
+
+
+@attrs.frozen(kw_only=True)
+class Retention:
+    """How many superseded deployments keep their checkpoint, and for how long all do: those are kept that either says.
+    The ways back from what runs are kept whatever this says."""
+
+    deployments: int = 2
+    days: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Superseded:
+    """A deployment's id and since when (ISO) it has not run."""
+
+    deployment: str
+    since: str
+
+
+@attrs.frozen(kw_only=True)
+class FreedNote:
+    """For people: when a deployment's checkpoint was freed, and by what."""
+
+    freed_at: str
+    by: str = "streamupdate gc"
+
+
+def needed(current: str | None, specs: list[DeploymentSpec], updates: list[UpdateRecord]) -> dict[str, str]:
+    """Why a deployment's checkpoint must stay, by deployment: it runs, or something goes on from it or back to it."""
+    if current is None:
+        return {spec.deployment: "nothing is current, so any of them may be gone on with" for spec in specs}
+    parents = {spec.deployment: spec.parent for spec in specs}
+    found: dict[str, str] = {}
+    for update in updates:
+        if update.outcome is None:
+            for deployment in (update.old, update.new, parents.get(update.new)):
+                if deployment is not None:
+                    found.setdefault(deployment, f"the update to {update.new} is under way")
+    # As control/reverting.py finds it; and what the spec says, whose state a restore may still be reading.
+    for back in (next((u.old for u in updates if u.new == current), None), parents.get(current)):
+        if back is not None:
+            found[back] = f"a rollback of {current} goes back to it"
+    found[current] = "it is current"
+    return found
+
+
+def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, str | None]:
+    """Of deployments that nothing needs: None for those that may go, else why they stay."""
+    newest = sorted(candidates, key=lambda each: each.since, reverse=True)
+    found: dict[str, str | None] = {}
+    for place, each in enumerate(newest):
+        days = clock.age(each.since) / 86400
+        if place < retention.deployments:
+            found[each.deployment] = f"it is among the {retention.deployments} newest superseded ones"
+        elif days < retention.days:
+            found[each.deployment] = f"it was superseded {days:.1f} days ago, and {retention.days:g} are kept"
+        else:
+            found[each.deployment] = None
+    return found
+
+
+def free(app: AppRegistry, deployment: str) -> None:
+    """Remove a deployment's checkpoint. From the first step on it is known to be freed, so that nobody goes on with
+    half of it. Where it can be, that step is a rename, which takes no room."""
+    folder = app.deployment_folder(deployment)
+    if folder.renames:
+        with contextlib.suppress(FileNotFoundError):
+            if not folder.exists("freed"):
+                folder.rename("checkpoint", "freed")
+        for name in folder.names("freed", hidden=True):
+            if name != "note.json":
+                folder.remove(f"freed/{name}")
+        with contextlib.suppress(StorageError):  # for people; that the folder is there is enough
+            folder.write("freed/note.json", _note())
+        return
+    folder.write("freed/note.json", _note())
+    folder.remove("checkpoint")
+
+
+def files(app: AppRegistry, deployment: str) -> list[str]:
+    """Paths, relative to the app's folder, of what `free` removes."""
+    tops = [f"deployments/{deployment}/{part}" for part in ("checkpoint", "freed")]
+    return [f"{top}/{path}" for top in tops for path in app.folder.files(top) if path != "note.json"]
+
+
+def is_freed(app: AppRegistry, deployment: str) -> bool:
+    return app.deployment_folder(deployment).exists("freed")
+
+
+def check_kept(app: AppRegistry, deployment: str) -> None:
+    """RefusedError when the deployment's checkpoint was freed: it would start without its state."""
+    if is_freed(app, deployment):
+        raise RefusedError(
+            f"deployment {deployment} of {app.name} cannot run again: it was superseded, and its checkpoint was freed "
+            "(streamupdate gc). Nothing was stopped. Start its application from a snapshot instead (list-snapshots, "
+            "submit --snapshot)"
+        )
+
+
+def _note() -> bytes:
+    return to_json(FreedNote(freed_at=clock.now()))

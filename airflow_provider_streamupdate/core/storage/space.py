@@ -1,0 +1,41 @@
+"""Room on a root's file system: is there enough for what is about to be written, and was it missing?"""
+
+from __future__ import annotations
+
+import errno
+
+from ..errors import NoRoomError, StorageError
+from . import Folder
+
+# Kept free beside what is written: for the heartbeats, leases and logs of all drivers under the root, each a few kB and
+# replaced as a whole, and for a batch's own state files while the copy is under way.
+MARGIN_BYTES = 16 << 20
+
+
+def check_room(folder: Folder, needed: int, what: str) -> None:
+    """NoRoomError when writing `needed` bytes would fill the file system of `folder`. Nothing is refused where free
+    room cannot be told (object stores, HDFS), nor where nothing but links is made."""
+    if needed <= 0 or (there := folder.free()) is None or needed + MARGIN_BYTES <= there:
+        return
+    raise NoRoomError(
+        f"{what} needs {size(needed)} (and {size(MARGIN_BYTES)} are kept free), there is {size(there)} free at "
+        f"{folder.path()}; free some (streamupdate gc, delete-snapshot) and try again. Nothing was written"
+    )
+
+
+def no_room(error: BaseException | None) -> bool:
+    """Whether a call failed because the disk, or the quota, is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__ if isinstance(error, StorageError) else None
+    return False
+
+
+def size(count: float) -> str:
+    """Bytes for people, e.g. ``12.3 MB``; without a library, since it is said in the driver, too."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

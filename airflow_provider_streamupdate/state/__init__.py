@@ -1,1 +1,0 @@
-"""The state library: no Airflow, no Spark; storage through fsspec only."""

@@ -1,0 +1,170 @@
+"""What `app.main()` does in its two modes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.compatibility.compatibility import compare
+from ...core.compatibility.plan_file import PlanFile
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.self_update import check_updatable
+from ...core.errors import ApplicationError, StreamUpdateError, describe
+from ...core.plan.plan import AppPlan
+from ...core.registry import scratch
+from ...core.registry.registry import AppRegistry, Registry
+from ...core.serde import to_dict
+from ...core.snapshots.adoption import assign, find_checkpoint
+from ...core.snapshots.fresh_start import NOTHING
+from ...core.snapshots.rehearsal import Rehearsal, check_harmless
+from ...core.snapshots.snapshots import SnapshotStore
+from ...core.storage import options as storage_options
+from ..planning.planner import plan_app
+from ..restore.adoption import check_adoptable
+from ..restore.fresh_start import judge_start
+from ..restore.rehearsal import rehearse, saved_rows
+from ..restore.restorer import check_restorable
+from ..restore.saved_state import SavedState
+from .lifecycle import Agent
+from .spark_engine import SparkEngine
+
+if TYPE_CHECKING:
+    from ..app import StreamingApp
+
+
+def run(app: StreamingApp, options: argparse.Namespace) -> int:
+    """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
+    registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
+    engine = SparkEngine(app, registry, options.deployment)
+    return Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside).run()
+
+
+def plan(app: StreamingApp, options: argparse.Namespace) -> int:
+    """Write ``{"plan", "report", "rehearsal", "warnings", "error"}`` to --out. With --against, compare; against saved
+    state, restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it.
+    Nothing of the running app is touched. The exit code is 0 unless something raised."""
+    result: dict[str, Any] = {"plan": None, "report": None, "rehearsal": None, "warnings": [], "error": None}
+    from ..app import parse_settings
+
+    try:
+        made, report, rehearsal = _plan(app, options)
+        result["plan"] = to_dict(made)
+        result["warnings"] = app.unread(parse_settings(options.set))
+        result["report"] = to_dict(report) if report else None
+        result["rehearsal"] = to_dict(rehearsal) if rehearsal else None
+    except Exception as error:
+        kind = type(error) if isinstance(error, StreamUpdateError) else ApplicationError
+        result["error"] = {"type": kind.__name__, "message": describe(error)}
+        traceback.print_exc()
+    Path(options.out).write_text(json.dumps(result))
+    return 1 if result["error"] else 0
+
+
+def _plan(
+    app: StreamingApp, options: argparse.Namespace
+) -> tuple[AppPlan, CompatibilityReport | None, Rehearsal | None]:
+    from ..app import parse_settings
+
+    spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
+    writers = app.build(spark, parse_settings(options.set))
+
+    def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
+        return plan_app(
+            spark,
+            app.name,
+            writers,
+            app.require_names,
+            recorded,
+            app.migrations,
+            app.reloadable,
+            app.written(),
+            app.seen_batch,
+        )
+
+    if options.adopt:
+        return *_adoptable(parse_settings(options.adopt), planned, writers), None
+    if options.against == NOTHING:
+        made = planned()
+        writers = app.build(spark, parse_settings(options.set))
+        check_updatable(made, options.agree, again=planned())
+        registry = Registry(options.root, storage_options.from_environment()).app(app.name)
+        return made, judge_start(registry, made, options.agree), None
+    if not options.against:
+        return planned(), None, None
+    kind, _, path = options.against.partition(":")
+    renames = parse_settings(options.rename)
+    if kind == "plan":
+        file = PlanFile.read(path)
+        made = planned(file.recorded)
+        return made, compare(file.plan, made, file.source, options.agree, renames), None
+    registry = Registry(options.root, storage_options.from_environment()).existing(options.from_app or app.name)
+    if options.rehearse:
+        return _rehearsed(app, options, registry, planned, writers, renames)
+    saved = SavedState.find(registry, options.against).under(renames)
+    saved = saved.forked(registry) if options.fork else saved
+    made = planned(saved.recorded())
+    report = saved.compare(made, options.agree)
+    if report.compatible:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as restored:
+            report = check_restorable(saved, report, made, writers, Path(restored))
+    return made, report, None
+
+
+def _rehearsed(
+    app: StreamingApp,
+    options: argparse.Namespace,
+    registry: AppRegistry,
+    planned: Callable[[dict[str, dict[str, str]]], AppPlan],
+    writers: Mapping[str, DataStreamWriter],
+    renames: Mapping[str, str],
+) -> tuple[AppPlan, CompatibilityReport, Rehearsal | None]:
+    """The plan, its report with what cannot be rehearsed, and the rehearsal when nothing stands in the way."""
+    name = options.against.partition(":")[2] or SnapshotStore(registry).newest().name
+    snapshot = SnapshotStore(registry).get(name)
+    saved = SavedState.find(registry, f"snapshot:{name}").under(renames)
+    saved = saved.forked(registry) if options.fork else saved
+    made = planned(saved.recorded())
+    report = saved.compare(made, options.agree)
+    report = attrs.evolve(report, items=(*report.items, *check_harmless(made)))
+    if not report.compatible:
+        return made, report, None
+    folder = scratch.take(registry, options.scratch)
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamupdate-check-") as restored:
+            report = check_restorable(saved, report, made, writers, Path(restored))
+        if not report.compatible:
+            return made, report, None
+        queries = rehearse(saved, made, writers, app.migrations, options.rehearse, folder)
+    finally:
+        scratch.remove(registry, options.scratch)
+    rows = saved_rows(snapshot, saved)
+    return made, report, Rehearsal(snapshot=name, deployment=snapshot.deployment, queries=queries, state_rows=rows)
+
+
+def _adoptable(
+    given: Mapping[str, str],
+    planned: Callable[[dict[str, dict[str, str]]], AppPlan],
+    writers: Mapping[str, DataStreamWriter],
+) -> tuple[AppPlan, CompatibilityReport]:
+    """The plan under the configuration the checkpoints recorded, and whether they are this plan's."""
+    options = storage_options.from_environment()
+    folders = {query: find_checkpoint(uri, options) for query, uri in assign(tuple(writers), given).items()}
+    recorded = {}
+    for query, folder in folders.items():
+        checkpoint = Checkpoint(folder)
+        batch = checkpoint.committed_batch()
+        assert batch is not None  # find_checkpoint looked
+        recorded[query] = checkpoint.offsets(batch).conf
+    made = planned(recorded)
+    with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as restored:
+        return made, check_adoptable(made, writers, folders, Path(restored))

@@ -1,0 +1,1 @@
+"""Catalyst's trees as data, and the marks in their texts. Pure Python, without Spark."""

@@ -1,0 +1,38 @@
+"""What the author's own code raised: where, and what it says in one sentence."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+
+from ...core.errors import StreamUpdateError, describe
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_OURS = str(Path(__file__).resolve().parents[1])
+_LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def place(error: BaseException) -> str:
+    """File and line of the author's code that the error came out of: ``v2.py:9``; empty when there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not _foreign(f.filename)]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+def told(error: BaseException) -> str:
+    """An error that ended a query, in words. What the author's code raised while it ran, in a Python worker or called
+    by the JVM, has its traceback in Spark's message alone; the place is said first."""
+    words = describe(error)
+    if isinstance(error, StreamUpdateError):
+        return words
+    own = [(file, line) for file, line in _FRAME.findall(str(error)) if not _foreign(file)]
+    return f"{Path(own[-1][0]).name}:{own[-1][1]} raised an error: {words}" if own else words
+
+
+def _foreign(file: str) -> bool:
+    """Whether it is a library's, Spark's, ours, or made up (``<string>``)."""
+    if file.startswith("<") or "pyspark" in Path(file).parts or any("pyspark.zip" in part for part in Path(file).parts):
+        return True
+    return file.startswith((_OURS, *_LIBRARIES)) or "py4j" in file

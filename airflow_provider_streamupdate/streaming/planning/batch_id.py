@@ -1,0 +1,144 @@
+"""What a query's sink function does with a batch id that it has had: as the app declares it, or nothing, where the
+function's code does not use the id."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...core.compatibility.rules.fork import FUNCTIONS
+from ...core.compatibility.rules.source import short_format
+from ...core.errors import ApplicationError
+from ...core.plan.plan import UNUSED
+from .. import spark_internals
+from ..code.owner import Owner, owner
+
+# What may read a parameter that no instruction names, or the id from elsewhere: Spark sets the local property
+# streaming.sql.batchId (MicroBatchExecution.runBatch), and a query's progress tells it.
+_MAY_READ = frozenset(
+    {
+        "locals",
+        "vars",
+        "dir",
+        "eval",
+        "exec",
+        "_getframe",
+        "currentframe",
+        "stack",
+        "trace",
+        "f_locals",
+        "f_back",
+        "import_module",
+        "__import__",
+        "getLocalProperty",
+        "getLocalProperties",
+        "lastProgress",
+        "recentProgress",
+        "active",
+    }
+)
+
+
+def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str | None) -> str | None:
+    """One of plan.SEEN_BATCH, UNUSED, or None where it is not known or the sink is no function. ApplicationError for a
+    declaration of a sink that is none. `where`: the query, for the message."""
+    if short_format(format) not in FUNCTIONS:
+        if declared is not None:
+            raise ApplicationError(
+                f"{where}: seen_batch={declared!r} is for a function (foreachBatch, foreach), and its sink is "
+                f"{format}; leave it out"
+            )
+        return None
+    if declared is not None:
+        return declared
+    return UNUSED if uses_id(spark_internals.batch_function(writer)) is False else None
+
+
+def uses_id(function: Any) -> bool | None:
+    """Whether a foreachBatch function reads its second parameter; None where its code does not tell."""
+    skipped, held = 0, []  # held: the objects whose methods it is
+    while isinstance(function, types.MethodType):
+        held.append(function.__self__)
+        function, skipped = function.__func__, skipped + 1
+    if not isinstance(function, types.FunctionType):
+        return None
+    code = function.__code__
+    if code.co_argcount <= skipped + 1:  # the id comes in *args
+        return None
+    name = code.co_varnames[skipped + 1]
+    if name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)):
+        return True
+    return any(_asks(each.__code__) for each in _reached(function, *held))
+
+
+def _reached(*start: Any) -> Iterator[types.FunctionType]:
+    """A function with those that it may call, as far as they are the app's: by its global variables, its closure, its
+    defaults, the modules that it imports, and in the objects, classes and modules among them."""
+    todo: list[Any] = [*start]
+    met: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if id(value) in met:
+            continue
+        met.add(id(value))
+        if isinstance(value, types.FunctionType) and owner(value.__module__) is Owner.APP:
+            yield value
+            names = set(_names(value.__code__))
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+            found = [value.__globals__[name] for name in names if name in value.__globals__]
+            found += [sys.modules[name] for name in names if name in sys.modules]  # imported inside it, perhaps
+            modules = [module for module in found if _is_apps(module)]
+            held = [vars(module).get(name) for module in modules for name in names]
+            if "getattr" in names:  # by a name that is data
+                held += [member for module in modules for member in vars(module).values()]
+            todo += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *found, *held]
+            todo += vars(value).values()
+        elif isinstance(value, type) and owner(value.__module__) is Owner.APP:
+            todo += [*vars(value).values(), *value.__mro__]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            todo += value
+        elif isinstance(value, dict):
+            todo += value.values()
+        elif not isinstance(value, (type, types.ModuleType)):
+            inner = [getattr(value, n, None) for n in ("__func__", "__self__", "__wrapped__", "func", "fget")]
+            todo += [each for each in inner if each is not None]
+            todo.append(type(value))
+            if owner(type(value).__module__) is Owner.APP:
+                todo += vars(value).values() if hasattr(value, "__dict__") else ()
+
+
+def _is_apps(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and owner(value.__name__) is Owner.APP
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _names(each)
+
+
+def _reads(step: dis.Instruction, name: str) -> bool:
+    """Python 3.13 loads two variables in one instruction, or stores one and loads the next (STORE_FAST_LOAD_FAST); its
+    `argval` has both."""
+    named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    return "LOAD_" in step.opname and name in named
+
+
+def _asks(code: types.CodeType) -> bool:
+    """Whether it, or a function in it, uses a name by which the id can be read unnamed, or names the id in a text."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    said = any(isinstance(each, str) and "batchId" in each for each in code.co_consts)
+    return said or not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))

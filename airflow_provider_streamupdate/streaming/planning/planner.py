@@ -1,0 +1,426 @@
+"""The planner: from the writers an app's query functions return to the app's plan. Nothing is run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...core.compatibility.rules.setting import SHARES, harmless
+from ...core.compatibility.rules.settings_table import MEASURED
+from ...core.compatibility.rules.source_options import FILES, short_format
+from ...core.errors import ApplicationError, StreamUpdateError, describe
+from ...core.names import confused
+from ...core.plan.plan import (
+    TIME_ZONE,
+    UNKNOWN,
+    AggregateBuffer,
+    AppPlan,
+    QueryPlan,
+    SinkPlan,
+    StagePlan,
+    StateSchema,
+    unknown,
+)
+from ...core.plan.state_stores import PARTITIONS, PROVIDER
+from ...core.redaction import redacted
+from .. import spark_internals
+from ..catalyst import marks
+from ..catalyst.tree import STATEFUL, Node, parse_plan
+from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
+from ..stages import stage_names
+from .batch_id import seen_batch
+from .batches import check_batches
+from .definition import KINDS, asks_time, define, with_clocks
+from .expression import zone
+from .first_batch import keep
+from .lineage import Lineage, watermarks
+from .python_imports import imports, with_imports
+from .schema_file import read_schemas
+from .surroundings import surroundings
+from .unaffected import unaffected
+
+
+def plan_app(
+    spark: SparkSession,
+    app: str,
+    writers: Mapping[str, DataStreamWriter],
+    require_names: bool = False,
+    recorded: Mapping[str, Mapping[str, str]] | None = None,
+    migrations: Iterable[tuple[str, str]] = (),
+    reloadable: Iterable[str] = (),
+    written: Mapping[str, str] | None = None,
+    declared: Mapping[str, str] | None = None,
+) -> AppPlan:
+    """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
+    Spark refuses a query or its plan is not understood.
+
+    recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
+        session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
+        Only the state stores become what the session was told, when it was told: a restore rewrites them.
+    migrations: the stages and states the app has functions for
+    reloadable: the parameters the app declares to be
+    written: where the queries' functions are (file and line), for messages
+    declared: what the queries' sinks do with a batch id they have had, as the app declares it
+    """
+    version = spark_internals.check_version(spark)
+    imported: set[str] = set()
+    planned = [
+        _plan_query(
+            name,
+            writer,
+            dict((recorded or {}).get(name, {})),
+            tuple(migrations),
+            (written or {}).get(name, ""),
+            (declared or {}).get(name),
+            imported,
+        )
+        for name, writer in writers.items()
+    ]
+    queries = with_imports(planned, imported)
+    warnings = [
+        f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
+        "matched after the plan changes"
+        for q in queries
+        for s in q.stages
+        if not s.named
+    ]
+    if warnings and require_names:
+        raise ApplicationError(f"app {app} requires names: {'; '.join(warnings)}")
+    return AppPlan(
+        app=app, spark_version=version, queries=queries, warnings=tuple(warnings), reloadable=tuple(reloadable)
+    )
+
+
+def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Of a query's own session (an app may make several): the settings that change results, Spark's defaults of them,
+    and what else it was given."""
+    settings = spark_internals.effective_settings(spark, MEASURED)
+    settings[TIME_ZONE] = zone(settings[TIME_ZONE])
+    settings |= surroundings(spark)
+    others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
+    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted(others)
+
+
+def _plan_query(
+    name: str,
+    writer: DataStreamWriter,
+    recorded: dict[str, str],
+    migrations: tuple[tuple[str, str], ...],
+    written: str,
+    declared: str | None,
+    imported: set[str],
+) -> QueryPlan:
+    """imported: takes what importing the modules of the query's Python code does."""
+    where = f"query {name}" + (f" ({written})" if written else "")
+    df = spark_internals.writer_frame(writer)
+    details = spark_internals.writer_details(writer)
+    settings, defaults, others = _settings(df.sparkSession)
+    given = spark_internals.given_settings(df.sparkSession, (PROVIDER, PARTITIONS))
+    mode = details["output_mode"]
+    check_batches(where, details)
+    if refused := spark_internals.unsupported(df, mode):
+        raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
+    told = spark_internals.analyzed_plan(df)
+    imported |= set(imports(told))
+    if details["format"] == spark_internals.FOREACH:
+        imported |= set(spark_internals.foreach_imports(writer))
+    analyzed = parse_plan(told, mode)
+    sources, order, leaf_names = plan_sources(name, df, analyzed)
+    sink = SinkPlan(
+        format=details["format"],
+        options=without_secrets(details["options"]),
+        location=details["location"],
+        partitioned_by=tuple(details["partitioned_by"]),
+        columns=_columns(df) if short_format(details["format"]) in FILES else None,
+        seen_batch=seen_batch(where, writer, details["format"], declared),
+    )
+    with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
+        conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
+        with _instead(
+            f"{where}: Spark cannot plan it, and would refuse to start it: ",
+            "; correct the query (`streamupdate plan` tries it, starting nothing)",
+        ):
+            stages_written = sum(node.stateful for node in analyzed.walk())
+            planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True, stages=stages_written)
+        keep(writer, conf, Path(scratch), planned)
+        with _instead(
+            f"{where}: its plan is not understood, so that its state could not be found again (",
+            "); write it in another way, or report it with the query",
+        ):
+            optimized = parse_plan(planned.optimized, mode)
+            sources = columns_read(sources, leaf_names, optimized)
+            stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
+    if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
+        raise ApplicationError(
+            f"{where}: {'; '.join(problems)}: the descriptions of state refer to both by their names; give one of them "
+            "another name (--rename old=new, when state under the old one goes on)"
+        )
+    stages = tuple(
+        attrs.evolve(
+            _counted(stage, planned.buffers.get(stage.operator_id, ())),
+            migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
+        )
+        for stage in stages
+    )
+    return QueryPlan(
+        name=name,
+        output_mode=mode,
+        sink=sink,
+        sources=sources,
+        stages=stages,
+        source_order=order,
+        watermarks=tuple(watermarks(lineage)),
+        conf=settings,
+        not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
+        unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
+        given=others,
+        hadoop=redacted({k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}),
+        stores={
+            key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
+            for key in (PROVIDER, PARTITIONS)
+        },
+        written=written,
+    )
+
+
+def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
+    """A stage with the buffers of its aggregates. Where these are not as many, it is not known which is whose."""
+    stage, texts = attrs.evolve(stage, buffers=buffers), stage.definition.get("aggregates", [])
+    if not buffers or len(buffers) == len(texts) or any(map(unknown, texts)):
+        return stage
+    told = [f"{UNKNOWN}{len(buffers)} buffers for {', '.join(texts) or 'no aggregates'}"]
+    return attrs.evolve(stage, definition={**stage.definition, "aggregates": told})
+
+
+def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
+    return tuple((field["name"], field["type"]) for field in df.schema.jsonValue()["fields"])
+
+
+@contextlib.contextmanager
+def _instead(before: str, after: str) -> Iterator[None]:
+    """ApplicationError in place of an error that names neither the query nor what to do: what that says, between."""
+    try:
+        yield
+    except StreamUpdateError:
+        raise
+    except Exception as error:
+        said = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
+        shown = said if len(said) <= 600 else f"{said[:600]}..."
+        raise ApplicationError(f"{before}{shown}{after}") from error
+
+
+def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[str]:
+    """The states there are functions for of a stage (and, as ``variable: state``, of its state variables)."""
+    for which, state in migrations:
+        if which in names:
+            yield state
+        for variable in {which.removeprefix(f"{name}/") for name in names} - {which}:
+            yield f"{variable}: {state}"
+
+
+def dry_run(
+    df: DataFrame,
+    output_mode: str,
+    uri: str,
+    local: Path,
+    conf: dict[str, str] | None = None,
+    scratch: bool = False,
+    stages: int = 0,
+) -> spark_internals.DryRun:
+    """Write Spark's metadata of a first batch under `uri` (= `local`; thrown away later when `scratch`) and return what
+    was planned. `stages`: how many stateful operators there are, where that is known."""
+    (local / "offsets").mkdir(parents=True, exist_ok=True)
+    for operator in range(stages if scratch else 0):
+        # Hadoop starts a process for each folder that it makes on a local disk (RawLocalFileSystem.setPermission:
+        # chmod; measured: three quarters of a dry run), and none for those that are there.
+        for folder in ("_metadata", "0/_metadata"):
+            (local / "state" / str(operator) / folder).mkdir(parents=True)
+    placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
+    placeholder.write_text("v1\n")
+    try:
+        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True, scratch=scratch)
+    finally:
+        placeholder.unlink()
+
+
+def _stages(
+    where: str,
+    df: DataFrame,
+    analyzed: Node,
+    optimized: Node,
+    leaf_names: dict[str, str],
+    state: Path,
+    mode: str,
+) -> tuple[tuple[StagePlan, ...], Lineage]:
+    """Three views of the same operators, all in pre-order: names from the analyzed plan, meaning from the optimized
+    one, Spark's operator ids and schemas from what the dry run wrote. They must agree, or nothing can be said."""
+    given = stage_names(analyzed)
+    nodes = [n for n in optimized.walk() if n.stateful]
+    operators = _operators(state)
+    fits = len(given) == len(nodes) == len(operators) and all(
+        operator["operatorInfo"]["operatorName"] in STATEFUL[node.name]
+        for node, operator in zip(nodes, operators, strict=True)
+    )
+    written = [n for n in analyzed.walk() if n.stateful]
+    if not fits:
+        raise ApplicationError(
+            f"{where}: its stateful operators cannot be told apart, so that their state could not be found again: it "
+            f"has {_listed(n.name for n in written)}, after optimization {_listed(n.name for n in nodes)}, and for "
+            f"Spark {_listed(o['operatorInfo']['operatorName'] for o in operators)}; {_differing(written, nodes)}"
+        )
+    names = _names(where, given, operators)
+    before = Lineage(analyzed, _leaf_names(analyzed, leaf_names), names)
+    lineage = Lineage(optimized, _leaf_names(optimized, leaf_names), names, before)
+    stages = tuple(
+        _stage(lineage, node, operator, name, named is not None, state)
+        for node, operator, name, named in zip(nodes, operators, names, given, strict=True)
+    )
+    inputs = _Inputs(df, analyzed, before, dict(zip(map(id, written), names, strict=True)), leaf_names, mode)
+    stages = tuple(
+        attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters or ()))
+        for stage, node in zip(stages, written, strict=True)
+    )
+    if any(asks_time(n) for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
+        stages = tuple(
+            attrs.evolve(
+                s,
+                definition=with_clocks(s.definition, marks.split(define(before, n, o))[0])
+                if s.kind in KINDS.values()
+                else {},
+            )
+            for s, n, o in zip(stages, written, operators, strict=True)
+        )
+    return stages, lineage
+
+
+@attrs.frozen
+class _Inputs:
+    """What the author wrote below each stage. names: the stages' by their nodes in the analyzed plan."""
+
+    df: DataFrame
+    analyzed: Node
+    lineage: Lineage
+    names: dict[int, str]
+    leaf_names: dict[str, str]
+    mode: str
+
+    def hidden(self, stage: Node, filters: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the filters below a stage that are not written there. A filter may be written otherwise than the
+        optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
+        written = _plain(self.lineage.filters(stage))
+        if not written >= set(filters):
+            position = next(i for i, node in enumerate(self.analyzed.walk()) if node is stage)
+            plans = [parse_plan(plan, self.mode) for plan in spark_internals.optimized_inputs(self.df, position)]
+            below = Node("Inputs", {}, plans)
+            names = [self.names[id(n)] for n in stage.walk() if id(n) in self.names and n is not stage]
+            if len(names) == sum(n.stateful for n in below.walk()):  # else nothing is known of them
+                lineage = Lineage(below, _leaf_names(below, self.leaf_names), names, self.lineage)
+                written |= _plain(lineage.filters(below))
+        return tuple(sorted(set(filters) - written))
+
+
+def _plain(texts: Iterable[str]) -> set[str]:
+    return set(marks.split(list(texts))[0])
+
+
+def _leaf_names(plan: Node, names: dict[str, str]) -> list[str]:
+    return [names.get(output_ids(leaf), f"{UNKNOWN}source") for leaf in streaming_leaves(plan)]
+
+
+def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, named: bool, state: Path) -> StagePlan:
+    info = operator["operatorInfo"]
+    kind = _kind(info["operatorName"])
+    known = kind in KINDS.values()
+    definition, types = marks.split(define(lineage, node, operator) if known else {})
+    windows = lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else ()
+    return StagePlan(
+        name=name,
+        named=named,
+        kind=kind,
+        operator=info["operatorName"],
+        operator_id=info["operatorId"],
+        definition=definition,
+        types=types,
+        windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
+        schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
+        stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
+        below=lineage.below(node),
+        filters=tuple(sorted(_plain(lineage.filters(node)))),
+        arrivals=tuple(sorted(marks.split(list(lineage.arrivals(node)))[0])),
+        paths=tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in lineage.paths(node))),
+    )
+
+
+def _operators(state: Path) -> list[dict[str, Any]]:
+    """Spark's operator metadata as the dry run wrote it, by operator id (OperatorStateMetadataV1/V2)."""
+    found = []
+    for folder in sorted((p for p in state.glob("*") if p.name.isdigit()), key=lambda p: int(p.name)):
+        path = next((p for p in (folder / "_metadata/metadata", folder / "_metadata/v2/0") if p.exists()), None)
+        if path is not None:
+            found.append(json.loads(path.read_text().split("\n", 1)[1]))
+    return found
+
+
+def operator_schemas(folder: Path, operator: dict[str, Any]) -> tuple[StateSchema, ...]:
+    """The column families of all stores. A store with a name of its own (a join's, in state formats 1 and 2) has one
+    family, which is called after it."""
+    found: list[StateSchema] = []
+    for name, path in schema_files(folder, operator):
+        schemas = read_schemas(path.read_bytes(), str(path))
+        found += schemas if name == "default" else (attrs.evolve(s, name=name) for s in schemas)
+    return tuple(found)
+
+
+def schema_files(folder: Path, operator: dict[str, Any]) -> Iterator[tuple[str, Path]]:
+    """The state schema files of all stores, with the store each is of."""
+    for store in operator["stateStoreInfo"]:
+        paths = [Path(p.removeprefix("file:")) for p in store.get("stateSchemaFilePaths", [])]
+        name = store["storeName"]
+        inner = folder / "0" if name == "default" else folder / "0" / name
+        for path in paths or [inner / "_metadata/schema"]:
+            yield name, path
+
+
+def _names(where: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
+    counts: dict[str, int] = {}
+    names = []
+    for name, operator in zip(given, operators, strict=True):
+        if name is None:
+            kind = _kind(operator["operatorInfo"]["operatorName"])
+            counts[kind] = counts.get(kind, 0) + 1
+            name = f"{kind}-{counts[kind]}"
+        if name in names:
+            raise ApplicationError(
+                f"{where}: two stages are named {name!r}; give each stateful operator its own name "
+                "(a named DataFrame that is used twice becomes two operators)"
+            )
+        names.append(name)
+    return names
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _differing(written: list[Node], optimized: list[Node]) -> str:
+    """What to do, by the kinds of operators that are not the same number before and after optimization."""
+    before, after = (Counter(n.name for n in nodes) for nodes in (written, optimized))
+    changed = sorted(before.keys() | after.keys(), key=lambda n: (before[n] == after[n], n))
+    first = changed[0] if changed else "operator"
+    if before[first] == after[first]:
+        return f"write the query without one of its {_listed(changed)}"
+    how = "merges or drops one" if before[first] > after[first] else "makes more of them"
+    return f"the optimizer {how} ({first}: {before[first]} written, {after[first]} planned): write it as it is planned"
+
+
+def _kind(operator: str) -> str:
+    return KINDS.get(operator, operator)

@@ -1,0 +1,51 @@
+"""What importing the modules of an app's Python code does, which holds for all of it that runs in the same workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from ...core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
+
+# In texts: what a function, a state function or a table is called that is written in Python (expression._function,
+# definition._code, spark_internals/leaves.py). A column of that name only makes it asked about.
+_PYTHON = "python"
+
+
+def imports(found: Any) -> Iterator[str]:
+    """Those that a plan's JSON tells of: of functions, sources and types ("module#digest"; spark_internals)."""
+    if isinstance(found, dict):
+        yield from map(str, found.get("imports") or ())
+        found = found.values()
+    elif not isinstance(found, list):
+        return
+    for inner in found:
+        if isinstance(inner, (dict, list)):
+            yield from imports(inner)
+
+
+def with_imports(queries: Iterable[QueryPlan], found: Iterable[str]) -> tuple[QueryPlan, ...]:
+    """The queries with what importing does in their settings. Spark gives a worker to whatever runs next
+    (PythonWorkerFactory), so that it holds for all queries whichever has the modules imported."""
+    told = ", ".join(sorted(set(found)))
+    return tuple(
+        attrs.evolve(
+            query,
+            conf={**query.conf, PYTHON_IMPORTS: told},
+            unaffected=query.unaffected if _keeps_python(query) else (*query.unaffected, PYTHON_IMPORTS),
+        )
+        for query in queries
+    )
+
+
+def _keeps_python(query: QueryPlan) -> bool:
+    """Whether Python has a part in what the query keeps, or may have one."""
+    if any(source.code is not None for source in query.sources):
+        return True
+    for stage in query.stages:
+        told = str((stage.definition, stage.filters, stage.arrivals, stage.paths)).lower()
+        if _PYTHON in told or UNKNOWN in told or not stage.definition:
+            return True
+    return False

@@ -1,0 +1,91 @@
+"""Column families of a store, rewritten: some made anew, others carried as they are, row by row.
+
+Spark's StateRewriter reads the families and writes them, by their encoders; it wants UnsafeRows, which `arrow_rows`
+makes of new rows, on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from ...core.checkpoint.snapshot import QuerySnapshot
+from ...core.compatibility.migration import schema_of
+from ...core.plan.plan import StagePlan
+from ...core.snapshots.restore import MigratedStage
+from ...core.storage import Folder
+from .. import spark_internals
+from .rewriter import belonging, describe_target
+
+
+def rewrite_families(
+    spark: SparkSession,
+    stage: MigratedStage,
+    made: Mapping[str, DataFrame],
+    left_out: Container[str],
+    snapshot: QuerySnapshot,
+    scratch: Folder,
+    checkpoint: Folder,
+    conf: dict[str, str],
+    partitions: int,
+) -> Folder:
+    """Write version 1 of the stage's store; the folder its partitions lie in.
+
+    made: the rows of families made anew, in the form of the new plan: partition_key, key and value (all structs), and
+        place, which orders the values of one key
+    left_out: families of the old store that are not carried; those in `made` are not either
+    scratch: holds a checkpoint of the old stage alone under ``old``
+    checkpoint: the new one, with Spark's description of the new operator
+    """
+    old, new = stage.old, stage.new
+    source, target = scratch.sub("old"), scratch.sub("new")
+    describe_target(checkpoint, new, old.operator_id, source, target, snapshot.batch, conf)
+    kept = [s.name for s in old.schemas if s.name not in made and s.name not in left_out]
+
+    def transform(rows: DataFrame) -> DataFrame:
+        schema = rows.schema
+        placed = StructType([*schema.fields, StructField("place", LongType())])
+        carried = rows.where(F.col("column_family_name").isin(kept))
+        united = carried.withColumn("place", F.monotonically_increasing_id())
+        for name, flat in made.items():
+            united = united.union(_encoded(flat, name, new, placed))
+        united = united.repartition(partitions, *belonging(united, old))
+        return united.sortWithinPartitions("column_family_name", "key_bytes", "place").select(*schema.names)
+
+    uris = (source.uri, target.uri)
+    spark_internals.rewrite_stores(spark, *uris, snapshot.batch, conf, transform, snapshot.state_format)
+    return target.sub(f"state/{old.operator_id}")
+
+
+def _encoded(rows: DataFrame, family: str, new: StagePlan, schema: StructType) -> DataFrame:
+    """The rows as StateRewriter wants them, with their place: partition key, key and value as bytes, column family."""
+    described = schema_of(new, family)
+    partition_key = F.col("partition_key").cast(schema["partition_key"].dataType)
+    flat = rows.select(partition_key, "key", "value", F.col("place").cast("bigint"))
+    return flat.mapInArrow(_encoder(described.key["row"], described.value, family), schema)
+
+
+def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def encode(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        from airflow_provider_streamupdate.streaming.restore.arrow_rows import row_bytes
+
+        for batch in batches:
+            partition_key, keys, values, place = batch.columns
+            made = [
+                partition_key,
+                pyarrow.array(row_bytes(key, keys), pyarrow.binary()),
+                pyarrow.array(row_bytes(value, values), pyarrow.binary()),
+                pyarrow.array([family] * len(place), pyarrow.string()),
+                place,
+            ]
+            yield pyarrow.RecordBatch.from_arrays(
+                made, ["partition_key", "key_bytes", "value_bytes", "column_family_name", "place"]
+            )
+
+    return encode

@@ -1,0 +1,48 @@
+"""A start without state, looked at in the driver, which can read the logs of file sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from pyspark.sql import SparkSession
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.rules.source import FILES, short_format
+from ...core.errors import IncompatibleError
+from ...core.plan.plan import AppPlan, QueryPlan
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.fresh_start import compare_fresh, plans_before
+from .. import spark_internals
+
+
+def judge_start(
+    app: AppRegistry, plan: AppPlan, agree: Iterable[str] = (), deployment: str | None = None
+) -> CompatibilityReport:
+    """What starting without state means for the queries; of `deployment`, for those that have committed no batch."""
+    queries, logged = [], {}
+    for query in plan.queries:
+        own = Checkpoint(app.checkpoint(deployment, query.name)) if deployment else None
+        if own is not None and own.committed_batch() is not None:
+            continue
+        queries.append(query)
+        last, begun = _last_in_files(query), own.logged_batch() if own else None
+        # What is in its log and not after the batch in its own offset log is that batch, in flight as its driver died.
+        if last is not None and (begun is None or last > begun):
+            logged[query.name] = last
+    return compare_fresh(plans_before(app, deployment), attrs.evolve(plan, queries=tuple(queries)), logged, agree)
+
+
+def check_start(app: AppRegistry, plan: AppPlan, agree: Iterable[str], deployment: str) -> None:
+    """IncompatibleError, with the report, where the deployment's start without state stands in the way of itself."""
+    report = judge_start(app, plan, agree, deployment)
+    if not report.compatible:
+        raise IncompatibleError(f"{deployment} cannot start without state: {'; '.join(report.problems)}", report)
+
+
+def _last_in_files(query: QueryPlan) -> int | None:
+    if short_format(query.sink.format) not in FILES:
+        return None
+    path = query.sink.path
+    return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None

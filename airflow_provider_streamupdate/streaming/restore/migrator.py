@@ -1,0 +1,392 @@
+"""The migrator: rewrites a stage's state rows for a new plan, on the executors.
+
+The old rows are read by Spark's own state reader (format ``statestore``), which gives key and value as structs; they
+are rewritten by DataFrame operations, and written by Spark's own operators (rewriter.py), so that new keys are the very
+bytes the running query will look for. No row passes through Python, unless an app's own function wants it. What is done
+was decided by `state.migration`; an app's own migration function is called in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import attrs
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from ...core.checkpoint.join_state import says_matched, side_rows
+from ...core.checkpoint.snapshot import QuerySnapshot
+from ...core.compatibility.migration import (
+    Migration,
+    describe,
+    describe_part,
+    ends,
+    first_column,
+    grouping_key,
+    value_type,
+)
+from ...core.errors import ApplicationError, CorruptError
+from ...core.plan.plan import StagePlan
+from ...core.plan.spark_types import ddl, fields, row_ddl, same
+from ...core.plan.state_stores import column_families, single_partition
+from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
+from ...core.storage import Folder
+from ..planning.schema_file import write_schema
+from .column_families import rewrite_families
+from .join_sides import read_side, side_stores
+from .rewriter import read_store, rewrite_stage, save_rows, session_keys, with_schema_files_here
+from .state_variables import read_variable, same_ends, variable_families
+
+# (state with columns key and value, both structs) -> the same of the new plan
+MigrationFunction = Callable[[DataFrame], DataFrame]
+# by stage (``stage`` or ``query/stage``) and the state it understands (migration.describe)
+MigrationFunctions = Mapping[tuple[str, str], MigrationFunction]
+
+_SCRATCH = "migration"
+
+
+def find_functions(functions: MigrationFunctions, query: str, stage: MigratedStage) -> dict[str, MigrationFunction]:
+    """The app's functions for a stage and its old state, where it is to be migrated by them: one, under the name
+    ``""``, or one for each state variable or side of a join."""
+    made = stage.migration
+    if made is None:
+        return {}
+    forms = {v.name: describe_part(stage.old, v.name) for v in made.parts if v.by_function}
+    if made.by_function:
+        forms[""] = describe(stage.old)
+    found = {}
+    for variable, form in forms.items():
+        name = f"{stage.new.name}/{variable}" if variable else stage.new.name
+        if function := functions.get((f"{query}/{name}", form)) or functions.get((name, form)):
+            found[variable] = function
+    return found
+
+
+def migrate_stage(
+    spark: SparkSession,
+    stage: MigratedStage,
+    snapshot: QuerySnapshot,
+    source: Folder,
+    checkpoint: Folder,
+    plan: RestorePlan,
+    functions: Mapping[str, MigrationFunction],
+) -> None:
+    """Write the stage's state as of the snapshot's batch into the new checkpoint, into the stores `plan` names. What is
+    needed on the way lies in a folder of the checkpoint and is removed again.
+
+    source: holds the snapshot's objects; functions: the app's own (find_functions). ApplicationError when one of them
+    violates its contract.
+    """
+    scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
+    try:
+        old = scratch.sub("old")
+        before = _lay_out(snapshot, stage.old, source, old)
+        partitions = 1 if single_partition(stage.new) else plan.partitions or before
+        families: dict[str, DataFrame] | None = None  # made anew in a store of column families, which has others, too
+        left_out: set[str] = set()
+        written: dict[str, Folder] = {}
+        if stage.migration is None:
+            moved_to = None if partitions == before else partitions
+            written = rewrite_stage(spark, stage.old, snapshot, scratch, plan.conf, moved_to)
+        elif stage.new.kind == "transform-with-state":
+            made_rows = _variables(spark, stage, stage.migration, snapshot.batch, old, functions)
+            families, left_out = variable_families(stage, made_rows)
+        elif stage.new.kind == "join":
+            made_rows = _sides(spark, stage, stage.migration, snapshot.batch, old, functions)
+            if column_families(stage.new):
+                families = {name: rows.withColumn("place", F.lit(0)) for name, rows in made_rows.items()}
+            else:
+                kept = (store for store in stage.new.stores if store not in made_rows)
+                made_rows |= {store: read_store(spark, stage.old, snapshot.batch, old, store) for store in kept}
+                written = {
+                    store: save_rows(stage.new, rows, scratch.sub(f"new/{store}"), plan.conf, partitions, store)
+                    for store, rows in made_rows.items()
+                }
+        else:
+            rows = _rows(spark, stage, stage.migration, snapshot.batch, old, functions)
+            moved_to = partitions if stage.migration.moves or partitions != before else None
+            written = {"default": save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)}
+        if families is not None:
+            written["default"] = rewrite_families(
+                spark, stage, families, left_out, snapshot, scratch, checkpoint, plan.conf, partitions
+            )
+        for store, folder in written.items():
+            _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
+    finally:
+        checkpoint.remove(_SCRATCH)
+
+
+def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Folder) -> int:
+    """A checkpoint of the old stage alone, for Spark's state reader; the number of its partitions."""
+    top = f"state/{old.operator_id}/"
+    wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
+    partitions = set()
+    known: set[str] = set()
+    if not any(file.path == f"commits/{snapshot.batch}" for file in snapshot.files):  # of a batch in flight
+        before = next(file for file in snapshot.files if file.path == f"commits/{snapshot.batch - 1}")
+        check_file(source, before, known)
+        target.copy_from(source, before.object, f"commits/{snapshot.batch}")
+    for file in snapshot.files:
+        if file.path.startswith(wanted):
+            check_file(source, file, known)
+        if file.path.startswith(f"{top}_metadata/v2/"):
+            target.write(file.path, with_schema_files_here(source.read(file.object) or b"", target, old.operator_id))
+        elif file.path.startswith(wanted):
+            target.copy_from(source, file.object, file.path)
+        if file.path.startswith(top) and (number := file.path.removeprefix(top).split("/")[0]).isdigit():
+            partitions.add(int(number))
+    for schema in (s for s in old.schemas if s.name in old.stores and s.name != "default"):  # not in snapshots
+        target.write(f"{top}0/{schema.name}/_metadata/schema", write_schema(schema))
+    if partitions != set(range(len(partitions))):
+        raise CorruptError(
+            f"the snapshot holds partitions {sorted(partitions)} of stage {old.name}; some are missing: use another one"
+        )
+    return len(partitions)
+
+
+def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder, made: str) -> None:
+    """Bring version 1 of a store just made to where the query looks for it, as `made`. On the default store the bytes
+    of a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
+    would be looked for."""
+    for path in written.files():
+        partition, _, name = path.partition("/")
+        number, _, ending = name.partition(".")
+        target = f"state/{new.operator_id}/{partition}" + ("" if store == "default" else f"/{store}")
+        if number.partition("_")[0] == "1":  # in format v2 with an id
+            if not ending.endswith(".crc"):  # a checksum file names the file it is of
+                for kind in {"delta": ("delta", "snapshot")}.get(ending, (ending,)):
+                    checkpoint.copy_from(written, path, f"{target}/{made}.{kind}")
+        elif partition.isdigit() and not name.startswith("_metadata/"):  # what a zip refers to: SSTs, logs
+            checkpoint.copy_from(written, path, f"{target}/{name}")
+
+
+def _rows(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> DataFrame:
+    """The new key and value rows of a stage whose state is one store of them."""
+    state = read_store(spark, stage.old, batch, old)
+    if not migration.by_function:
+        return _by_rules(state, stage.old, stage.new, migration)
+    rows = _by_function(state, functions, stage, "", dict(_rows_of(stage.new)))
+    rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
+    if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
+        raise ApplicationError(f"{_named(stage)} returned a row whose key is not that of its value")
+    return rows
+
+
+def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migration) -> DataFrame:
+    """Key and value rows as `migration` says, types widened to those of the new schemas."""
+    rows = state.select(
+        *(_numbered(state[part], schema).alias(part) for part, schema in _rows_of(old)),
+    )
+    keys = [f"k{i}" for i in range(len(migration.keys))]
+    buffers = list(_buffers(migration, old, new))
+    flat = rows.select(
+        *(c.alias(k) for k, c in zip(keys, _keys(migration, old, new), strict=True)),
+        *(b.column.alias(b.name) for b in buffers),
+    )
+    if migration.merge:
+        # The count is there for a state without rows, which without keys would get one.
+        merged = [b.merged().alias(b.name) for b in buffers]
+        flat = flat.groupBy(*keys).agg(*merged, F.count(F.lit(1)).alias("rows")).where("rows > 0")
+    return flat.select(F.struct(*keys).alias("key"), F.struct(*(b.name for b in buffers)).alias("value"))
+
+
+def _variables(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> dict[str, DataFrame]:
+    """The new rows of the state variables that change."""
+    made = {}
+    for change in migration.parts:
+        rows = read_variable(spark, stage.old, change.name, batch, old)
+        wanted = {"key": grouping_key(stage.new, change.name), "value": value_type(stage.new, change.name)}
+        if change.by_function:
+            made[change.name] = _by_function(rows, functions, stage, change.name, wanted).localCheckpoint()
+            if ends(stage.new, change.name) and not same_ends(stage.new, change.name, rows, made[change.name]):
+                raise ApplicationError(
+                    f"{_named(stage, change.name)} returned values that end at other times, or other values than there "
+                    "were: their times to live are kept apart from them; hand on each value's `ttlExpirationMs`"
+                )
+        else:
+            was = value_type(stage.old, change.name)
+            made[change.name] = rows.select("key", _widened(rows["value"], was, wanted["value"]).alias("value"))
+    return made
+
+
+def _sides(
+    spark: SparkSession,
+    stage: MigratedStage,
+    migration: Migration,
+    batch: int,
+    old: Folder,
+    functions: Mapping[str, MigrationFunction],
+) -> dict[str, DataFrame]:
+    """What the stores or column families of a join's sides that change hold from now on."""
+    made: dict[str, DataFrame] = {}
+    for change in migration.parts:
+        wanted = dict(zip(("key", "value"), side_rows(stage.new, change.name), strict=True))
+        rows = read_side(spark, stage.old, change.name, batch, old)
+        rows = _by_function(rows, functions, stage, change.name, wanted, unique=False)
+        if says_matched(wanted["value"]) and not rows.where("value.matched is null").isEmpty():
+            told = _named(stage, change.name)
+            raise ApplicationError(f"{told} returned a row without `matched`; hand it on, or make it false")
+        made |= side_stores(stage.new, change.name, rows)
+    return made
+
+
+def _by_function(
+    state: DataFrame,
+    functions: Mapping[str, MigrationFunction],
+    stage: MigratedStage,
+    part: str,
+    wanted: Mapping[str, Any],
+    unique: bool = True,
+) -> DataFrame:
+    """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
+    types (`wanted`) of columns, no row without a key, no key twice (if keys are to be `unique`), no value that is null.
+    """
+    where = _named(stage, part)
+    if part not in functions:
+        raise ApplicationError(f"{where} is not there; register it with @app.migrate")
+    made = functions[part](state.select("key", "value"))
+    shown = f"DataFrame({', '.join(f'{part} {_shown(kind)}' for part, kind in wanted.items())})"
+    if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
+        raise ApplicationError(f"{where} returned {made!r}; return a {shown}")
+    for part, kind in wanted.items():
+        if not same(json.loads(made.schema[part].dataType.json()), kind):
+            raise ApplicationError(
+                f"{where} returned a {part} of type {made.schema[part].dataType.simpleString()}; return a {shown}"
+            )
+    rows = made.select("key", "value")
+    missing = rows["key"].isNull() | rows["value"].isNull()
+    if "fields" not in wanted["value"]:
+        inner = rows["value"] if wanted["value"]["type"] == "array" else F.map_values("value")
+        missing |= F.exists(inner, lambda value: value.isNull())
+    if not rows.where(missing).isEmpty():
+        raise ApplicationError(f"{where} returned a row without key or value")
+    if unique and (twice := rows.groupBy("key").count().where("count > 1").head()):
+        raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
+    return rows
+
+
+def _named(stage: MigratedStage, part: str = "") -> str:
+    """The app's function for a stage, or for a state variable or side of it."""
+    if part:
+        return f"the migration function of {stage.new.name}/{part} for {describe_part(stage.old, part)!r}"
+    return f"the migration function of stage {stage.new.name} for {describe(stage.old)!r}"
+
+
+def _shown(kind: Any) -> str:
+    return f"struct<{row_ddl(kind)}>" if "fields" in kind else ddl(kind)
+
+
+def _key_of_session(rows: DataFrame, stage: StagePlan) -> Column:
+    """Whether a row's key is what its value says: the other keys, and the start of the session window."""
+    others, session = session_keys(stage)
+    wanted = [*(rows["value"][f"c{i}"] for i in others), rows["value"][f"c{session}"]["start"]]
+    return reduce(Column.__and__, (rows["key"][f"c{i}"].eqNullSafe(c) for i, c in enumerate(wanted)))
+
+
+def _rows_of(stage: StagePlan) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    return ("key", stage.schemas[0].key), ("value", stage.schemas[0].value)
+
+
+def _numbered(row: Column, schema: Any) -> Column:
+    """A struct with the names c0, c1 ...: the names in a value row need not be unique (two sums are both ``sum``)."""
+    return row.cast(StructType.fromJson({
+        "type": "struct",
+        "fields": [{**f, "name": f"c{i}", "nullable": True, "metadata": {}} for i, f in enumerate(fields(schema))],
+    }))  # fmt: skip
+
+
+def _keys(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[Column]:
+    for part, field in zip(migration.keys, fields(new.schemas[0].key), strict=True):
+        column = F.col(f"key.c{part.source}")
+        if part.window is None:
+            yield _widened(column, fields(old.schemas[0].key)[part.source]["type"], field["type"])
+            continue
+        size, start = (f"{n} microseconds" for n in (part.window.size, part.window.start))
+        yield F.window(column.getField("start"), size, size, start)
+
+
+@attrs.frozen
+class _Buffer:
+    """A column of the new value row. `function` is its aggregate's class, `offset` its place in that aggregate.
+    `added`: the aggregate is new."""
+
+    name: str
+    column: Column
+    type: Any
+    function: str
+    offset: int
+    width: int
+    first: str
+    added: bool
+
+    def merged(self) -> Column:
+        """The buffer of a group made of several groups, as the aggregate's own mergeExpressions have it (Count, Sum,
+        Average, Min, Max of Spark 4.3). A decimal sum that is null although it saw rows has overflowed, and stays so;
+        `isEmpty` tells, in an Average the null itself. What is added begins with what it begins with, once."""
+        if self.added:
+            return F.any_value(self.name)
+        if self.function in ("Min", "Max"):
+            return (F.min if self.function == "Min" else F.max)(self.name)
+        if self.function == "Sum" and self.offset == 1:
+            return F.bool_and(self.name)
+        total = F.sum(self.name).try_cast(_type(self.type))
+        if self.offset == 0 and self.function in ("Sum", "Average") and self.width == 2:
+            saw_rows = ~F.col(f"{self.first}_1") if self.function == "Sum" else F.lit(True)
+            overflowed = F.bool_or(F.col(self.name).isNull() & saw_rows)
+            return F.when(~overflowed, total)
+        return total
+
+
+def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_Buffer]:
+    position = 0
+    for number, (place, buffer) in enumerate(zip(migration.aggregates, new.buffers, strict=True)):
+        for offset in range(buffer.columns):
+            kind = fields(new.schemas[0].value)[position]["type"]
+            if place is None:
+                column = F.expr(buffer.initial[offset]).cast(_type(kind))
+            else:
+                before = first_column(old, place) + offset
+                column = _widened(F.col(f"value.c{before}"), fields(old.schemas[0].value)[before]["type"], kind)
+            name, added = f"b{number}", place is None
+            yield _Buffer(f"{name}_{offset}", column, kind, buffer.function, offset, buffer.columns, name, added)
+            position += 1
+
+
+def _widened(column: Column, was: Any, now: Any) -> Column:
+    """The column as a type that takes its values (`spark_types.widens`). A struct grows by nulls, field by field: Spark
+    casts no struct to one with more fields."""
+    if same(was, now):
+        return column
+    if not isinstance(now, dict):
+        return column.cast(_type(now))
+    if now["type"] == "array":
+        return F.transform(column, lambda element: _widened(element, was["elementType"], now["elementType"]))
+    if now["type"] == "map":
+        return F.transform_values(column, lambda _, value: _widened(value, was["valueType"], now["valueType"]))
+    kept = [_widened(column[b["name"]], b["type"], a["type"]) for b, a in zip(fields(was), fields(now), strict=False)]
+    more = [F.lit(None).cast(_type(f["type"])) for f in fields(now)[len(kept) :]]
+    return F.when(column.isNotNull(), F.struct(*kept, *more))
+
+
+def _type(kind: Any) -> DataType:
+    """A type from Spark's JSON."""
+    field = {"name": "c", "type": kind, "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [field]})["c"].dataType

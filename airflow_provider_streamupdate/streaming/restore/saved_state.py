@@ -1,0 +1,105 @@
+"""Saved state to start from, as files: nothing here needs Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.snapshot import QuerySnapshot
+from ...core.compatibility.compatibility import compare
+from ...core.compatibility.fork import compare_fork
+from ...core.compatibility.report import CompatibilityReport
+from ...core.errors import NotFoundError
+from ...core.plan.plan import AppPlan
+from ...core.plan.rename import rename
+from ...core.plan.state_stores import as_recorded
+from ...core.registry.registry import AppRegistry
+from ...core.snapshots.repeated_batches import other_losses
+from ...core.snapshots.snapshots import SnapshotStore
+from ...core.storage import Folder
+
+
+@attrs.frozen(kw_only=True)
+class SavedState:
+    """Saved state to start from: a snapshot, or (for a check) what a running deployment has committed right now.
+    `folders` hold the objects each query's files refer to; those that are `stored` in a snapshot outlast a cut of
+    power."""
+
+    source: str
+    plan: AppPlan
+    queries: dict[str, QuerySnapshot]
+    folders: dict[str, Folder]
+    fork: bool = False
+    stored: bool = False
+    beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
+
+    @classmethod
+    def find(cls, app: AppRegistry, reference: str) -> SavedState:
+        """``snapshot:NAME``, ``deployment:ID``, ``drained:ID`` (nothing runs there any more) or ``current``;
+        NotFoundError when there is none, or no batch has committed."""
+        kind, _, name = reference.partition(":")
+        if kind == "current":
+            current = app.current()
+            name = current.deployment if current else ""
+        if kind == "snapshot":
+            snapshot = SnapshotStore(app).get(name)
+            return cls(
+                source=f"snapshot {name}",
+                plan=as_recorded(snapshot.plan, {name: q.conf for name, q in snapshot.queries.items()}),
+                queries=dict(snapshot.queries),
+                folders=dict.fromkeys(snapshot.queries, app.folder),
+                stored=True,
+            )
+        plan = app.plan(name)
+        if plan is None:
+            raise NotFoundError(
+                f"deployment {name!r} of app {app.name} has no plan: its driver never got so far; "
+                "name a snapshot to check against"
+            )
+        folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
+        exports = {
+            q.name: Checkpoint(folders[q.name]).export(carry_in_flight=kind == "drained", source_order=q.source_order)
+            for q in plan.queries
+        }
+        plan = as_recorded(plan, {query: export.conf for query, export in exports.items()})
+        return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
+
+    def holds(self, query: str) -> bool:
+        """Whether there is anything to continue from: the query is known and has committed a batch."""
+        return query in self.queries and self.queries[query].batch >= 0
+
+    def recorded(self) -> dict[str, dict[str, str]]:
+        """The configuration each query's offset log holds; it wins over the session's on a restart."""
+        return {name: dict(query.conf) for name, query in self.queries.items() if query.conf}
+
+    def under(self, renames: Mapping[str, str] | None) -> SavedState:
+        """The same state with its stages and sources under new names."""
+        return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
+
+    def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
+        """The same state for a fork of `app`: it goes on under query ids of its own, beside that deployment (the
+        current one unless given)."""
+        current = beside or app.current_id()
+        plan = app.plan(current) if current else None
+        return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
+
+    def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
+        agree = other_losses(agree)
+        if self.fork:
+            return compare_fork(self.plan, new, self.source, agree, self.beside)
+        return compare(self.plan, new, self.source, agree)
+
+
+def recorded_settings(
+    app: AppRegistry, deployment: str, queries: Iterable[str], saved: SavedState | None
+) -> dict[str, dict[str, str]]:
+    """The configuration each query of a deployment will find in its offset log: of its own checkpoint when it has run
+    before, else of the state it starts from. A query that starts anew has none."""
+    found = saved.recorded() if saved else {}
+    for query in queries:
+        checkpoint = Checkpoint(app.checkpoint(deployment, query))
+        if (batch := checkpoint.committed_batch()) is not None:
+            found[query] = checkpoint.offsets(batch).conf
+    return found

@@ -1,0 +1,56 @@
+"""A batch in flight that the new version's sink has already: the sink skips it, most without computing it, so that the
+state of that batch is not made again."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from ...core.checkpoint.snapshot import QuerySnapshot
+from ...core.compatibility.rules.again import TABLES
+from ...core.compatibility.rules.source import FILES, short_format
+from ...core.plan.plan import QueryPlan
+from ...core.plan.state_stores import single_partition
+from ...core.snapshots.restore import plan_restore
+from .. import spark_internals
+
+_TAKES_ALL = ("console", "noop", "memory", "kafka")  # in a new driver these know of no batch
+_VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"  # Spark's default is true
+_FINISH = "start the old version again, so that it finishes that batch, and update then"
+
+
+def in_sink(query: QueryPlan, batch: int | None, fork: bool = False) -> bool | None:
+    """Whether the sink has a batch and skips it; None where it cannot be asked. A file sink tells it by its log
+    (FileStreamSink.addBatch); a table's tells batches by their query's id, too, and that of a `fork` is new."""
+    kind = short_format(query.sink.format)
+    if batch is None or kind in _TAKES_ALL or (fork and kind in TABLES):
+        return False
+    if kind not in FILES or query.sink.path is None:
+        return None
+    last = spark_internals.file_sink_batch(SparkSession.active(), query.sink.path)
+    return last is not None and last >= batch
+
+
+def _must_compute(query: QueryPlan) -> bool:
+    """Whether the sink is a function that is to compute every batch, whatever it has: else Spark ends the query
+    (MicroBatchExecution.setupStateStoreCommitTracking)."""
+    validated = SparkSession.active().conf.get(_VALIDATION) == "true" and not any(map(single_partition, query.stages))
+    return validated and short_format(query.sink.format) == "foreachbatch"
+
+
+def skipped_problem(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, fork: bool = False) -> str | None:
+    """Why the new version would end a batch later, or go on from another state: its sink has, or may have, the batch in
+    flight, and the state which that batch has left cannot be gone on with."""
+    has = in_sink(new, snapshot.in_flight, fork)
+    unfinished = bool(old.stages) and not snapshot.state_ahead  # what is not computed whole is in no sink
+    if has is False or not new.stages or (has is None and (unfinished or _must_compute(new))):
+        return None
+    if plan_restore(snapshot, old, new, has).ahead:
+        return None
+    known = "has" if has else "may have"
+    sink = f"its sink ({new.sink.format}) {known} batch {snapshot.in_flight}, which did not commit"
+    if snapshot.state_format == 2:
+        step = "fork it into another sink (submit --fork)" if has else _FINISH
+        return f"{sink}, and in checkpoint format v2 Spark does not find the state of a batch that is skipped: {step}"
+    if unfinished:
+        return f"{sink}, and the state of that batch is not all there: {_FINISH}"
+    return f"{sink}, and of a batch that may be skipped no state can be migrated, and no stage can be added: {_FINISH}"

@@ -1,0 +1,335 @@
+"""What an export takes from a checkpoint's files, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint, _full_and_changes
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
+from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
+from airflow_provider_streamupdate.core.storage import Folder
+
+from .builders import CheckpointFiles, golden, rocksdb_zip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CheckpointFiles:
+    return CheckpointFiles(Folder.open(str(tmp_path)))
+
+
+def export(files: CheckpointFiles, carry_in_flight: bool = False) -> QuerySnapshot:
+    return Checkpoint(files.folder).export(carry_in_flight)
+
+
+def paths(exported: QuerySnapshot, below: str = "") -> list[str]:
+    return sorted(f.path for f in exported.files if f.path.startswith(below))
+
+
+# Checkpoints as Spark wrote them
+
+
+def test_a_rocksdb_checkpoint_of_spark(tmp_path: Path) -> None:
+    folder = golden("rocksdb", tmp_path)
+    exported = Checkpoint(folder).export(carry_in_flight=False)
+    assert (exported.batch, exported.in_flight) == (3, None)
+    assert exported.query_id == "f580603d-3d93-4be7-8140-965fcb49e5a0"
+    assert exported.watermark_ms == 1357182000000
+    assert exported.conf["spark.sql.shuffle.partitions"] == "2"
+    assert paths(exported, "offsets") == ["offsets/2", "offsets/3"]
+    assert paths(exported, "commits") == ["commits/2", "commits/3"]
+    assert paths(exported, "sources") == ["sources/0/0", "sources/0/1", "sources/0/2"]
+    zips = [p for p in paths(exported, "state") if p.endswith(".zip")]
+    assert zips == [f"state/{operator}/{partition}/4.zip" for operator in (0, 1) for partition in (0, 1)]
+    assert [p for p in paths(exported, "state/1/0/SSTs") if p.endswith(".sst")] == [
+        "state/1/0/SSTs/000009-d80aab0d-daa9-4e55-b9c0-caafc50d1304.sst",
+        "state/1/0/SSTs/000010-0212dd67-a0c8-4f1a-8ff0-c4a287ae9249.sst",
+    ]
+    assert {f.path: f.size for f in exported.files} == {f.path: folder.size(f.path) for f in exported.files}
+
+
+def test_a_checkpoint_of_spark_on_the_default_store(tmp_path: Path) -> None:
+    exported = Checkpoint(golden("default-store", tmp_path)).export(carry_in_flight=False)
+    assert exported.batch == 2
+    deltas = [p for p in paths(exported, "state/1/1/") if p.endswith(".delta")]
+    assert deltas == ["state/1/1/1.delta", "state/1/1/2.delta", "state/1/1/3.delta"]
+    assert "state/1/_metadata/metadata" in paths(exported) and "state/1/0/_metadata/schema" in paths(exported)
+
+
+# Which batch
+
+
+def test_the_batch_is_the_last_committed_one_whatever_state_files_are_there(files: CheckpointFiles) -> None:
+    for number in range(3):
+        files.batch(number, commit=number < 2)
+        files.rocksdb(0, 0, number + 1)
+    exported = export(files)
+    assert (exported.batch, exported.in_flight) == (1, None)
+    assert paths(exported) == ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1", "state/0/0/2.zip"]
+
+
+def test_a_stopped_query_s_logged_batch_is_carried_on_purpose(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.batch(1, commit=False)
+    files.rocksdb(0, 0, 1)
+    exported = export(files, carry_in_flight=True)
+    assert (exported.batch, exported.in_flight) == (0, 1)
+    assert paths(exported, "offsets") == ["offsets/0", "offsets/1"]
+    assert paths(exported, "commits") == ["commits/0"]
+
+
+def test_nothing_was_logged_after_the_last_commit(files: CheckpointFiles) -> None:
+    files.batch(0)
+    assert export(files, carry_in_flight=True).in_flight is None
+
+
+def test_the_watermark_is_what_the_next_batch_starts_with(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.batch(1)
+    assert export(files).watermark_ms == 1500  # commits/1 says it, offsets/1 has 1000
+
+
+def test_before_the_first_commit_there_is_nothing_to_carry(files: CheckpointFiles) -> None:
+    exported = export(files)
+    assert (exported.batch, exported.files) == (-1, ())
+    files.batch(0, commit=False)
+    assert export(files).batch == -1  # of a running query: it will commit the batch itself
+    with pytest.raises(NotFoundError, match="stopped in its very first batch"):
+        export(files, carry_in_flight=True)
+
+
+# State files
+
+
+def test_a_rocksdb_version_brings_the_files_its_zip_names_and_no_others(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.batch(1)
+    files.rocksdb(0, 0, 1, ["000008-a.sst"])
+    files.rocksdb(0, 0, 2, ["000009-b.sst", "000010-c.sst"])
+    wanted = ["state/0/0/2.zip", "state/0/0/SSTs/000009-b.sst", "state/0/0/SSTs/000010-c.sst"]
+    assert paths(export(files), "state") == wanted
+
+
+def test_changelogs_are_taken_from_the_newest_older_zip_on(files: CheckpointFiles) -> None:
+    for number in range(4):
+        files.batch(number)
+    files.rocksdb(0, 0, 1, ["000008-old.sst"])
+    files.rocksdb(0, 0, 2, ["000009-b.sst"])
+    for version in (2, 3, 4, 5):
+        files.state(f"0/0/{version}.changelog")
+    assert paths(export(files), "state") == [
+        "state/0/0/2.zip",
+        "state/0/0/3.changelog",
+        "state/0/0/4.changelog",
+        "state/0/0/SSTs/000009-b.sst",
+    ]
+
+
+def test_deltas_are_taken_from_the_newest_snapshot_on_with_their_checksums(files: CheckpointFiles) -> None:
+    for number in range(4):
+        files.batch(number)
+    for name in ("1.delta", "2.delta", "2.snapshot", "3.delta", "3.delta.crc", "4.delta", "5.delta"):
+        files.state(f"0/0/{name}")
+    assert paths(export(files), "state") == [
+        "state/0/0/2.snapshot",
+        "state/0/0/3.delta",
+        "state/0/0/3.delta.crc",
+        "state/0/0/4.delta",
+    ]
+
+
+def test_named_stores_and_spark_s_descriptions_are_taken(files: CheckpointFiles) -> None:
+    files.batch(0)
+    described = ["0/_metadata/v2/0", "0/_stateSchema/default/0_x", "0/0/_metadata/schema"]
+    stores = [f"0/0/{side}-{part}/1.delta" for side in ("left", "right") for part in ("keyToNumValues", "keyWithIndex")]
+    for path in [*described, *stores]:
+        files.state(path)
+    files.operator(0)
+    assert paths(export(files), "state") == sorted(f"state/{path}" for path in [*described, *stores])
+
+
+def test_a_gap_in_the_state_s_files_is_refused(files: CheckpointFiles) -> None:
+    for number in range(4):
+        files.batch(number)
+    for name in ("1.delta", "2.delta", "4.delta"):  # 3 was removed
+        files.state(f"0/0/{name}")
+    with pytest.raises(CorruptError, match="has no files for version 4"):
+        export(files)
+
+
+def test_a_missing_sst_is_told(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.rocksdb(0, 0, 1, ["000008-a.sst"])
+    files.folder.remove("state/0/0/SSTs/000008-a.sst")
+    with pytest.raises(CorruptError, match=r"000008-a\.sst is missing, though the checkpoint refers to it"):
+        export(files)
+
+
+@pytest.mark.parametrize("data", [b"no zip", rocksdb_zip({})[:40], b""])
+def test_a_version_file_that_is_no_zip_is_told(files: CheckpointFiles, data: bytes) -> None:
+    files.batch(0)
+    files.state("0/0/1.zip", data)
+    with pytest.raises(CorruptError, match=r"1\.zip is not a RocksDB version file"):
+        export(files)
+
+
+# Logs
+
+
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_a_log_of_another_version_is_refused(files: CheckpointFiles, log: str) -> None:
+    files.batch(0)
+    files.folder.write(f"{log}/0", b"v9\n{}\n-")
+    with pytest.raises(CorruptError, match="has version 'v9'; "):
+        export(files)
+
+
+def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
+    """Spark writes it (OffsetMap) when the sources have `.name()`; their folders are called after it, too."""
+    files.batch(0)
+    files.folder.write("offsets/0", b'v2\n{}\na:{"x":"y:z"}\nb:-')
+    for source in "ab":
+        files.folder.write(f"sources/{source}/0", b"v1\n")
+    entry = Checkpoint(files.folder).offsets(0)
+    assert (entry.names, entry.sources) == (("a", "b"), ('{"x":"y:z"}', "-"))
+    assert {"sources/a/0", "sources/b/0"} <= {f.path for f in export(files).files}
+
+
+def test_a_missing_offset_entry_is_told(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.folder.remove("offsets/0")
+    with pytest.raises(CorruptError, match="offsets/0 is missing, though the checkpoint needs it"):
+        export(files)
+
+
+def test_a_truncated_offset_entry_is_told(files: CheckpointFiles) -> None:
+    files.batch(0)
+    files.folder.write("offsets/0", b'v1\n{"batchWater')
+    with pytest.raises(CorruptError, match="offsets/0 is not valid JSON"):
+        export(files)
+
+
+def test_all_of_another_source_s_own_files_are_taken(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"flights":{"0":7}}', "-"])
+    files.folder.write("sources/0/0", b"v1\n{}")
+    files.folder.write("sources/1/0", b"v1\n{}")
+    assert paths(export(files), "sources") == ["sources/0/0", "sources/1/0"]
+
+
+def test_a_file_source_s_log_is_cut_at_its_offset(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":2}'])
+    for number in range(5):
+        files.source_log(str(number), (f"{number}.json", number))
+    assert paths(export(files), "sources") == ["sources/0/0", "sources/0/1", "sources/0/2"]
+
+
+def test_a_file_source_s_log_begins_with_the_last_but_one_compaction(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":31}'])
+    for number in range(35):
+        compact = ".compact" if number % 10 == 9 else ""
+        files.source_log(f"{number}{compact}", (f"{number}.json", number))
+    kept = paths(export(files), "sources")
+    assert sorted(int(p.split("/")[-1].removesuffix(".compact")) for p in kept) == list(range(19, 32))
+    assert "sources/0/19.compact" in kept and "sources/0/29.compact" in kept
+
+
+def test_one_compaction_alone_begins_the_log(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":10}'])
+    for name in ("8", "9.compact", "10"):
+        files.source_log(name, (f"{name}.json", 1))
+    assert paths(export(files), "sources") == ["sources/0/10", "sources/0/9.compact"]
+
+
+def test_a_file_source_s_log_that_ends_before_its_offset_is_refused(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":2}'])
+    files.source_log("0", ("a.json", 0))
+    with pytest.raises(CorruptError, match="has no entry 2, which the offset log names"):
+        export(files)
+
+
+def test_the_state_of_the_batch_in_flight_is_carried_when_it_is_whole(files: CheckpointFiles) -> None:
+    """A sink that has the batch already skips it, so that nobody makes its state again."""
+    files.batch(0)
+    files.batch(1, commit=False)
+    for partition in (0, 1):
+        for name in (f"0/{partition}/1.delta", f"0/{partition}/2.delta", f"1/{partition}/1.delta"):
+            files.state(name)
+    files.state("1/0/2.delta")
+    torn = export(files, carry_in_flight=True)
+    assert torn.in_flight == 1 and not torn.state_ahead
+    assert [p for p in paths(torn, "state/") if p.endswith("2.delta")] == []
+    files.state("1/1/2.delta")
+    whole = export(files, carry_in_flight=True)
+    assert whole.state_ahead
+    assert [p for p in paths(whole, "state/") if p.endswith("2.delta")] == [
+        f"state/{o}/{p}/2.delta" for o in (0, 1) for p in (0, 1)
+    ]
+    assert not export(files).state_ahead
+
+
+def test_the_offsets_of_the_batch_in_flight_decide_how_far_the_log_goes(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":0}'])
+    files.batch(1, sources=['{"logOffset":1}'], commit=False)
+    for number in range(3):
+        files.source_log(str(number), (f"{number}.json", number))
+    assert paths(export(files), "sources") == ["sources/0/0"]
+    assert paths(export(files, carry_in_flight=True), "sources") == ["sources/0/0", "sources/0/1"]
+
+
+def test_a_source_that_is_used_twice_has_two_lines_and_one_folder(files: CheckpointFiles) -> None:
+    files.batch(0, sources=['{"logOffset":0}', '{"logOffset":5}', '{"logOffset":0}'])
+    files.source_log("0", ("a.json", 0), position=0)
+    for number in range(7):
+        files.source_log(str(number), ("b.json", number), position=1)
+    exported = Checkpoint(files.folder).export(False, source_order=("left", "right", "left"))
+    assert paths(exported, "sources") == ["sources/0/0", *(f"sources/1/{n}" for n in range(6))]
+    with pytest.raises(CorruptError, match="3 lines an entry, but the plan has 2 sources"):
+        Checkpoint(files.folder).export(False, source_order=("left", "right"))
+
+
+def test_the_files_a_source_has_read_can_be_listed(files: CheckpointFiles) -> None:
+    files.source_log("1.compact", ("a.json", 0), ("b.json", 1))
+    files.source_log("2", ("c.json", 2))
+    checkpoint = Checkpoint(files.folder)
+    assert [e["path"] for e in checkpoint.source_file_log(0)] == ["a.json", "b.json", "c.json"]
+    assert [e["path"] for e in checkpoint.source_file_log(0, upto=1)] == ["a.json", "b.json"]
+
+
+# The choice of files, for any set of them
+
+versions = st.sets(st.integers(1, 12))
+
+
+@given(zips=versions, changelogs=versions, version=st.integers(1, 12))
+def test_the_chosen_files_lead_to_the_version_without_a_gap(zips: set[int], changelogs: set[int], version: int) -> None:
+    have = {f"{n}.zip" for n in zips} | {f"{n}.changelog" for n in changelogs}
+    base, changes = _full_and_changes(have, version)
+    start = int(base.split(".")[0]) if base else 0
+    possible = [n for n in {*zips, 0} if n <= version and set(range(n + 1, version + 1)) <= changelogs]
+    if possible:
+        assert start == max(possible)
+        assert changes == [f"{n}.changelog" for n in range(start + 1, version + 1)]
+        assert {*changes, *([base] if base else [])} <= have
+    else:
+        assert (base, changes) == (None, [])
+
+
+@given(deltas=versions, snapshots=versions, version=st.integers(1, 12))
+def test_so_do_those_of_the_default_store(deltas: set[int], snapshots: set[int], version: int) -> None:
+    have = {f"{n}.delta" for n in deltas} | {f"{n}.snapshot" for n in snapshots}
+    base, changes = _full_and_changes(have, version)
+    if base or changes:
+        start = int(base.split(".")[0]) if base else 0
+        assert [*changes] == [f"{n}.delta" for n in range(start + 1, version + 1)]
+    else:
+        assert version not in snapshots and not set(range(1, version + 1)) <= deltas
+
+
+def test_offsets_without_metadata_have_no_conf(files: CheckpointFiles) -> None:
+    files.folder.write("offsets/0", b"v1\n\n" + json.dumps({"logOffset": 0}).encode())
+    entry = Checkpoint(files.folder).offsets(0)
+    assert (entry.watermark_ms, entry.conf, entry.sources) == (0, {}, ('{"logOffset": 0}',))

@@ -1,0 +1,327 @@
+"""The old driver in a hand-over while the storage fails: from the claim on it runs no batch unless it has claimed
+the epoch back, since somebody else may. No Spark runs: what is looked at is when it lets its queries start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import commands, lease
+from airflow_provider_streamupdate.core.errors import FencedError, StorageError, StreamUpdateError
+from airflow_provider_streamupdate.core.registry.deployment import Current, Status
+from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent import lifecycle as module
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent, Pace
+from tests.core.builders import app_plan, deploy, set_status, spec
+
+QUICK = Pace(commands=0.01)
+EAGER = Pace(commands=0.01, heartbeat=0.0)  # it looks at the root each time
+
+
+class Queries:
+    """What an engine's queries are for a hand-over. Notes who may commit when it is started."""
+
+    plan = app_plan()
+
+    def __init__(self, app: AppRegistry) -> None:
+        self.app = app
+        self.running = True
+        self.started: list[str | None] = []
+
+    def drain(self) -> None:
+        self.running = False
+
+    def start(self) -> None:
+        self.running = True
+        self.started.append(self.app.current_id())
+
+    def progress(self) -> dict[str, Any]:
+        return {}
+
+    def go_on_after_others(self) -> dict[str, Any]:
+        return {}
+
+
+class Serving(Queries):
+    """Runs until the storage has been asked in vain so often, and then `ends` is called."""
+
+    def __init__(self, app: AppRegistry, looks: int) -> None:
+        super().__init__(app)
+        self.looks = looks
+        self.ends: Callable[[], None]
+
+    def ended(self) -> bool:
+        self.looks -= 1
+        if self.looks == 0:
+            self.ends()
+        return False
+
+
+class Failing:
+    """Has the first call fail, or all of them, whose path ends so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def __call__(self, method: str, path: str, times: int = 1, after: bool = False) -> None:
+        """after: the call has its effect all the same."""
+        real = getattr(Folder, method)
+        left = [times]
+
+        def call(folder: Folder, relative: str = "", *arguments: Any, **options: Any) -> Any:
+            if not folder.path(relative).endswith(path) or left[0] == 0:
+                return real(folder, relative, *arguments, **options)
+            left[0] -= 1
+            if after:
+                real(folder, relative, *arguments, **options)
+            raise StorageError(f"cannot {method} {relative}")
+
+        self.monkeypatch.setattr(Folder, method, call)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    """`one` runs in epoch 1, `two` stands by for epoch 2."""
+    registry = Registry(str(tmp_path)).app("flights")
+    deploy(registry, "one")
+    registry.create_deployment(spec("two", parent="one"))
+    set_status(registry, "two", successor("standby"))
+    return registry
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    return Failing(monkeypatch)
+
+
+def successor(state: str) -> Status:
+    return Status(
+        state=state,
+        epoch=2,
+        heartbeat_at=clock.now(),
+        started_at=clock.now(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
+
+
+def driver(app: AppRegistry, engine: Queries | None = None, pace: Pace = QUICK) -> Agent:
+    """Of deployment `one`."""
+    return Agent(app, "one", 1, engine or Queries(app), pace=pace)  # type: ignore[arg-type]
+
+
+def standing_by(app: AppRegistry, pace: Pace = QUICK) -> Agent:
+    """The driver of deployment `two`."""
+    return Agent(app, "two", 2, Queries(app), standby=True, pace=pace)  # type: ignore[arg-type]
+
+
+def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
+    agent = agent or driver(app)
+    queries: Queries = agent.engine  # type: ignore[assignment]
+    agent.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
+    (command,) = agent.box.pending()
+    try:
+        agent._obey(command)
+    except StreamUpdateError as error:
+        return agent, queries, error
+    return agent, queries, None
+
+
+def dies_when_it_begins(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = AppRegistry.claim
+
+    def claimed(registry: AppRegistry, current: Current) -> bool:
+        made = claim(registry, current)
+        if current.deployment == "two":
+            set_status(app, "two", successor("failed"))
+        return made
+
+    monkeypatch.setattr(AppRegistry, "claim", claimed)
+
+
+def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) -> None:
+    fail("create", "epochs/2.json")
+    agent, queries, error = hand_over(app)
+    assert error is None and queries.running and queries.started == ["one"]
+    (answer,) = agent.box.answers(commands.SNAPSHOT, "s")
+    assert answer.error and "cannot create epochs/2.json" in answer.error
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_it_does_not_go_on_when_it_cannot_tell_who_may_commit(app: AppRegistry, fail: Failing, after: bool) -> None:
+    fail("create", "epochs/2.json", after=after)
+    fail("read", "epochs/2.json")
+    _, queries, error = hand_over(app)
+    assert "cannot be told who may commit in epoch 2" in str(error)
+    assert not queries.running and queries.started == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "after"),
+    [
+        ("create", "epochs/2.json", True),
+        ("write", "current.json", False),
+        ("write", "events.jsonl", False),
+        ("read", "two/status.json", False),
+        ("create", "drivers/3.json", False),
+    ],
+)
+def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str, after: bool
+) -> None:
+    dies_when_it_begins(app, monkeypatch)
+    if (method, path) != ("read", "two/status.json"):  # that one is to fail after the look whether it stands by
+        fail(method, path, after=after)
+    else:
+        monkeypatch.setattr(module, "Successor", looks_once(module.Successor))
+    agent, queries, error = hand_over(app)
+    assert error is None and queries.started == ["one"]
+    assert app.current() == Current(deployment="one", epoch=3, promoted=True)
+    assert agent.epoch.number == 3 and agent.reporter.state == "running" and agent.reporter._status.epoch == 3
+
+
+def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken back, and the batches cannot be called otherwise (a damaged file): it ends, and says why."""
+
+    def cannot(*_: object) -> None:
+        raise StreamUpdateError("its sink would skip them")
+
+    dies_when_it_begins(app, monkeypatch)
+    monkeypatch.setattr(Queries, "go_on_after_others", cannot)
+    agent, queries, error = hand_over(app)
+    assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
+    assert queries.started == [] and agent.reporter.state == "restoring"
+
+
+def looks_once(kind: type) -> type:
+    class Looks(kind):  # type: ignore[misc,valid-type]
+        failed = False
+
+        def committed(self) -> bool:
+            if not self.failed:
+                self.failed = True
+                raise StorageError("cannot read status.json")
+            return bool(super().committed())
+
+    return Looks
+
+
+def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
+    dies_when_it_begins(app, monkeypatch)
+    agent, replace = driver(app), AppRegistry.set_current
+
+    def replaced(registry: AppRegistry, current: Current) -> None:
+        agent._check_fence()
+        replace(registry, current)
+        agent._check_fence()
+
+    monkeypatch.setattr(AppRegistry, "set_current", replaced)
+    _, queries, error = hand_over(app, agent)
+    assert error is None and queries.started == ["one"]
+
+
+def test_a_claim_back_that_fails_is_tried_again(
+    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_when_it_begins(app, monkeypatch)
+    fail("create", "epochs/3.json", times=2)
+    _, queries, error = hand_over(app)
+    assert error is None and queries.started == ["one"] and app.current_id() == "one"
+
+
+def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whatever kind it is."""
+    dies_when_it_begins(app, monkeypatch)
+    monkeypatch.setattr(module.Successor, "death", lambda self: 1 / 0)
+    _, queries, error = hand_over(app)
+    assert "two may commit now" in str(error) and queries.started == []
+
+
+def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:
+    queries = Serving(app, looks)
+    agent = driver(app, queries, EAGER)
+    queries.ends = lambda: setattr(agent.signals, "number", 15)
+    agent._settings = DriverSettings(patience=patience)
+    agent.reporter.report(state="running")
+    return agent, queries
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("read", "current.json"), ("write", "one/status.json"), ("names", "commands/1")]
+)
+def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, method: str, path: str) -> None:
+    agent, queries = runs(app, looks=40, patience=600)
+    fail(method, path, times=20)
+    agent._serve()
+    assert queries.running and queries.looks == 0
+    assert agent._final is not None and agent._final[0] == "cancelled"
+
+
+def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
+    agent, _ = runs(app, looks=10**6, patience=0)
+    fail("read", "current.json", times=10**9)
+    with pytest.raises(StorageError, match=r"cannot read current\.json"):
+        agent._serve()
+
+
+def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
+    agent, _ = runs(app, looks=10**6, patience=600)
+    assert app.claim(Current(deployment="two", epoch=2))
+    fail("read", "current.json", times=20)
+    with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
+        agent._serve()
+
+
+def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> None:
+    agent = standing_by(app)
+    assert app.claim(Current(deployment="two", epoch=2))
+    fail("read", "current.json", times=5)
+    assert agent._stand_by()
+    other = standing_by(app)
+    other._settings = DriverSettings(patience=0)
+    fail("read", "current.json", times=10**9)
+    with pytest.raises(StorageError):
+        other._stand_by()
+
+
+def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.set_update(UpdateRecord(app=app.name, old="one", new="two", started_at=clock.now()))
+
+    def ended(begin: Callable[[Agent], None]) -> str | None:
+        agent, looks = standing_by(app, EAGER), []
+
+        def wait(seconds: float) -> None:
+            if looks:
+                raise TimeoutError("it stands by")
+            looks.append(seconds)
+            begin(agent)
+
+        monkeypatch.setattr(agent.signals, "woken", SimpleNamespace(wait=wait))
+        try:
+            agent._stand_by()
+        except TimeoutError:
+            return None
+        return agent._final[1] if agent._final else None
+
+    told = "nobody holds the app's lease for the update it stood by for"
+    assert ended(lambda _: None) == told
+    held = lease.acquire(app.folder, "two")
+    assert ended(lambda _: None) is None
+    assert ended(lambda _: lease.release(app.folder, held)) == told
+    lease.acquire(app.folder, "three")
+    assert ended(lambda _: None) == told

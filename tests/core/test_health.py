@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.operations.health import assess
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
+from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, QueryStatus
+
+from .builders import app_plan, live_snapshot, query_plan, status
+
+GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
+# counted from the batch it went on from
+COUNTED = attrs.evolve(GOOD, rows_batch=11, removed_rows={"daily": 0}, removed_since=9)
+
+
+def baseline(**changes: Any) -> Snapshot:
+    return live_snapshot(**{"state_rows": {"daily": 100}, "lag": 10.0, **changes})
+
+
+def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2) -> tuple[str, ...]:
+    health = assess("v2", "running", status(queries={"windows": query}), before, batches)
+    assert health.healthy == (not health.reasons) and not health.failed
+    return health.reasons
+
+
+def test_well() -> None:
+    assert reasons(GOOD) == () and reasons(GOOD, baseline()) == ()
+
+
+def test_it_must_run_for_a_while() -> None:
+    """Since its first commit, or since the driver's start when there was nothing to commit."""
+    for query in (attrs.evolve(GOOD, first_commit_at=_ago(30)), QueryStatus(idle=True)):
+        at = status(queries={"windows": query}, started_at=_ago(30))
+        assert assess("v2", "running", at, run_for=20).healthy
+        health = assess("v2", "running", at, run_for=40)
+        assert health.reasons == ("it must run for 40 s",) and not health.failed
+
+
+def _ago(seconds: float) -> str:
+    return clock.from_epoch_ms((time.time() - seconds) * 1000)
+
+
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+def test_what_has_ended_can_never_become_healthy(state: str) -> None:
+    health = assess("v2", state, status(state, error="ValueError: boom"))
+    assert health.failed and not health.healthy
+    assert health.reasons == (f"deployment v2 is {state}: ValueError: boom",)
+
+
+@pytest.mark.parametrize("state", ["starting", "restoring", "suspended", "new"])
+def test_what_does_not_run_yet_may_become_healthy(state: str) -> None:
+    health = assess("v2", state, None)
+    assert not health.healthy and not health.failed and health.reasons == (f"deployment v2 is {state}",)
+
+
+def test_no_query_has_reported() -> None:
+    assert assess("v2", "running", status(queries={})).reasons == ("no query has reported yet",)
+
+
+@pytest.mark.parametrize(
+    ("first", "batch", "idle", "well"),
+    [
+        (None, 9, False, False),
+        (None, 9, True, True),  # nothing to read: an update at a quiet hour must not be rolled back for that
+        (10, 10, False, False),
+        (10, 10, True, True),
+        (10, 11, False, True),
+    ],
+)
+def test_batches_count_from_the_start_of_this_driver(first: int | None, batch: int, idle: bool, well: bool) -> None:
+    found = reasons(attrs.evolve(GOOD, first_batch=first, batch=batch, idle=idle))
+    assert (found == ()) is well
+    assert well or "of 2 batches since its start" in found[0]
+
+
+def test_a_stopped_query_is_told() -> None:
+    assert reasons(attrs.evolve(GOOD, active=False)) == ("query windows has stopped",)
+
+
+def test_lag_must_come_back_to_where_it_was() -> None:
+    assert reasons(attrs.evolve(GOOD, lag=15.0), baseline()) == ()
+    assert reasons(attrs.evolve(GOOD, lag=16.0), baseline()) == ("query windows is 16 rows behind; it was 10",)
+    busy = attrs.evolve(GOOD, lag=60.0, input_rows_per_second=100.0, batch_seconds=0.5)
+    assert reasons(busy, baseline()) == (), "one batch's worth of rows is always on its way"
+    assert reasons(attrs.evolve(GOOD, lag=None), baseline()) == ()
+
+
+def test_what_a_new_source_has_to_read_does_not_count() -> None:
+    before = baseline()
+    before.queries["windows"] = attrs.evolve(before.queries["windows"], source_lag={"clicks": 10.0})
+    added = attrs.evolve(GOOD, lag=1_000_010.0, source_lag={"clicks": 10.0, "orders": 1_000_000.0})
+    assert reasons(added, before) == ()
+    slow = attrs.evolve(GOOD, lag=16.0, source_lag={"clicks": 16.0, "orders": 0.0})
+    assert reasons(slow, before) == ("query windows is 16 rows behind; it was 10",)
+
+
+@pytest.mark.parametrize(
+    ("now", "left", "well"),
+    [(100, 0, True), (60, 40, True), (0, 100, True), (140, 10, True), (99, 0, False), (60, 39, False), (9, 0, False)],
+)
+def test_with_those_that_have_left_a_stage_holds_all_rows_that_were_saved(now: int, left: int, well: bool) -> None:
+    query = attrs.evolve(COUNTED, state_rows={"daily": now}, removed_rows={"daily": left})
+    told = f"stage windows/daily holds {now} rows; it held 100, of which {left} have left"
+    assert reasons(query, baseline(rows_batch=9)) == (() if well else (told,))
+    assert (told in assess("v2", "running", status(queries={"windows": query}), baseline(rows_batch=9)).holds) is well
+
+
+@pytest.mark.parametrize(
+    ("changes", "batch"),
+    [
+        pytest.param({"removed_rows": None}, 9, id="reports are lost"),
+        pytest.param({}, 8, id="the snapshot's rows are of an earlier batch"),
+        pytest.param({}, None, id="the snapshot's rows may be counted twice"),
+        pytest.param({"rows_batch": None}, 9, id="its own may be counted twice"),
+        pytest.param({"removed_since": 10}, 9, id="its driver was restarted since"),
+        pytest.param({"removed_since": None}, 9, id="of a version before this"),
+    ],
+)
+def test_where_it_is_not_known_what_has_left_a_tenth_must_be_there(changes: dict[str, Any], batch: int) -> None:
+    lost = attrs.evolve(COUNTED, **{"state_rows": {"daily": 9}, "removed_rows": {"daily": 0}, **changes})
+    assert reasons(lost, baseline(rows_batch=batch)) == ("stage windows/daily holds 9 rows; it held about 100",)
+    assert reasons(attrs.evolve(lost, state_rows={"daily": 10}), baseline(rows_batch=batch)) == ()
+
+
+def test_what_is_not_compared_is_told() -> None:
+    gone = status(queries={"windows": attrs.evolve(GOOD, state_rows={"hourly": 0})})
+    health = assess("v2", "running", gone, baseline(rows_batch=9))
+    assert health.healthy
+    assert "stage windows/daily was not compared: the new version has none of this name" in health.holds
+    health = assess("v2", "running", status(queries={"windows": GOOD}), baseline(state_rows={}))
+    assert health.healthy
+    assert "the state of query windows was not compared: the snapshot has no counts of its rows" in health.holds
+
+
+def test_of_a_query_without_state_nothing_is_said_of_it() -> None:
+    before = baseline(state_rows={})
+    plan = app_plan(attrs.evolve(query_plan(), stages=()))
+    at = status(queries={"windows": attrs.evolve(GOOD, state_rows={})})
+    health = assess("v2", "running", at, attrs.evolve(before, plan=plan))
+    assert health.healthy and not [text for text in health.holds if "state" in text]
+
+
+def test_rows_that_say_nothing_are_told_and_not_compared() -> None:
+    at = status(queries={"windows": attrs.evolve(COUNTED, state_rows={"daily": 3}, removed_rows={"daily": 0})})
+    health = assess("v2", "running", at, baseline(rows_batch=9), uncounted={"windows/daily"})
+    assert health.healthy
+    assert "stage windows/daily holds 3 rows, which are not compared with the 100 it held" in health.holds
+
+
+def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
+    silent = attrs.evolve(GOOD, state_rows={})
+    assert reasons(silent, baseline()) == ("query windows has not reported what its stages hold",)
+    at = status(queries={"windows": silent})
+    assert assess("v2", "running", at, baseline(), uncounted={"windows/daily"}).healthy, "Spark keeps no reports"
+    assert reasons(attrs.evolve(silent, idle=True), baseline()) == (), "its sink did not ask for the batch's rows"
+    idle = QueryStatus(batch=9, idle=True)
+    health = assess("v2", "running", status(queries={"windows": idle}), baseline(lag=None))
+    assert health.healthy
+    assert health.holds == (
+        "query windows is idle: it has committed 0 batches, and there is no more input",
+        "the state of query windows was not compared: query windows has not reported what its stages hold",
+    )
+
+
+def test_what_holds_is_told() -> None:
+    at = status(queries={"windows": attrs.evolve(GOOD, first_commit_at=_ago(30))})
+    assert assess("v2", "running", at, baseline(), run_for=20).holds == (
+        "query windows has committed 2 batches since its start (at least 2)",
+        "query windows is 10 rows behind; it was 10",
+        "stage windows/daily holds 100 rows; it held about 100",
+        "it has run for 20 s",
+    )

@@ -1,0 +1,205 @@
+"""Processes that hold an app's lease: living ones, dead ones, ones on another machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import holding as module
+from airflow_provider_streamupdate.control.holding import holding
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination.lease import Lease
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, StorageError
+from airflow_provider_streamupdate.core.processes.kernel import this_kernel
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage import Folder
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    return Registry(str(tmp_path)).app("flights")
+
+
+@pytest.fixture
+def other() -> Iterator[ProcessIdentity]:
+    """A living process on this machine."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield ProcessIdentity.of(process.pid)
+        process.kill()
+
+
+def newest(app: AppRegistry) -> Lease:
+    held = lease.read(app.folder)
+    assert held is not None
+    return held
+
+
+def begin(app: AppRegistry, deployment: str, outcome: str | None = None) -> None:
+    app.set_update(UpdateRecord(app="flights", old="v1", new=deployment, started_at=clock.now(), outcome=outcome))
+
+
+def test_it_is_held_inside_the_block_and_given_back_after_it(app: AppRegistry) -> None:
+    with holding(app, "v2"):
+        assert lease.held(app.folder, newest(app)) and newest(app).holder == ProcessIdentity.own()
+        with pytest.raises(LeaseHeldError, match=r"v2 (holds|was interrupted)"), holding(app, "v3"):
+            pass
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_an_update_s_is_left_to_whoever_goes_on_with_it(app: AppRegistry) -> None:
+    with holding(app, "v2"):
+        begin(app, "v2")
+    assert lease.held(app.folder, newest(app)) and (newest(app).owner, newest(app).holder) == ("v2", None)
+    with holding(app, "v2"):
+        begin(app, "v2", "promoted")
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_it_is_given_back_when_the_block_fails(app: AppRegistry) -> None:
+    for error in (ValueError, KeyboardInterrupt, SystemExit):
+        with pytest.raises(error), holding(app, "v2"):
+            raise error
+        assert not lease.held(app.folder, newest(app))
+
+
+def test_blocks_for_one_owner_may_be_nested(app: AppRegistry) -> None:
+    with holding(app, "v2"):
+        number = newest(app).number
+        with holding(app, "v2"):
+            pass
+        assert newest(app).holder == ProcessIdentity.own() and newest(app).number == number
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_another_living_process_of_the_same_update_is_told(app: AppRegistry, other: ProcessIdentity) -> None:
+    begin(app, "v2")
+    lease.acquire(app.folder, "v2", other)
+    with pytest.raises(LeaseHeldError, match=f"process {other.pid} on .* works on v2"), holding(app, "v2"):
+        pass
+    assert newest(app).holder == other
+
+
+def dead(other: ProcessIdentity) -> dict[str, ProcessIdentity]:
+    """ProcessIdentitys that are gone, though a process may have their pid."""
+    assert other.start is not None
+    return {
+        "reused pid": attrs.evolve(other, start=other.start - 1),
+        "no such process": attrs.evolve(other, pid=2**22 + 1),
+    }
+
+
+@pytest.mark.parametrize("kind", ["reused pid", "no such process"])
+def test_a_dead_process_s_update_is_continued_at_once_but_stays_its_owner_s(
+    app: AppRegistry, other: ProcessIdentity, kind: str
+) -> None:
+    begin(app, "v2")
+    lease.acquire(app.folder, "v2", dead(other)[kind])
+    with pytest.raises(LeaseHeldError, match=r"v2 (holds|was interrupted)"), holding(app, "v3"):
+        pass
+    with holding(app, "v2"):
+        assert newest(app).holder == ProcessIdentity.own()
+
+
+@pytest.mark.parametrize("kind", ["reused pid", "no such process"])
+@pytest.mark.parametrize("outcome", [None, "promoted"])
+def test_what_a_dead_process_held_for_no_update_under_way_is_free(
+    app: AppRegistry, other: ProcessIdentity, kind: str, outcome: str | None
+) -> None:
+    """A killed submit or delete-snapshot, a rollback after the update's end."""
+    if outcome:
+        begin(app, "v2", outcome)
+    lease.acquire(app.folder, "v2", dead(other)[kind])
+    with holding(app, "v3"):
+        assert newest(app).owner == "v3"
+
+
+def test_a_zombie_is_dead(app: AppRegistry) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        while not (seen := this_kernel().look(process.pid)) or not seen.zombie:
+            time.sleep(0.01)
+        assert not module.alive(app.folder, _held(ProcessIdentity.of(process.pid)))
+
+
+def test_a_process_elsewhere_lives_as_long_as_it_shows_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WATCH_SECONDS", 2.0)
+    begin(app, "v2")
+    elsewhere = lease.acquire(app.folder, "v2", ProcessIdentity(host="elsewhere", pid=1))
+    sign = threading.Timer(0.3, lease.renew, (app.folder, elsewhere))
+    sign.start()
+    with pytest.raises(LeaseHeldError, match="process 1 on elsewhere works on v2"), holding(app, "v2"):
+        pass
+    sign.join()
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.3)
+    with holding(app, "v2"):
+        assert newest(app).holder == ProcessIdentity.own()
+
+
+def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RENEW_SECONDS", 0.02)
+    with holding(app, "v2"):
+        first = newest(app).renewed_at
+        deadline = time.monotonic() + 5
+        while newest(app).renewed_at == first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert newest(app).renewed_at > first
+    assert not lease.held(app.folder, newest(app))
+
+
+def _held(holder: ProcessIdentity) -> Lease:
+    return Lease(number=1, owner="v2", token="t", expires_at=clock.now(), holder=holder)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many more writes of a lease fail."""
+    left, write = [0], Folder.write
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+
+    def fails(folder: Folder, relative: str, data: bytes, lasting: bool = True) -> None:
+        if left[0] and relative.startswith("lease/"):
+            left[0] -= 1
+            raise StorageError("the disk is gone")
+        write(folder, relative, data, lasting)
+
+    monkeypatch.setattr(Folder, "write", fails)
+    return left
+
+
+def _fail(failing: list[int], times: int) -> None:
+    failing[0] = times
+    raise KeyError("its own")
+
+
+def test_a_lease_is_given_back_when_the_storage_is_there_again(app: AppRegistry, failing: list[int]) -> None:
+    with holding(app, "v2"):
+        failing[0] = 5
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_the_block_s_own_error_is_what_is_told(app: AppRegistry, failing: list[int]) -> None:
+    with pytest.raises(KeyError, match="its own"), holding(app, "v2"):
+        _fail(failing, 5)
+    assert not lease.held(app.folder, newest(app))
+
+
+def test_a_lease_that_cannot_be_given_back_is_told_of(
+    app: AppRegistry, failing: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "GIVE_BACK_SECONDS", 0.0)
+    with pytest.raises(KeyError, match="its own"), holding(app, "v2"):
+        _fail(failing, 10**9)
+    assert "the lease of flights for v2 could not be given back: the disk is gone" in caplog.text
+    failing[0] = 0
+    with holding(app, "v2"):  # the same process goes on with it
+        pass
+    assert not lease.held(app.folder, newest(app))

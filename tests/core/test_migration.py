@@ -1,0 +1,416 @@
+"""The rules of migration: pure functions of two stage plans."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.core.checkpoint.join_state import COUNTS, ROWS, ROWS_BY_TIME, TIMES
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, SnapshotFile
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.migration import Migration, NewKey, describe, plan_migration
+from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS, MIGRATED, REFUSED
+from airflow_provider_streamupdate.core.plan.plan import AggregateBuffer, StagePlan, StateSchema, WindowKey
+from airflow_provider_streamupdate.core.snapshots.restore import plan_restore
+
+from .builders import app_plan, query_plan, stage_plan
+
+COUNT = AggregateBuffer(function="Count", columns=1, initial=("0L",))
+SUM = AggregateBuffer(function="Sum", columns=1, initial=("CAST(NULL AS BIGINT)",))
+AVERAGE = AggregateBuffer(function="Average", columns=2, initial=("0.0D", "0L"))
+FIRST = AggregateBuffer(function="First", columns=2, initial=("CAST(NULL AS BIGINT)", "false"))
+SKETCH = AggregateBuffer(function="HyperLogLogPlusPlus", columns=2)
+MINUTE = 60_000_000
+
+# name of an aggregate -> its buffer and the types of its columns
+KNOWN: dict[str, tuple[AggregateBuffer, list[Any]]] = {
+    "count(1)": (COUNT, ["long"]),
+    "sum(s.a)": (SUM, ["long"]),
+    "sum(s.b)": (SUM, ["long"]),
+    "max(s.i)": (AggregateBuffer(function="Max", columns=1, initial=("CAST(NULL AS INT)",)), ["integer"]),
+    "average(s.a)": (AVERAGE, ["double", "long"]),
+    "first(s.a)": (FIRST, ["long", "boolean"]),
+    "approx(s.a)": (SKETCH, ["long", "long"]),
+}
+
+
+def row(types: list[Any]) -> dict[str, Any]:
+    fields = [{"name": f"f{i}", "type": t, "nullable": True, "metadata": {}} for i, t in enumerate(types)]
+    return {"type": "struct", "fields": fields}
+
+
+def stage(
+    keys: list[str], aggregates: list[str], types: dict[str, list[Any]] | None = None, **changes: Any
+) -> StagePlan:
+    kinds = {**{name: kind for name, (_, kind) in KNOWN.items()}, **(types or {})}
+    key_types = [kinds.get(k, ["string"])[0] for k in keys]
+    value_types = [t for name in aggregates for t in kinds[name]]
+    return stage_plan(
+        "totals",
+        definition={"keys": keys, "aggregates": aggregates},
+        schemas=(StateSchema(name="default", key=row(key_types), value=row(value_types)),),
+        buffers=tuple(KNOWN[name][0] for name in aggregates),
+        **changes,
+    )
+
+
+def window(size: int, start: int = 0, slide: int | None = None) -> tuple[str, tuple[WindowKey, ...]]:
+    made = WindowKey(position=0, column="s.t", size=size * MINUTE, slide=(slide or size) * MINUTE, start=start * MINUTE)
+    return f"window(s.t, {size} minutes, {slide}, #{start})", (made,)
+
+
+def windowed(
+    size: int, start: int = 0, slide: int | None = None, aggregates: tuple[str, ...] = ("count(1)",)
+) -> StagePlan:
+    text, windows = window(size, start, slide)
+    return stage([text, "s.k"], list(aggregates), {text: [{"type": "struct", "fields": []}]}, windows=windows)
+
+
+def migration(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...] = ()) -> Migration:
+    found = plan_migration(old, new, watermarks)
+    assert isinstance(found, Migration), found
+    return found
+
+
+def test_nothing_is_migrated_when_nothing_changed() -> None:
+    same = stage(["s.k"], ["count(1)", "sum(s.a)"])
+    assert plan_migration(same, same) is None
+
+
+def test_aggregates_are_added_dropped_and_put_in_order() -> None:
+    found = migration(
+        stage(["s.k"], ["sum(s.a)", "count(1)"]), stage(["s.k"], ["count(1)", "average(s.a)", "sum(s.a)"])
+    )
+    assert (found.aggregates, found.keys, found.merge, found.moves) == ((1, None, 0), (NewKey(source=0),), False, False)
+    assert found.steps == (
+        "adds average(s.a), which knows only rows from now on",
+        "puts the aggregates in their new order",
+    )
+    assert found.losses == ()
+    found = migration(stage(["s.k"], ["sum(s.a)", "count(1)"]), stage(["s.k"], ["count(1)"]))
+    assert (found.aggregates, found.losses) == ((1,), ("sum(s.a) is forgotten",))
+
+
+def test_another_aggregate_in_the_same_place_is_refused() -> None:
+    reason = plan_migration(stage(["s.k"], ["sum(s.a)"]), stage(["s.k"], ["sum(s.b)"]))
+    assert isinstance(reason, str) and "sum(s.a) gone and sum(s.b) new" in reason
+
+
+def test_an_aggregate_of_unknown_beginning_is_not_added() -> None:
+    reason = plan_migration(stage(["s.k"], ["count(1)"]), stage(["s.k"], ["count(1)", "approx(s.a)"]))
+    assert isinstance(reason, str) and "not known what approx(s.a) starts with" in reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fits"),
+    [
+        ("integer", "long", True),
+        ("byte", "integer", True),
+        ("long", "integer", False),
+        ("float", "double", False),
+        ("integer", "double", False),
+        ("decimal(10,2)", "decimal(12,3)", True),
+        ("decimal(10,2)", "decimal(11,3)", True),
+        ("decimal(10,2)", "decimal(10,3)", False),
+        ("decimal(10,2)", "decimal(12,1)", False),
+        ("string", "binary", False),
+        (row(["integer"]), row(["long", "string"]), True),
+        (row(["integer", "string"]), row(["integer"]), False),
+        ({"type": "array", "elementType": "integer"}, {"type": "array", "elementType": "long"}, True),
+    ],
+)
+def test_which_types_widen(old: Any, new: Any, fits: bool) -> None:
+    found = plan_migration(*(stage(["s.k"], ["max(s.i)"], {"max(s.i)": [t]}) for t in (old, new)))
+    assert isinstance(found, Migration) == fits
+    assert found is None or isinstance(found, Migration)
+
+
+def test_a_new_field_of_a_struct_has_to_be_nullable_and_last() -> None:
+    old = row(["integer", "string"])
+    required = row(["integer", "string", "long"])
+    required["fields"] = [*required["fields"][:2], {**required["fields"][2], "nullable": False}]
+    first = {**old, "fields": [{**old["fields"][0], "name": "new"}, *old["fields"]]}
+    for new in (required, first):
+        assert plan_migration(*(stage(["s.k"], ["max(s.i)"], {"max(s.i)": [t]}) for t in (old, new))) is None
+
+
+def test_a_wider_key_moves_its_rows_and_a_float_one_is_not_widened() -> None:
+    found = migration(*(stage(["s.k"], ["count(1)"], {"s.k": [t]}) for t in ("integer", "long")))
+    assert (found.moves, found.merge) == (True, False)
+    assert plan_migration(*(stage(["s.k"], ["count(1)"], {"s.k": [t]}) for t in ("float", "double"))) is None
+
+
+def test_a_key_is_dropped_when_all_aggregates_can_be_merged() -> None:
+    found = migration(stage(["s.k", "s.l"], ["count(1)", "average(s.a)"]), stage(["s.l"], ["count(1)", "average(s.a)"]))
+    assert (found.keys, found.merge, found.moves) == ((NewKey(source=1),), True, True)
+    reason = plan_migration(stage(["s.k", "s.l"], ["first(s.a)"]), stage(["s.l"], ["first(s.a)"]))
+    assert isinstance(reason, str) and "first(s.a) of two together" in reason
+
+
+def test_what_cannot_be_merged_may_be_dropped_with_the_key() -> None:
+    found = migration(stage(["s.k", "s.l"], ["count(1)", "first(s.a)"]), stage(["s.l"], ["count(1)"]))
+    assert found.losses == ("first(s.a) is forgotten",)
+
+
+def test_new_and_swapped_keys_are_not_migrated() -> None:
+    assert plan_migration(stage(["s.k"], ["count(1)"]), stage(["s.k", "s.l"], ["count(1)"])) is None
+    assert plan_migration(stage(["s.k", "s.l"], ["count(1)"]), stage(["s.l", "s.k"], ["count(1)"])) is None
+
+
+def test_a_key_that_the_watermark_closes_cannot_be_dropped() -> None:
+    old, new = windowed(10), stage(["s.k"], ["count(1)"])
+    assert isinstance(plan_migration(old, new), Migration)
+    reason = plan_migration(old, new, ("s.t delayed by 1000 ms",))
+    assert isinstance(reason, str) and "have left the state" in reason
+
+
+def test_a_key_that_closes_nothing_may_be_dropped_beside_the_window_that_does() -> None:
+    window, mark = windowed(10).definition["keys"][0], ("s.t delayed by 1000 ms",)
+    assert window.startswith("window(s.t, ")
+    hour, count = "hour(s.t, timeZoneId=UTC)", ["count(1)"]
+    assert isinstance(plan_migration(stage([window, hour], count), stage([window], count), mark), Migration)
+    for keys, kept in (([window, hour], [hour]), ([hour, window], [window]), ([hour, "s.k"], ["s.k"])):
+        reason = plan_migration(stage(keys, count), stage(kept, count), mark)
+        assert isinstance(reason, str) and "have left the state" in reason
+
+
+@pytest.mark.parametrize(("size", "start", "words"), [(15, 0, "no multiple"), (5, 0, "no multiple"), (20, 5, "offset")])
+def test_windows_that_do_not_fit_into_each_other_are_refused(size: int, start: int, words: str) -> None:
+    reason = plan_migration(windowed(10), windowed(size, start))
+    assert isinstance(reason, str) and words in reason
+
+
+def test_sliding_windows_are_not_migrated() -> None:
+    assert plan_migration(windowed(10, slide=5), windowed(20, slide=5)) is None
+    assert plan_migration(windowed(10), windowed(20, slide=10)) is None
+
+
+def test_windows_grow_to_a_multiple_with_a_loss_when_there_is_a_watermark() -> None:
+    found = migration(windowed(10), windowed(60, start=20))
+    assert found.keys[0].window is not None and found.keys[0].window.size == 60 * MINUTE
+    assert (found.merge, found.losses) == (True, ())
+    [loss] = migration(windowed(10), windowed(60), ("s.t delayed by 1000 ms",)).losses
+    assert "lack their rows" in loss
+
+
+def test_a_function_of_the_app_goes_before_the_rules_but_only_for_its_state() -> None:
+    old = stage(["s.k"], ["sum(s.a)"])
+    new = stage(["s.l"], ["first(s.a)"], migrates=("f0 string -> f0 bigint",))
+    assert describe(old) == "f0 string -> f0 bigint"
+    assert migration(old, new).by_function
+    assert plan_migration(stage(["s.k"], ["average(s.a)"]), new) is None
+    assert plan_migration(new, new) is None
+
+
+@pytest.mark.parametrize("changes", [{"buffers": ()}, {"kind": "limit", "operator": "globalLimit"}])
+def test_what_is_not_understood_is_left_to_the_other_rules(changes: dict[str, Any]) -> None:
+    old, new = (attrs.evolve(stage(["s.k"], names), **changes) for names in (["count(1)"], ["count(1)", "sum(s.a)"]))
+    assert plan_migration(old, new) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator"),
+    [
+        ("session-window", "sessionWindowStateStoreSaveExec"),
+        ("deduplicate", "dedupe"),
+        ("apply-in-pandas-with-state", "applyInPandasWithState"),
+    ],
+)
+def test_other_kinds_are_migrated_by_a_function_only_and_only_to_another_form(kind: str, operator: str) -> None:
+    def made(*keys: str, **changes: Any) -> StagePlan:
+        return attrs.evolve(stage([*keys], ["count(1)"]), kind=kind, operator=operator, buffers=(), **changes)
+
+    old, given = made("s.k"), {"migrates": ("f0 string -> f0 bigint",)}
+    assert "write a migration function for 'f0 string -> f0 bigint'" in str(plan_migration(old, made("s.k", "s.l")))
+    assert migration(old, made("s.k", "s.l", **given)).by_function
+    assert "before and after the change" in str(plan_migration(old, made("s.l", **given)))
+
+
+def join_plan(
+    *left: tuple[str, str],
+    keys: str = "s.k",
+    provenance: str = "s",
+    parts: tuple[str, ...] = (COUNTS, ROWS),
+    migrates: tuple = (),
+) -> StagePlan:
+    """A join whose left side has these columns (name, type); the stores of each side."""
+
+    def struct(*columns: tuple[str, str]) -> dict[str, Any]:
+        return {
+            "type": "struct",
+            "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns],
+        }
+
+    matched = ("matched", "boolean")
+    schemas = []
+    for side, columns in (("left", left), ("right", (("b", "long"),))):
+        known = {
+            COUNTS: (struct(("field0", "string")), struct(("value", "long"))),
+            ROWS: (struct(("field0", "string"), ("index", "long")), struct(*columns, matched)),
+            TIMES: ({"encoder": {}, "row": struct(("field0", "string"), ("time", "long"))}, struct(("no", "void"))),
+            ROWS_BY_TIME: (
+                {"encoder": {}, "row": struct(("field0", "string"), ("time", "long"))},
+                struct(*columns, matched),
+            ),
+        }
+        for part in parts:
+            key, value = known.get(part, known[ROWS])
+            schemas.append(StateSchema(name=f"{side}-{part}", key=key, value=value))
+    return stage_plan(
+        "pairs",
+        kind="join",
+        operator="symmetricHashJoin",
+        definition={"keys": [keys], "left columns": [f"{provenance}.{n}" for n, _ in left], "right columns": ["t.b"]},
+        schemas=tuple(schemas),
+        stores=tuple(s.name for s in schemas),
+        migrates=migrates,
+    )
+
+
+LEFT = "field0 string -> a bigint, matched boolean"
+
+
+@pytest.mark.parametrize("parts", [(COUNTS, ROWS), (TIMES, ROWS_BY_TIME)])
+def test_a_join_s_side_is_rewritten_by_a_function_of_its_own(parts: tuple[str, ...]) -> None:
+    joined = functools.partial(join_plan, parts=parts)
+    old, wider = joined(("a", "long")), (("a", "long"), ("c", "long"))
+    found = migration(old, joined(*wider, migrates=(f"left: {LEFT}",)))
+    assert [(p.name, p.by_function) for p in found.parts] == [("left", True)]
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(joined(*wider))), "snapshot s1")
+    assert not report.compatible
+    assert f"write a migration function for pairs/left from {LEFT!r} (@app.migrate)" in report.problems[0]
+    assert plan_migration(old, old) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (join_plan(("a", "long")), join_plan(("a", "long"), keys="s.l"), "before and after the change"),
+        (join_plan(("a", "long")), join_plan(("a", "long"), provenance="other"), "before and after the change"),
+        (
+            join_plan(("a", "long"), parts=("other",)),
+            join_plan(("a", "string"), parts=("other",)),
+            "a format that is not known",
+        ),
+    ],
+)
+def test_a_join_whose_state_cannot_be_told_or_read_is_refused_with_the_reason(
+    old: StagePlan, new: StagePlan, words: str
+) -> None:
+    new = attrs.evolve(new, migrates=(f"left: {LEFT}", "right: field0 string -> b bigint, matched boolean"))
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1")
+    assert not report.compatible and words in report.problems[0]
+
+
+def tws(*variables: tuple[str, str, Any], migrates: tuple[str, ...] = ()) -> StagePlan:
+    """A transformWithState grouped by one string; its variables: name, kind, value's type (of a row)."""
+    grouping = row(["string"])
+    key = {"encoder": {}, "row": grouping, "user_key": ""}
+    composite = {**key, "row": row([grouping, row(["string"])])}
+    made = [StateSchema(name=n, key=composite if "Map" in kind else key, value=value) for n, kind, value in variables]
+    return stage_plan(
+        "totals",
+        kind="transform-with-state",
+        operator="transformWithStateInPySparkExec",
+        definition={"keys": ["s.k"], "time mode": "None", "state variables": [f"{n}: {k}" for n, k, _ in variables]},
+        schemas=tuple(made),
+        migrates=migrates,
+    )
+
+
+COUNTED = ("n", "ValueState", row(["integer"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "words"),
+    [
+        ("ValueState", row(["integer"]), row(["long", "string"]), "adds fields to or widens n: f0 string -> f0 int"),
+        (
+            "ListState",
+            row(["integer"]),
+            row(["long"]),
+            "adds fields to or widens n: f0 string -> array<struct<f0:int>>",
+        ),
+        ("MapState", row(["integer"]), row(["long"]), "n: f0 string -> map<struct<f0:string>,struct<f0:int>>"),
+        (
+            "ValueState with TTL",
+            row([row(["integer"]), "long"]),
+            row([row(["integer", "string"]), "long"]),
+            "adds fields to or widens n: f0 string -> f0 struct<f0:int>, f1 bigint",
+        ),
+        ("ValueState", row(["long"]), row(["integer"]), "write a migration function for totals/n from"),
+        ("ValueState", row(["integer", "long"]), row(["integer"]), "write a migration function for totals/n from"),
+        (
+            "ValueState",
+            row(["integer"]),
+            row(["integer", "interval year"]),
+            "type interval year, which cannot be written",
+        ),
+    ],
+)
+def test_state_variables_grow_by_themselves(kind: str, old: Any, new: Any, words: str) -> None:
+    found = plan_migration(tws(("n", kind, old), ("m", *COUNTED[1:])), tws(("n", kind, new), ("m", *COUNTED[1:])))
+    shown = found.steps[0] if isinstance(found, Migration) else str(found)
+    assert words in shown
+    if isinstance(found, Migration):
+        assert [v.name for v in found.parts] == ["n"] and not found.parts[0].by_function
+
+
+def test_a_state_variable_has_a_function_of_its_own() -> None:
+    old, texts = tws(COUNTED), ("n", "ValueState", row(["string"]))
+    found = migration(old, tws(texts, migrates=("n: f0 string -> f0 int",)))
+    assert found.parts[0].by_function and "the app's own function rewrites n" in found.steps[0]
+    assert isinstance(plan_migration(old, tws(texts, migrates=("m: f0 string -> f0 int",))), str)
+    kept = row([row(["integer"]), "long"])
+    given = ("n: f0 string -> f0 struct<f0:int>, f1 bigint",)
+    living = tws(("n", "ValueState with TTL", row([row(["string"]), "long"])), migrates=given)
+    assert migration(tws(("n", "ValueState with TTL", kept)), living).parts[0].by_function
+
+
+def test_a_state_variable_that_is_gone_is_removed_from_the_store() -> None:
+    old, new = tws(COUNTED, ("gone", "ListState", row(["long"]))), tws(COUNTED, ("added", "ListState", row(["long"])))
+    assert migration(old, new).dropped == ("gone",)
+    assert plan_migration(new, tws(COUNTED, ("added", "ListState", row(["long"])), ("more", *COUNTED[1:]))) is None
+    report = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1", ("windows/totals",))
+    assert report.compatible and [i.verdict for i in report.items if i.thing == "stage"] == [LOSS]
+
+
+@pytest.mark.parametrize("key", ["python:shorten(s.k)", "?k"])
+def test_what_could_not_be_compared_is_not_migrated(key: str) -> None:
+    old, new = stage([key], ["count(1)"]), stage([key], ["count(1)", "sum(s.a)"])
+    assert plan_migration(old, new) is None
+    assert not compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1").compatible
+
+
+# In the report and in the restore
+
+
+def test_the_report_says_what_is_done_and_asks_for_agreement_to_a_loss_only() -> None:
+    def verdict(old: StagePlan, new: StagePlan, agree: tuple[str, ...] = ()) -> tuple[str, bool, bool]:
+        found = compare(app_plan(query_plan(old)), app_plan(query_plan(new)), "snapshot s1", agree)
+        [item] = [i for i in found.items if i.thing == "stage"]
+        return item.verdict, item.needs_agreement, found.compatible
+
+    one, two = stage(["s.k"], ["count(1)"]), stage(["s.k"], ["count(1)", "sum(s.a)"])
+    assert verdict(one, one) == (CARRIED, False, True)
+    assert verdict(one, two) == (MIGRATED, False, True)
+    assert verdict(two, one) == (LOSS, True, False)
+    assert verdict(two, one, ("windows/totals",)) == (LOSS, True, True)
+    assert verdict(one, stage(["s.k"], ["sum(s.a)"]))[0] == REFUSED
+
+
+def test_the_files_of_a_migrated_stage_are_not_moved() -> None:
+    files = tuple(
+        SnapshotFile(path=p, size=1, object=p)
+        for p in ("metadata", "offsets/3", "state/0/0/4.zip", "state/0/0/SSTs/a.sst", "state/1/0/4.zip")
+    )
+    snapshot = QuerySnapshot(batch=3, query_id="q", files=files)
+    kept = stage_plan("kept", 1)
+    old, new = stage(["s.k"], ["count(1)"]), stage(["s.k"], ["count(1)", "sum(s.a)"], operator_id=1)
+    plan = plan_restore(snapshot, query_plan(old, kept), query_plan(attrs.evolve(kept, operator_id=0), new))
+    assert [(f.path, to) for f, to in plan.moves] == [("metadata", "metadata"), ("state/1/0/4.zip", "state/0/0/4.zip")]
+    [rewritten] = plan.migrated
+    assert (rewritten.old, rewritten.new, plan.empty) == (old, new, ())

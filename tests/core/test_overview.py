@@ -1,0 +1,193 @@
+"""What is shown of apps without touching them: the list, and one app as JSON."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import process
+from airflow_provider_streamupdate.control.drivers.clusters import Living
+from airflow_provider_streamupdate.control.overview import Glance, OverviewRequests, summary
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
+from airflow_provider_streamupdate.core.registry.events import Events
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_dict, to_json
+from tests.core.builders import app_with_snapshots, deploy, spec, write_json
+
+
+def record(new: str, **changes: object) -> UpdateRecord:
+    values: dict[str, object] = {"app": "flights", "old": "v1", "new": new, "started_at": clock.now()}
+    return UpdateRecord(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    return app_with_snapshots(tmp_path, ("s1", "s2"))
+
+
+def test_the_last_update_is_the_one_written_last(app: AppRegistry) -> None:
+    assert app.last_update() is None
+    for number, new in enumerate(("v9", "v2", "v5")):
+        app.set_update(record(new, started_at=f"2026-11-2{9 - number}T00:00:00+00:00"))
+        os.utime(app.folder.path(f"updates/{new}.json"), (1000 + number, 1000 + number))
+    write_json(app, "updates/v5.report.json", {})
+    last = app.last_update()
+    assert last is not None and last.new == "v5"
+
+
+def test_a_list_of_apps_holds_those_that_cannot_be_read(tmp_path: Path, app: AppRegistry) -> None:
+    app.set_update(record("v2", step="standby", strategy="standby"))
+    broken = Registry(str(tmp_path)).app("broken")
+    deploy(broken)
+    broken.folder.write("current.json", b"{")
+    client = OverviewRequests(str(tmp_path))
+    found = dict(client.glances())
+    assert isinstance(found["broken"], CorruptError)
+    glance = found["flights"]
+    assert isinstance(glance, Glance) and glance.state == "running"
+    shown = summary("flights", glance)
+    assert (shown["updating_to"], shown["last_update"]["outcome"]) == ("v2", None)
+    assert summary("broken", found["broken"])["error"]["type"] == "CorruptError"
+
+
+def test_the_list_and_the_status_of_an_app_agree(tmp_path: Path, app: AppRegistry) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    ((_, glance),) = client.glances()
+    status = client.status("flights")
+    assert isinstance(glance, Glance)
+    assert (glance.state, glance.current, glance.status) == (status.state, status.current, status.status)
+
+
+def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path: Path, app: AppRegistry) -> None:
+    application = Application(file="v2.py", params={"input": "/in", "api_token": "abc"})
+    app.create_deployment(spec("v2", application=application, from_snapshot="s2", parent="v1"))
+    times = {"planned": "2026-11-21T10:00:01+00:00", "checked": "2026-11-21T10:00:11.500+00:00"}
+    app.set_update(record("v2", started_at="2026-11-21T10:00:00+00:00", step_times=times, snapshot="s2"))
+    items = (
+        ReportItem(thing="stage", name="windows/daily", verdict="carried", reason="same"),
+        ReportItem(thing="stage", name="windows/gone", verdict="ignored", reason="it is gone"),
+        ReportItem(thing="sink", name="windows/noop", verdict="carried", reason="same sink"),
+    )
+    app.folder.write("updates/v2.report.json", to_json(CompatibilityReport(app="flights", source="v1", items=items)))
+    Events(app.deployment_folder("v1"), 1).add("state", state="running")
+    client = StreamUpdateClient(str(tmp_path))
+    client.verify_snapshot("flights", "s1")
+    found = client.app_document("flights")
+
+    assert [(d["deployment"], d["state"], d["current"], d["parent"]) for d in found["deployments"]] == [
+        ("v1", "running", True, None),
+        ("v2", "new", False, "v1"),
+    ]
+    assert found["deployments"][1]["application"]["params"] == {"input": "/in", "api_token": "(hidden)"}
+    assert found["deployments"][1]["update"] == "under way (planned)"
+    assert [(s["name"], s["state_rows"], s["verdict"]) for s in found["stages"]] == [
+        ("windows/daily", 42, "carried"),
+        ("windows/gone", None, "ignored"),
+    ]
+    assert found["report"]["outcome"] == "compatible" and found["report"]["deployment"] == "v2"
+    assert [s["seconds"] for s in found["updates"][0]["steps"]] == [1.0, 10.5]
+    assert [(s["name"], bool(s["verified"])) for s in found["snapshots"]] == [("s1", True), ("s2", False)]
+    assert found["snapshots"][0]["verified"]["problem"] is None and found["snapshots"][0]["verified"]["files"] > 0
+    assert found["events"][-1]["event"] == "state"
+
+
+def test_a_rollback_leaves_its_history(tmp_path: Path, app: AppRegistry) -> None:
+    """Every driver of a deployment, the rollback itself, and no verdict on a version that does not run."""
+    app.create_deployment(spec("v2", parent="v1"))
+    app.set_update(record("v2", outcome="rolled-back"))
+    items = (ReportItem(thing="stage", name="windows/daily", verdict="migrated", reason="a column more"),)
+    app.folder.write("updates/v2.report.json", to_json(CompatibilityReport(app="flights", source="v1", items=items)))
+    note = RollbackRecord(
+        number=1, app="flights", left="v2", back_to="v1", started_at=clock.now(), asked_by="me@here", reason="it failed"
+    )
+    app.set_rollback(note)
+    for epoch, states in ((1, ("running", "draining", "cancelled")), (3, ("running",))):
+        for state in states:
+            Events(app.deployment_folder("v1"), epoch).add("state", state=state)
+    client = StreamUpdateClient(str(tmp_path))
+    found = client.app_document("flights")
+    v1, v2 = found["deployments"]
+    assert [(run["epoch"], run["state"]) for run in v1["runs"]] == [(1, "cancelled"), (3, "running")]
+    assert all(run["from"] <= run["to"] for run in v1["runs"]) and v2["runs"] == []
+    assert found["rollbacks"] == [to_dict(note)]
+    assert found["report"] is None and [s["verdict"] for s in found["stages"]] == [None]
+    Events(app.deployment_folder("v1"), 4).add("state", state="starting")
+    assert [run["epoch"] for run in client.app_document("flights")["deployments"][0]["runs"]] == [1, 3, 4]
+
+
+def test_a_damaged_snapshot_is_shown_and_what_its_verification_found_is_kept(tmp_path: Path, app: AppRegistry) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    assert [s["kind"] for s in client.app_document("flights")["snapshots"]] == ["live", "live"]
+    some = next(path for path in (tmp_path / "flights" / "objects").rglob("*") if path.is_file())
+    some.write_bytes(b"altered")
+    with pytest.raises(CorruptError):
+        client.verify_snapshot("flights", "s2")
+    shown = {s["name"]: s for s in client.app_document("flights")["snapshots"]}
+    assert "damaged" in shown["s2"]["verified"]["problem"]
+    manifest = tmp_path / "flights/snapshots/s1/snapshot.json"
+    manifest.write_bytes(manifest.read_bytes()[:-20])
+    shown = {s["name"]: s for s in client.app_document("flights")["snapshots"]}
+    assert shown["s1"]["kind"] == "damaged" and "not valid JSON" in shown["s1"]["error"]["message"]
+    client.delete_snapshot("flights", "s1")
+    assert [s["name"] for s in client.app_document("flights")["snapshots"]] == ["s2"]
+
+
+def test_one_look_at_the_processes_tells_the_living_from_the_dead(tmp_path: Path) -> None:
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert child.stdin and child.stdout and child.stdout.readline() == b"up\n"
+    try:
+        launch = _launch(ProcessIdentity.of(child.pid))
+        assert launch.process is not None and launch.process.start is not None
+        living = Living()
+        assert living(launch) is True is process.alive(launch)
+        assert living(_launch(attrs.evolve(launch.process, boot="another's"))) is None
+        later = _launch(attrs.evolve(launch.process, start=launch.process.start - 1))  # its pid was another's
+        assert living(later) is False is process.alive(later)
+        noted_before = attrs.evolve(launch, process=None)
+        assert living(noted_before) is None is process.alive(noted_before)
+        second = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        assert living(_launch(ProcessIdentity.of(second.pid))) is True, "also what was launched after the look"
+        second.kill()
+        second.wait()
+        child.stdin.close()
+        child.wait()
+        assert Living()(launch) is False
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_an_app_whose_driver_never_started_is_new(tmp_path: Path) -> None:
+    app = Registry(str(tmp_path)).app("young")
+    deploy(app, state=None)
+    app.set_current(Current(deployment="v1", epoch=1))
+    found = OverviewRequests(str(tmp_path)).app_document("young")
+    assert (found["state"], found["status"], found["snapshots"]) == ("new", None, [])
+
+
+def _launch(identity: ProcessIdentity) -> Launch:
+    return Launch(
+        epoch=1,
+        host=identity.host,
+        pid=identity.pid,
+        pid_started=None,
+        log="/nowhere.log",
+        launched_at=clock.now(),
+        process=identity,
+    )

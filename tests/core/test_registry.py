@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import (
+    AlreadyExistsError,
+    CorruptError,
+    FencedError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
+from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.events import Events
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage import Folder
+
+from .builders import deploy, spec
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    made = Registry(str(tmp_path / "root"))
+    deploy(made.app("flights"))
+    return made
+
+
+def test_an_app_is_known_from_its_first_deployment_on(registry: Registry) -> None:
+    registry.app("later").folder.write("lease/1.json", b"{}")
+    assert registry.apps() == ["flights"]
+    with pytest.raises(NotFoundError, match=r"no app 'later' under .* \(known: flights\); correct the name$"):
+        registry.existing("later")
+
+
+def test_a_name_that_is_nearly_an_apps_is_asked_back(registry: Registry, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"\(known: flights\); did you mean 'flights'\?"):
+        registry.existing("fligths")
+    with pytest.raises(NotFoundError, match=r"\(known: none\); correct the root, or submit the app first"):
+        Registry(str(tmp_path / "other")).existing("flights")
+
+
+def test_deployments_are_listed_oldest_first(registry: Registry) -> None:
+    app = registry.app("flights")
+    app.create_deployment(spec("a2", submitted_at="2999-01-01T00:00:00+00:00"))
+    app.create_deployment(spec("a1", submitted_at="2998-01-01T00:00:00+00:00"))
+    assert app.deployment_ids() == ["v1", "a1", "a2"]
+
+
+def test_a_deployment_id_is_used_once(registry: Registry) -> None:
+    before = registry.app("flights").spec("v1")
+    with pytest.raises(AlreadyExistsError, match="already has a deployment 'v1'; ids are never reused"):
+        registry.app("flights").create_deployment(spec("v1", digest="other"))
+    assert registry.app("flights").spec("v1") == before
+
+
+def test_an_unknown_deployment_is_told_with_the_known_ones(registry: Registry) -> None:
+    with pytest.raises(NotFoundError, match=r"app flights has no deployment 'v9' \(known: v1\)"):
+        registry.app("flights").spec("v9")
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "", "x" * 201])
+def test_bad_names_never_reach_the_file_system(registry: Registry, name: str) -> None:
+    with pytest.raises(InvalidInputError):
+        registry.existing(name)
+    with pytest.raises(InvalidInputError):
+        registry.app("flights").spec(name)
+
+
+@pytest.mark.parametrize("path", ["current.json", "deployments/v1/spec.json", "deployments/v1/status.json"])
+def test_a_truncated_file_is_told_with_its_path(registry: Registry, path: str) -> None:
+    app = registry.app("flights")
+    text = app.folder.read(path)
+    assert text is not None
+    app.folder.write(path, text[:-10])
+    with pytest.raises(CorruptError, match=rf"flights/{path} is not valid JSON .* restore it from a backup"):
+        app.current(), app.deployments(), app.status("v1")
+
+
+def test_updates_are_listed_oldest_first_without_their_reports(registry: Registry) -> None:
+    app = registry.app("flights")
+    for new, year in (("v3", 2003), ("v2", 2002)):
+        app.set_update(UpdateRecord(app="flights", old="v1", new=new, started_at=f"{year}-01-01T00:00:00+00:00"))
+        app.folder.write(f"updates/{new}.report.json", b"{}")
+    assert [u.new for u in app.updates()] == ["v2", "v3"]
+
+
+def test_who_is_current_is_replaced_as_a_whole(registry: Registry) -> None:
+    app = registry.app("flights")
+    app.set_current(Current(deployment="v2", epoch=2))
+    assert app.current() == Current(deployment="v2", epoch=2, promoted=False)
+    assert app.current_id() == "v2"
+
+
+def test_a_root_below_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="check that the root exists, can be reached"):
+        Registry(str(tmp_path / "file" / "root")).apps()
+
+
+def test_events_are_kept_across_epochs(registry: Registry) -> None:
+    folder = registry.app("flights").deployment_folder("v1")
+    Events(folder, 1).add("state", state="running")
+    Events(folder, 2).add("state", state="running")
+    lines = (folder.read("events.jsonl") or b"").decode().splitlines()
+    assert len(lines) == 2 and '"epoch": 2' in lines[1]
+
+
+def test_times_go_back_and_forth() -> None:
+    assert clock.from_epoch_ms(1_357_182_000_123) == "2013-01-03T03:00:00.123+00:00"
+    assert clock.parse("2013-01-03T03:00:00Z") == clock.parse("2013-01-03T03:00:00+00:00")
+    assert 0 <= clock.age(clock.now()) < 60
+
+
+def test_a_claim_counts_although_current_json_cannot_be_replaced(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, later = registry.app("flights"), Current(deployment="v2", epoch=2)
+
+    def fails(*_: object) -> None:
+        raise StorageError("cannot write current.json")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "write", fails)
+        assert app.claim(later)
+    assert app.current() == later
+    assert not app.claim(Current(deployment="v3", epoch=2))
+
+
+def test_a_claim_that_fails_says_whether_it_was_made(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, later = registry.app("flights"), Current(deployment="v2", epoch=2)
+    create, read = Folder.create, Folder.read
+
+    def fails(*_: object, **more: object) -> None:
+        raise StorageError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "create", fails)
+        with pytest.raises(StorageError, match="no answer"):
+            app.claim(later)
+    assert app.current_id() == "v1"
+
+    def late(folder: Folder, path: str, data: bytes, nonce: str) -> bool:
+        create(folder, path, data, nonce)
+        raise StorageError("no answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Folder, "create", late)
+        broken.setattr(Folder, "read", fails)
+        with pytest.raises(FencedError, match="cannot be told who may commit in epoch 2"):
+            app.claim(later)
+        broken.setattr(Folder, "read", read)
+        assert app.claim(later)  # it was made by the call that failed
+        assert not app.claim(Current(deployment="v3", epoch=2)), "it is another's"
+    assert app.current() == later

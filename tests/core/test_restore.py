@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, SnapshotFile
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SourcePlan
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.snapshots.restore import (
+    RestorePlan,
+    bring_ahead,
+    bring_files,
+    plan_restore,
+    reorder_offsets,
+)
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.storage import Folder
+
+from .builders import CONF, app_with_snapshots, query_plan, stage_plan
+
+
+def snapshot_of(*paths: str, batch: int = 3, conf: dict[str, str] | None = None) -> QuerySnapshot:
+    files = tuple(SnapshotFile(path=p, size=1, object=f"objects/x/{p}") for p in paths)
+    return QuerySnapshot(batch=batch, query_id="id", files=files, conf=CONF if conf is None else conf)
+
+
+def targets(snapshot: QuerySnapshot, old: list[str], new: list[str]) -> dict[str, str]:
+    """Snapshot path to new path, for stages given in the order of their operator ids."""
+    plans = (query_plan(*(stage_plan(name, number) for number, name in enumerate(names))) for names in (old, new))
+    return {file.path: path for file, path in plan_restore(snapshot, *plans).moves}
+
+
+STATE = snapshot_of("state/0/0/4.zip", "state/0/1/4.zip", "state/1/0/4.zip", "state/1/0/SSTs/9.sst")
+
+
+def test_unchanged_stages_stay_where_they_are() -> None:
+    assert targets(STATE, ["a", "b"], ["a", "b"]) == {f.path: f.path for f in STATE.files}
+
+
+def test_a_stage_added_downstream_moves_the_others() -> None:
+    assert targets(STATE, ["a", "b"], ["new", "a", "b"]) == {
+        "state/0/0/4.zip": "state/1/0/4.zip",
+        "state/0/1/4.zip": "state/1/1/4.zip",
+        "state/1/0/4.zip": "state/2/0/4.zip",
+        "state/1/0/SSTs/9.sst": "state/2/0/SSTs/9.sst",
+    }
+
+
+def test_swapped_stages_swap_their_state() -> None:
+    assert targets(STATE, ["a", "b"], ["b", "a"])["state/1/0/4.zip"] == "state/0/0/4.zip"
+    assert targets(STATE, ["a", "b"], ["b", "a"])["state/0/1/4.zip"] == "state/1/1/4.zip"
+
+
+def test_a_removed_stage_s_state_is_left_behind() -> None:
+    assert targets(STATE, ["a", "b"], ["b"]) == {
+        "state/1/0/4.zip": "state/0/0/4.zip",
+        "state/1/0/SSTs/9.sst": "state/0/0/SSTs/9.sst",
+    }
+
+
+def test_spark_s_own_description_of_an_operator_is_not_taken() -> None:
+    described = ["state/0/_metadata/metadata", "state/0/_metadata/v2/0", "state/0/_stateSchema/default/0_x"]
+    snapshot = snapshot_of(*described, "state/0/0/_metadata/schema", "state/0/0/4.zip")
+    assert list(targets(snapshot, ["a"], ["a"])) == ["state/0/0/4.zip"]
+
+
+def test_logs_are_taken_as_they_are_but_offsets_go_their_own_way() -> None:
+    snapshot = snapshot_of("metadata", "commits/3", "sources/0/2", "offsets/3")
+    assert targets(snapshot, ["a"], ["a"]) == {p: p for p in ("metadata", "commits/3", "sources/0/2")}
+    plan = plan_restore(snapshot, query_plan(), query_plan())
+    assert [f.path for f in plan.offsets] == ["offsets/3"]
+
+
+def test_new_stages_get_an_empty_store_in_every_partition() -> None:
+    old, new = query_plan(stage_plan("a")), query_plan(stage_plan("n", 0), stage_plan("a", 1))
+    plan = plan_restore(STATE, old, new)
+    assert [s.name for s in plan.empty] == ["n"]
+    assert (plan.version, plan.partitions) == (4, 2)
+
+
+def test_without_the_number_of_partitions_no_stage_can_be_added() -> None:
+    bare = snapshot_of("state/0/0/4.zip", conf={})
+    old, new = query_plan(stage_plan("a")), query_plan(stage_plan("n", 0), stage_plan("a", 1))
+    with pytest.raises(CorruptError, match=r"does not record spark\.sql\.shuffle\.partitions.* for n;"):
+        plan_restore(bare, old, new)
+    assert plan_restore(bare, old, old).empty == ()
+
+
+# Sources
+
+
+def sources_of(*names: str) -> QueryPlan:
+    plans = tuple(SourcePlan(name=n, named=True, format="json") for n in dict.fromkeys(names))
+    return query_plan(sources=plans, source_order=names)
+
+
+def source_targets(old: QueryPlan, new: QueryPlan, *paths: str) -> dict[str, str]:
+    return {file.path: path for file, path in plan_restore(snapshot_of(*paths), old, new).moves}
+
+
+def test_a_source_s_own_files_follow_it() -> None:
+    """Folders are numbered in the order of the sources' first uses; one that is gone is left behind."""
+    paths = ("sources/0/1", "sources/1/1.compact", "sources/2/0")
+    assert source_targets(sources_of("a", "b", "a", "c"), sources_of("new", "c", "a"), *paths) == {
+        "sources/0/1": "sources/2/1",
+        "sources/2/0": "sources/1/0",
+    }
+
+
+def test_a_source_that_takes_another_s_place_gets_nothing_of_it() -> None:
+    assert source_targets(sources_of("a"), sources_of("b"), "sources/0/1") == {}
+
+
+def test_folders_called_after_spark_s_own_names_stay() -> None:
+    paths = ("sources/a/1", "sources/b/1")
+    assert source_targets(sources_of("a", "b"), sources_of("b", "c"), *paths) == {"sources/b/1": "sources/b/1"}
+
+
+# Offsets
+
+
+def test_offsets_follow_the_order_of_the_sources() -> None:
+    entry = 'v1\n{"conf":{}}\n{"a":1}\n{"b":2}'
+    assert reorder_offsets(entry, ("a", "b"), ("a", "b")) == entry
+    assert reorder_offsets(entry, ("a", "b"), ("b", "a")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}'
+    assert reorder_offsets(entry, ("a", "b"), ("b", "a", "b")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}\n{"b":2}'
+
+
+def test_a_new_source_has_no_offset_yet_and_one_that_is_gone_has_none_left() -> None:
+    entry = 'v1\n{"conf":{}}\n{"a":1}\n{"b":2}'
+    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v1\n{"conf":{}}\n-\n{"b":2}'
+
+
+def test_an_entry_by_name_keeps_the_lines_of_the_sources_that_remain() -> None:
+    entry = 'v2\n{"conf":{}}\na:{"logOffset":1}\nb:{"x":"y:z"}'
+    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v2\n{"conf":{}}\nb:{"x":"y:z"}'
+
+
+def test_an_entry_with_another_number_of_lines_is_refused() -> None:
+    with pytest.raises(CorruptError, match="has 1 source lines, but its plan has 2"):
+        reorder_offsets("v1\n{}\n-", ("a", "b"), ("b", "a"))
+
+
+# Bringing the files
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    return app_with_snapshots(tmp_path / "root", ["s1", "s2"])
+
+
+def bring(app: AppRegistry, checkpoint: Folder, state: bool = True) -> None:
+    snapshot = SnapshotStore(app).get("s2")
+    query = snapshot.plan.queries[0]
+    bring_files(plan_restore(snapshot.queries["windows"], query, query), app.folder, checkpoint, state)
+
+
+def test_what_stays_is_brought_ahead_and_not_again(app: AppRegistry, tmp_path: Path) -> None:
+    """From a checkpoint that goes on: the second time it has more files, and its zip is another one."""
+    source, target = Folder.open(str(tmp_path / "running")), Folder.open(str(tmp_path / "new"))
+    lasting = ("state/0/0/SSTs/9.sst", "state/0/0/logs/7.log", "state/0/1/3.changelog", "state/0/1/left/2.delta")
+    for path in (*lasting, "state/0/0/4.zip", "state/0/1/5.changelog", "offsets/3"):
+        source.write(path, path.encode())
+    stage = query_plan(stage_plan("a", 0))
+
+    def plan(*paths: str) -> RestorePlan:
+        files = tuple(SnapshotFile(path=p, size=source.size(p), object=p) for p in paths)
+        return plan_restore(QuerySnapshot(batch=3, query_id="id", files=files, conf=CONF), stage, stage)
+
+    copied: dict[str, int] = {}
+    first = plan(*lasting, "state/0/0/4.zip")
+    assert bring_ahead(first, source, target, copied) == len(lasting)
+    assert sorted(target.files()) == sorted(copied) == sorted(lasting)
+    assert bring_ahead(first, source, target, copied) == 0
+    later = plan(*lasting, "state/0/0/4.zip", "state/0/1/5.changelog")
+    for path in lasting:  # would be missed if they were looked for once more
+        source.remove(path)
+    bring_files(later, source, target, copied=copied)
+    assert {p: target.read(p) for p in target.files()} == {f.path: f.path.encode() for f, _ in later.moves}
+
+
+def test_without_state_it_is_only_looked_for(app: AppRegistry, tmp_path: Path) -> None:
+    checkpoint = Folder.open(str(tmp_path / "new"))
+    bring(app, checkpoint, state=False)
+    assert checkpoint.names() == ["commits", "metadata", "offsets"]
+    snapshot = SnapshotStore(app).get("s2").queries["windows"]
+    app.folder.remove(next(f.object for f in snapshot.files if "/SSTs/" in f.path))
+    with pytest.raises(CorruptError, match="is missing"):
+        bring(app, checkpoint, state=False)
+
+
+def test_the_checkpoint_gets_the_files_of_the_snapshot_s_batch(app: AppRegistry, tmp_path: Path) -> None:
+    checkpoint = Folder.open(str(tmp_path / "new"))
+    bring(app, checkpoint)
+    bring(app, checkpoint)  # again, after a crash
+    old = app.checkpoint("v1", "windows")
+    assert checkpoint.names("commits") == ["0", "1"] and checkpoint.names("state/0/0/SSTs")
+    assert {p: checkpoint.read(p) for p in checkpoint.files()} == {p: old.read(p) for p in checkpoint.files()}
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: None, "is missing; use another snapshot"),
+        (lambda data: data + b"x", "has .* bytes instead of"),
+        (lambda data: bytes([data[0] ^ 1]) + data[1:], "was altered"),
+    ],
+)
+@pytest.mark.parametrize("damaged", ["offsets/1", "commits/1", "state/0/0/2.zip"])
+def test_a_damaged_file_stops_the_restore(app: AppRegistry, tmp_path: Path, damaged: str, damage, message: str) -> None:  # type: ignore[no-untyped-def]
+    file = next(f for f in SnapshotStore(app).get("s2").queries["windows"].files if f.path == damaged)
+    path = Path(app.folder.path(file.object))
+    data = damage(path.read_bytes())
+    os.unlink(path)
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(CorruptError, match=rf"\({damaged}\) {message}"):
+        bring(app, Folder.open(str(tmp_path / "new")))
+
+
+def test_changing_the_new_checkpoint_s_logs_does_not_alter_the_snapshot(app: AppRegistry, tmp_path: Path) -> None:
+    """Spark replaces its files and never writes into one; the offset log is written anew by the restore."""
+    checkpoint = Folder.open(str(tmp_path / "new"))
+    bring(app, checkpoint)
+    checkpoint.write("commits/1", b"replaced")
+    checkpoint.write("offsets/1", b"replaced")
+    assert SnapshotStore(app).verify("s2")

@@ -1,0 +1,386 @@
+"""The table as a whole: what every entry has to have."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import runpy
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
+from airflow_provider_streamupdate.core.compatibility.rules import NEEDS_AGREEMENT, ORDER, TABLE, Rule, judge, worst
+from airflow_provider_streamupdate.core.compatibility.rules.rule import Finding
+from airflow_provider_streamupdate.core.plan.plan import (
+    JVM_ZONE,
+    TIME_ZONE,
+    AppPlan,
+    QueryPlan,
+    SinkPlan,
+    SourcePlan,
+    StagePlan,
+    StateSchema,
+)
+from airflow_provider_streamupdate.core.plan.state_stores import DEFAULT_STORE, PARTITIONS, PROVIDER, ROCKSDB
+from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import with_again
+
+from .builders import KEY, VALUE, app_plan, query_plan, stage_plan
+
+REPOSITORY = Path(__file__).parents[2]
+TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+RULES = [rule for rules in TABLE.values() for rule in rules]
+
+
+def test_every_rule_has_its_own_id_and_says_what_it_is_about() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES) > 50
+    for rule in RULES:
+        assert rule.verdict in ORDER and rule.change and rule.reason and rule.source, rule.id
+
+
+def test_every_rule_names_tests_that_there_are() -> None:
+    """The functions are looked up, not run: those under tests/spark need the other environment."""
+    for rule in RULES:
+        assert rule.tests, rule.id
+        for file, _, name in (test.partition("::") for test in rule.tests):
+            tree = ast.parse((REPOSITORY / "tests" / file).read_text())
+            assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, (rule.id, file, name)
+
+
+def test_the_page_is_what_the_rules_say() -> None:
+    """scripts/compatibility_docs.py writes it."""
+    made = runpy.run_path(str(REPOSITORY / "scripts" / "compatibility_docs.py"))["page"]()
+    assert (REPOSITORY / "docs" / "compatibility.md").read_text() == made
+
+
+def rule(id: str, verdict: str, applies: object) -> Rule[int]:
+    return Rule[int](
+        id=id,
+        verdict=verdict,
+        change="x",
+        reason="it was {old} and {new}",
+        source="x",
+        applies=applies,  # type: ignore[arg-type]
+    )
+
+
+def test_all_rules_that_apply_are_found_and_the_worst_counts() -> None:
+    table = (
+        rule("a", "carried", lambda c: {"old": None, "new": ["p", "q"]}),
+        rule("b", "refused", lambda c: {"old": c, "new": ()} if c > 1 else None),
+        rule("c", "carried with loss", lambda c: {"old": 1, "new": 2}),
+    )
+    found = judge(table, 2)
+    assert [f.reason for f in found] == ["it was none and [p, q]", "it was 2 and none", "it was 1 and 2"]
+    assert worst(found) == "refused" and worst(judge(table, 1)) == "carried with loss"
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(ORDER)))
+def test_the_order_of_verdicts(one: str, other: str) -> None:
+    found = [Finding(id="", verdict=v, reason="") for v in (other, one)]
+    assert worst(found) == other
+
+
+# An example for each rule: two plans whose comparison names it
+
+NAMED = {"named": True, "format": "json"}
+A, B = (SourcePlan(name=n, location=f"/{n}", **NAMED) for n in "ab")  # type: ignore[arg-type]
+KAFKA = attrs.evolve(A, format="kafka", location="t", options={"subscribe": "t", "kafka.bootstrap.servers": "x"})
+SOCKET = attrs.evolve(A, format="socket", location="h:1", options={"host": "h", "port": "1"})
+CSV = attrs.evolve(A, format="csv", order=("k", "l"))
+TWO_RATES = tuple(SourcePlan(name=f"source-{n}", named=False, format="rate") for n in (1, 2))
+STRICT = {"mode": "DROPMALFORMED"}
+AGGREGATE = {"keys": ["a.k", "a.l"], "aggregates": ["sum(a.x)", "count(1)"]}
+JOIN = {"join type": "Inner", "keys": ["a.k = b.k"], "condition": [], "left columns": [], "right columns": []}
+FUNCTION = {"keys": ["a.k"], "code": "#1", "input": ["x = a.x", "y = a.y"], "timeout": "NoTimeout"}
+PROCESSOR = {
+    "keys": ["a.k"],
+    "code": "#1",
+    "input": ["x = a.x"],
+    "time mode": "None",
+    "state variables": ["n: ValueState"],
+}
+OPERATORS = {
+    "aggregate": ("stateStoreSave", AGGREGATE),
+    "deduplicate": ("dedupe", {"keys": ["a.k"]}),
+    "join": ("symmetricHashJoin", JOIN),
+    "limit": ("globalLimit", {"rows": "5"}),
+    "apply-in-pandas-with-state": ("applyInPandasWithState", FUNCTION),
+    "transform-with-state": ("transformWithStateInPySparkExec", PROCESSOR),
+    "flatMapGroupsWithState": ("flatMapGroupsWithState", {}),
+}
+
+
+def of(kind: str, **changes: Any) -> StagePlan:
+    """A stage of a kind; `changes` to its definition, or to the stage itself."""
+    operator, definition = OPERATORS[kind]
+    own = {k: changes.pop(k) for k in list(changes) if k in attrs.fields_dict(StagePlan)}
+    parts = {k.replace("_", " "): v for k, v in changes.items()}
+    values = {"kind": kind, "operator": operator, "definition": {**definition, **parts}, **own}
+    return stage_plan("it", **values)
+
+
+def with_schema(key: Any) -> StagePlan:
+    return of("aggregate", schemas=(StateSchema(name="default", key=key, value=VALUE),))
+
+
+def with_variable(value: Any) -> StagePlan:
+    return of("transform-with-state", schemas=(StateSchema(name="n", key={"encoder": {}, "row": KEY}, value=value),))
+
+
+def q(*stages: StagePlan, **changes: Any) -> QueryPlan:
+    return query_plan(*(stages or (of("aggregate"),)), **{"sources": (A,), "source_order": ("a",), **changes})
+
+
+def sink(format: str, mode: str = "append", **options: str) -> QueryPlan:
+    return q(sink=SinkPlan(format=format, options=options), output_mode=mode)
+
+
+def mode(name: str, watermark: bool = True) -> QueryPlan:
+    return q(output_mode=name, watermarks=("a.t delayed by 10 ms",) if watermark else ())
+
+
+def changed(kind: str, **changes: Any) -> tuple[QueryPlan, QueryPlan]:
+    return q(of(kind)), q(of(kind, **changes))
+
+
+def sources(old: tuple[SourcePlan, ...], *new: SourcePlan) -> tuple[QueryPlan, QueryPlan]:
+    return q(sources=old), q(sources=new)
+
+
+def stored(old: dict[str, str], new: dict[str, str], stage: StagePlan | None = None) -> tuple[QueryPlan, QueryPlan]:
+    plans = (q(stage or of("aggregate"), stores={PROVIDER: ROCKSDB, PARTITIONS: "2", **s}) for s in (old, new))
+    return next(plans), next(plans)
+
+
+JOIN_OF_UNKNOWN_FORMAT = of(
+    "join", schemas=(StateSchema(name="left-keyToSomething", key={"encoder": {}, "row": KEY}, value=VALUE),)
+)
+NOT_NULL = {"type": "struct", "fields": [{**KEY["fields"][0], "nullable": False}]}
+INTERVAL = {"type": "struct", "fields": [{"name": "i", "type": "interval", "nullable": True, "metadata": {}}]}
+OTHER_TYPE = {"type": "struct", "fields": [{**KEY["fields"][0], "type": "long"}]}
+SESSION = "session_window(a.t, gap '{} minutes', #1)"
+TWINS = [stage_plan(f"aggregate-{n}", n, named=False, below=f"{n}") for n in (0, 1)]
+PLAN = app_plan(q())
+
+EXAMPLES: dict[str, tuple[Any, Any]] = {
+    "stage.same": (q(), q()),
+    "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
+    "stage.rows": (q(of("aggregate", arrivals=())), q(of("aggregate", arrivals=("explode(a.x)",)))),
+    "stage.ways": (
+        q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
+        q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),
+    ),
+    "stage.upstream": (
+        q(attrs.evolve(of("deduplicate"), name="d"), of("aggregate", paths=(("after d.", "from a."),))),
+        q(attrs.evolve(of("deduplicate", keys=["a.l"]), name="d"), of("aggregate", paths=(("after d.", "from a."),))),
+    ),
+    "stage.hidden-filter": (
+        q(of("aggregate", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
+        q(of("aggregate", filters=(), hidden=())),
+    ),
+    "stage.hidden-filter-added": (
+        q(of("join", filters=(), hidden=())),
+        q(of("join", filters=("greaterthan(a.x, 3)",), hidden=("greaterthan(a.x, 3)",))),
+    ),
+    "stage.unknown-kind": (q(of("flatMapGroupsWithState")), q(of("flatMapGroupsWithState"))),
+    "stage.kind": (q(of("aggregate")), q(of("deduplicate"))),
+    "stage.window": (
+        q(of("aggregate", keys=["window(a.t, 10 minutes, #1)"])),
+        q(of("aggregate", keys=["window(a.t, 20 minutes, #1)"])),
+    ),
+    "stage.session-gap": (q(of("aggregate", keys=[SESSION.format(5)])), q(of("aggregate", keys=[SESSION.format(9)]))),
+    "stage.keys-order": changed("aggregate", keys=["a.l", "a.k"]),
+    "stage.keys": changed("aggregate", keys=["a.k"]),
+    "stage.deduplication-columns": changed("deduplicate", keys=["a.l"]),
+    "stage.aggregates-order": changed("aggregate", aggregates=["count(1)", "sum(a.x)"]),
+    "stage.aggregates-number": changed("aggregate", aggregates=["count(1)"]),
+    "stage.aggregate-arguments": changed("aggregate", aggregates=["sum(a.y)", "count(1)"]),
+    "stage.aggregate-function": changed("aggregate", aggregates=["max(a.x)", "count(1)"]),
+    "stage.join-type": changed("join", join_type="LeftOuter"),
+    "stage.join-keys": changed("join", keys=["a.l = b.l"]),
+    "stage.join-condition": changed("join", condition=["greaterthan(a.x, b.x)"]),
+    "stage.join-left": changed("join", left_columns=["a.x"]),
+    "stage.join-right": changed("join", right_columns=["b.x"]),
+    "stage.limit": changed("limit", rows="9"),
+    "stage.function-keys": changed("transform-with-state", keys=["a.l"]),
+    "stage.timeout": changed("apply-in-pandas-with-state", timeout="EventTimeTimeout"),
+    "stage.time-mode": changed("transform-with-state", time_mode="EventTime"),
+    "stage.variable-changed": changed("transform-with-state", state_variables=["n: ListState"]),
+    "stage.variable-gone": changed("transform-with-state", state_variables=[]),
+    "stage.variable-new": changed("transform-with-state", state_variables=["n: ValueState", "m: MapState"]),
+    "stage.code": changed("apply-in-pandas-with-state", code="#2"),
+    "stage.code-unknown": changed("apply-in-pandas-with-state", code="python:f"),
+    "stage.input": changed("apply-in-pandas-with-state", input=["x = a.z", "y = a.y"]),
+    "stage.input-order": changed("apply-in-pandas-with-state", input=["y = a.y", "x = a.x"]),
+    "stage.definition": changed("aggregate", other="thing"),
+    "stage.untraced": changed("aggregate", keys=["?x"]),
+    "stage.read-otherwise": (
+        q(of("aggregate", aggregates=["sum(a.x)", "count(1)"], types={"a.x": "int"})),
+        q(of("aggregate", aggregates=["sum(a.x)", "count(1)"], types={"a.x": "bigint"})),
+    ),
+    "stage.column-type": (
+        q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "int"})),
+        q(of("aggregate", aggregates=["hash(a.x)", "count(1)"], types={"a.x": "bigint"})),
+    ),
+    "stage.input-type": (
+        q(of("apply-in-pandas-with-state", types={"a.x": "int"})),
+        q(of("apply-in-pandas-with-state", types={"a.x": "double"})),
+    ),
+    "stage.python": changed("aggregate", keys=["python:f(a.k)"]),
+    "stage.ambiguous": (q(*TWINS), q(*(attrs.evolve(t, below=f"{1 - i}") for i, t in enumerate(TWINS)))),
+    "stage.families": changed("join", stores=("left-keyToNumValues", "right-keyToNumValues")),
+    "stage.type": (q(with_schema(KEY)), q(with_schema(OTHER_TYPE))),
+    "stage.nullability": (q(with_schema(KEY)), q(with_schema(NOT_NULL))),
+    "stage.interval": (q(with_schema(INTERVAL)), q(with_schema({"encoder": {}, "row": INTERVAL}))),
+    "stage.variable-nullability": (q(with_variable(NOT_NULL)), q(with_variable(KEY))),
+    "stage.new": (q(), q(of("aggregate"), stage_plan("more", 1))),
+    "stage.new-unknown": (q(), q(of("aggregate"), attrs.evolve(of("flatMapGroupsWithState"), name="more"))),
+    "stage.new-not-understood": (q(), q(of("aggregate"), attrs.evolve(of("aggregate", keys=["?x"]), name="more"))),
+    "stage.new-families": (
+        q(stores={PROVIDER: DEFAULT_STORE}),
+        q(
+            of("aggregate"),
+            attrs.evolve(with_schema({"encoder": {}, "row": KEY}), name="more"),
+            stores={PROVIDER: DEFAULT_STORE},
+        ),
+    ),
+    "stage.new-initial-state": (
+        q(),
+        q(of("aggregate"), attrs.evolve(of("transform-with-state", initial_state=True), name="more")),
+    ),
+    "stage.gone": (q(of("aggregate"), stage_plan("more", 1)), q()),
+    "store.provider": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}),
+    "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
+    "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
+    "store.partitions-seen": stored(
+        {PARTITIONS: "200"}, {PARTITIONS: "10"}, of("aggregate", keys=["sparkpartitionid()"])
+    ),
+    "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
+    "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
+    "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),
+    "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
+    "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),
+    "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),
+    "setting.recorded": (q(conf={WATERMARK_POLICY: "min"}), q(conf={WATERMARK_POLICY: "max"})),
+    "setting.not-known-before": (q(), q(conf={TIME_PARSER: "LEGACY"}, not_default=(TIME_PARSER,))),
+    "setting.unknown": (q(given={}), q(given={"spark.sql.extensions": "com.acme.Rules"})),
+    "source.same": (q(), q()),
+    "source.position": sources(
+        tuple(attrs.evolve(s, named=False) for s in (A, B)),
+        *(attrs.evolve(s, named=False, location=o.location) for s, o in ((A, B), (B, A))),
+    ),
+    "source.twins": sources(TWO_RATES, *TWO_RATES),
+    "source.naming": sources((A,), attrs.evolve(A, native=True)),
+    "source.format": sources((A,), attrs.evolve(A, format="csv")),
+    "source.folder": sources((A,), attrs.evolve(A, location="/elsewhere")),
+    "source.topics": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "subscribe": "u"})),
+    "source.cluster": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "kafka.bootstrap.servers": "y"})),
+    "source.start": sources((KAFKA,), attrs.evolve(KAFKA, options={**KAFKA.options, "startingoffsets": "latest"})),
+    "source.place": sources((SOCKET,), attrs.evolve(SOCKET, options={"host": "h", "port": "2"})),
+    "source.options": sources((A,), attrs.evolve(A, options={"multiline": "true"})),
+    "source.parsing": tuple(
+        attrs.evolve(plan, stages=()) for plan in sources((A,), attrs.evolve(A, options={"multiline": "true"}))
+    ),
+    "source.columns": sources((CSV,), attrs.evolve(CSV, order=("l", "k"))),
+    "source.columns-unknown": sources(
+        (attrs.evolve(CSV, format="ours"),), attrs.evolve(CSV, format="ours", order=("l", "k"))
+    ),
+    "source.columns-earlier": sources((attrs.evolve(CSV, order=()),), CSV),
+    "source.columns-number": sources(
+        (attrs.evolve(CSV, options=STRICT),), attrs.evolve(CSV, options=STRICT, order=("k", "l", "m"))
+    ),
+    "source.malformed": sources(
+        (attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "integer"}),),
+        attrs.evolve(A, options={"mode": "dropmalformed"}, columns={"k": "string"}),
+    ),
+    "source.read": sources(
+        (attrs.evolve(A, options=STRICT, read=(("k",),)),), attrs.evolve(A, options=STRICT, read=(("b", "k"),))
+    ),
+    "source.read-earlier": sources((attrs.evolve(A, options=STRICT),), attrs.evolve(A, options=STRICT, read=(("k",),))),
+    "source.code": sources((attrs.evolve(A, code="1"),), attrs.evolve(A, code="2")),
+    "source.new": sources((A,), A, B),
+    "source.new-unnamed": sources((A,), A, attrs.evolve(B, named=False)),
+    "source.new-naming": sources((A,), A, attrs.evolve(B, native=True)),
+    "source.gone": sources((A, B), A),
+    "sink.same": (q(), q()),
+    "sink.format": (sink("noop"), sink("kafka")),
+    "sink.files": (sink("json", path="/x"), sink("json", path="/y")),
+    "sink.options": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "sink.file-options": (sink("csv", header="true"), sink("csv", header="false")),
+    "sink.columns": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="csv", columns=tuple((name, "string") for name in names)))
+        for names in ("ab", "ba")
+    ),
+    "sink.zone": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="orc", columns=(("ts", "timestamp"),)), conf={JVM_ZONE: zone})
+        for zone in ("UTC", "Asia/Tokyo")
+    ),
+    "sink.layout": tuple(
+        attrs.evolve(q(), sink=SinkPlan(format="json", partitioned_by=columns)) for columns in ((), ("k",))
+    ),
+    "sink.batch-again": (sink("foreachBatch"), sink("foreachBatch")),
+    "sink.mode-stateless": (
+        attrs.evolve(sink("noop", "append"), stages=()),
+        attrs.evolve(sink("noop", "update"), stages=()),
+    ),
+    "sink.update-to-complete": (mode("update", False), mode("complete", False)),
+    "sink.update-to-complete-evicted": (mode("update"), mode("complete")),
+    "sink.complete-to-update": (mode("complete"), mode("update")),
+    "sink.update-to-append": (mode("update"), mode("append")),
+    "sink.append-to-update": (mode("append"), mode("update")),
+    "sink.append-to-complete": (mode("append"), mode("complete")),
+    "sink.complete-to-append": (mode("complete"), mode("append")),
+    "fork.identity": (sink("noop"), sink("noop")),
+    "fork.files": (sink("json", path="/x"), sink("json", path="/x")),
+    "fork.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
+    "fork.function": (sink("foreachBatch"), sink("foreachBatch")),
+    "fork.cleaned": sources((A,), attrs.evolve(A, options={"cleansource": "delete"})),
+    "again.skipped": (sink("json", path="/x"), sink("json", path="/x")),
+    "again.function": (sink("foreachBatch"), sink("foreachBatch")),
+    "again.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
+    "again.elsewhere": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "fresh.start": (sink("kafka", topic="x"), sink("kafka", topic="y")),
+    "fresh.files": (sink("json", path="/x"), sink("json", path="/x")),
+    "fresh.skipped": (sink("hudi", path="/x"), sink("hudi", path="/x")),
+    "fresh.function": (sink("noop"), sink("foreachBatch")),
+    "fresh.place": (sink("kafka", topic="x"), sink("kafka", topic="x")),
+    "app.other": (attrs.evolve(PLAN, app="another"), PLAN),
+    "app.texts": (attrs.evolve(PLAN, version=1), PLAN),
+    "app.engine-later": (attrs.evolve(PLAN, spark_version="4.2.1"), PLAN),
+    "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
+    "query.new": (PLAN, attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more")))),
+    "query.new-not-understood": (
+        PLAN,
+        attrs.evolve(PLAN, queries=(*PLAN.queries, q(of("aggregate", keys=["?x"]), name="more"))),
+    ),
+    "query.names": (q(of("aggregate")), q(attrs.evolve(of("aggregate"), name="a"))),
+    "query.gone": (attrs.evolve(PLAN, queries=(*PLAN.queries, q(name="more"))), PLAN),
+}
+
+
+def test_every_rule_has_an_example() -> None:
+    assert set(EXAMPLES) == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("id", EXAMPLES)
+def test_the_example_of_a_rule(id: str) -> None:
+    """The rule applies to it, with its verdict, and its reason has no gaps."""
+    old, new = (p if isinstance(p, AppPlan) else app_plan(p) for p in EXAMPLES[id])
+    report = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1")
+    if id.startswith("again."):
+        report = with_again(report, old, new, {"windows": "batches 2 to 3"}, ())
+    if id.startswith("fresh."):
+        report = compare_fresh([old], new, {"windows": 3})
+    items = report.items
+    named = [item for item in items if id in item.rules]
+    [rule] = [r for r in RULES if r.id == id]
+    assert named, [(i.name, i.rules) for i in items]
+    assert ORDER.index(named[0].verdict) >= ORDER.index(rule.verdict)
+    assert named[0].needs_agreement == (named[0].verdict in NEEDS_AGREEMENT)
+    assert "{" not in named[0].reason
