@@ -99,6 +99,12 @@ class Site:
         assert not bag.import_errors
         return DagOutcome(bag.dags[dag_id].test(run_conf=conf))
 
+    def crash(self, deployment: str) -> None:
+        """Kill its driver, so that it has no last word."""
+        from airflow_provider_streamupdate.control.drivers import process
+
+        assert process.end(self.client.registry.app("alarm").launch(deployment), at_once=True)
+
     def drivers_alive(self, app: str = "alarm") -> list[str]:
         """The deployments whose driver's processes live."""
         client = self.client

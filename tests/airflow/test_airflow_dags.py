@@ -206,7 +206,7 @@ def test_restarting_by_hand(site: Site) -> None:
     site.submit()
     for _ in range(2):  # the second one changes nothing
         if site.client.status("alarm").current.epoch == 1:
-            site.client.drivers("alarm").kill("v1")
+            site.crash("v1")
         run = site.run_dag("stream_restart", app="alarm", deployment_id="v1")
         assert run.state == "success", run.states
         assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current.epoch == 2

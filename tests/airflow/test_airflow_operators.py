@@ -440,7 +440,7 @@ def test_rollback_without_a_previous_deployment(site: Site, context: Context) ->
 def test_restart_goes_on_from_the_deployment_s_own_checkpoint(site: Site, context: Context) -> None:
     site.submit()
     site.client.wait_healthy("alarm")
-    site.client.drivers("alarm").kill("v1")
+    site.crash("v1")
     operator = StreamRestartOperator(task_id="t", app="alarm", deployment_id="v1")
     assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": False}
     assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": True}
@@ -461,7 +461,7 @@ def test_a_task_does_not_start_an_app_that_has_state_without_it(site: Site, cont
     """A DAG that submits ran once more after the driver had died."""
     site.submit()
     site.client.wait_healthy("alarm")
-    site.client.drivers("alarm").kill("v1")
+    site.crash("v1")
     new = {"application": site.application("v2"), "app": "alarm", "deployment_id": "v2"}
     with pytest.raises(AirflowFailException, match="StreamRestartOperator, or from_snapshot or fresh"):
         StreamSubmitOperator(task_id="t", **new).execute(context)

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STANDIN = REPOSITORY / "tests" / "airflow" / "standin_spark_submit.py"
@@ -78,6 +79,11 @@ class Site:
     @property
     def client(self) -> StreamUpdateClient:
         return StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"])
+
+    def crash(self, deployment: str) -> None:
+        """Kill its driver, so that it has no last word."""
+        launch = self.client.registry.app("alarm").launch(deployment)
+        assert launch is not None and process.end(launch, at_once=True)
 
     def alive(self) -> list[str]:
         """The deployments whose driver's processes live."""

@@ -17,7 +17,7 @@ def running(site: Site) -> Site:
 
 
 def test_an_app_that_failed_goes_on_where_it_stopped(running: Site) -> None:
-    running.client.drivers("alarm").kill("v1")
+    running.crash("v1")
     without = running.run("save-snapshot", "alarm", "last")
     assert without.exit_code == 1 and "save-snapshot --cancel" in without.stderr
     for _ in range(2):  # a rerun finds it
@@ -37,7 +37,7 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
     ended = running.client.snapshot("alarm", "last").queries["events"].batch
     checkpoint = Checkpoint(running.client.registry.app("alarm").checkpoint("v1", "events"))
     wait_for(lambda: (checkpoint.committed_batch() or 0) > ended or None, "a batch", 60)
-    running.client.drivers("alarm").kill("v1")
+    running.crash("v1")
     refused = running.run("save-snapshot", "alarm", "last", "--cancel")
     assert refused.exit_code == 1 and "choose another name" in refused.stderr
     assert running.run("save-snapshot", "alarm", "end", "--cancel").exit_code == 0

@@ -107,7 +107,7 @@ def test_a_driver_nobody_hears_of_can_begin_no_batch_when_another_deployment_sta
     """On a machine nobody can look at it may still run; on this one its process is seen to be gone."""
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
     registry, drivers = running.client.registry.app("alarm"), running.client.drivers("alarm")
-    drivers.kill("v1")
+    running.crash("v1")
     launch, status = registry.launch("v1"), registry.status("v1")
     assert launch is not None and status is not None
     silent = attrs.evolve(status, state="running", heartbeat_at=clock.from_epoch_ms((time.time() - 86400) * 1000))
@@ -146,7 +146,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     update = update_of(client, application, "standby")
     standby.stand_by(update)
     first = drivers.status("v2")
-    drivers.kill("v2")
+    running.crash("v2")
     CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
     registry.deployment_folder("v2").write("restored/events.json", b"{}")
     standby.stand_by(update)
@@ -179,7 +179,7 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
     assert running.run("save-snapshot", "alarm", "s").exit_code == 0
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
-    client.drivers("alarm").kill("v2")
+    running.crash("v2")
     assert registry.claim(Current(deployment="v1", epoch=3))
     with pytest.raises(AlreadyExistsError, match="v2 of alarm was taken back from: v1 went on in epoch 3"):
         client.submit(application, "v2", "s", owner="update v2", app="alarm")

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
 ) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     registry = site.client.registry.app("alarm")
-    site.client.drivers("alarm").kill("v1")
+    site.crash("v1")
     status = registry.status("v1")
     assert status is not None
     later = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() + 100) * 1000)
@@ -76,7 +76,7 @@ def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
 def test_a_failed_deployment_is_not_ok(site: Site) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     registry = site.client.registry.app("alarm")
-    site.client.drivers("alarm").kill("v1")
+    site.crash("v1")
     status = registry.status("v1")
     assert status is not None
     failed = attrs.evolve(status, state="failed", error="no such column")

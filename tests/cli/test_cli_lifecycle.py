@@ -437,9 +437,9 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
 
 
 def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_with_them(site: Site) -> None:
-    function = {"SINK": {"format": "foreachBatch"}}
-    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
-    update, agree = ("update", site.application("v2", **function)), ("--agree", "events/foreachBatch")
+    function, agree = {"SINK": {"format": "foreachBatch"}}, ("--agree", "events/foreachBatch")
+    assert site.run("submit", site.application("v1", **function), "--deployment", "v1", *agree).exit_code == 0
+    update = ("update", site.application("v2", **function))
     refused = site.run(*update)
     assert refused.exit_code == 1 and "--agree events/foreachBatch" in refused.stderr and site.alive() == ["v1"]
     agreed = site.run(*update, "--deployment", "v2", *agree)
@@ -467,7 +467,7 @@ def test_later_ids_are_given_before_the_old_version_runs(
 ) -> None:
     """To a rollback that died, too: it does what it says, or says that it is too late."""
     function, agree = {"SINK": {"format": "foreachBatch"}}, ("--agree", "events/foreachBatch")
-    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
+    assert site.run("submit", site.application("v1", **function), "--deployment", "v1", *agree).exit_code == 0
     assert site.run("update", site.application("v2", **function), "--deployment", "v2", *agree).exit_code == 0
 
     def die(name: str) -> None:
@@ -597,7 +597,7 @@ def test_a_killed_submit_keeps_nobody_waiting(site: Site) -> None:
         assert submit.stderr is not None
         assert any("driver started" in line for line in submit.stderr)
         submit.kill()
-    site.client.drivers("alarm").kill("v1")
+    site.crash("v1")
     result = site.run("submit", site.application("v2"), "--deployment", "v2")
     assert result.exit_code == 0, result.stderr
     assert site.alive() == ["v2"]

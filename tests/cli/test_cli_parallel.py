@@ -18,7 +18,7 @@ from .conftest import Run, Site, document, table
 
 KAFKA = {"format": "kafka", "options": {"topic": "old"}}
 OWN = {"format": "kafka", "options": {"topic": "new"}}
-FUNCTION = {"format": "foreachBatch"}
+FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
 
 
 @pytest.fixture
@@ -105,9 +105,8 @@ def test_both_are_shown_while_they_run(both: Site) -> None:
 
 @pytest.mark.slow
 def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:
-    drivers = both.client.drivers("alarm")
     before = batch(both, "v2")
-    drivers.kill("v2")
+    both.crash("v2")
     assert both.run(*arguments(both)).exit_code == 0
     assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
     back = both.run("rollback", "alarm")
@@ -144,7 +143,7 @@ def test_dropping_the_old_version_promotes_the_new_one(both: Site) -> None:
 
 @pytest.mark.slow
 def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
-    both.client.drivers("alarm").kill("v1")
+    both.crash("v1")
     result = both.run(*arguments(both))
     assert result.exit_code == 1 and "v1 runs again: it died before it was drained" in result.stderr
     assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)

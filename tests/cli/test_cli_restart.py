@@ -32,7 +32,7 @@ def running(site: Site) -> Site:
 def dead(running: Site) -> Site:
     """v1 was killed after some batches."""
     wait_for(lambda: committed(running) > 2 or None, "batches", 60)
-    running.client.drivers("alarm").kill("v1")
+    running.crash("v1")
     assert running.client.status("alarm").state == "lost"
     return running
 
@@ -58,7 +58,7 @@ def files(site: Site) -> set[str]:
 def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str) -> None:
     wait_for(lambda: committed(running) > 2 or None, "batches", 60)
     if end == "lost":
-        running.client.drivers("alarm").kill("v1")
+        running.crash("v1")
     elif end == "cancelled":
         assert running.run("cancel", "alarm", "--drain").exit_code == 0
     else:
@@ -124,7 +124,7 @@ def test_a_rerun_of_a_killed_submit_does_not_start_without_the_state_that_came_m
 def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site) -> None:
     first = client(site).submit(application(site), owner="me", app="alarm")
     wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
-    site.client.drivers("alarm").kill(first.deployment)
+    site.crash(first.deployment)
     last = committed(site, first.deployment)
     again = client(site).submit(application(site), owner="me", app="alarm")
     assert (again.deployment, again.epoch) == (first.deployment, 2)
@@ -148,7 +148,7 @@ def test_fresh_and_a_snapshot_exclude_each_other(dead: Site) -> None:
 @pytest.mark.parametrize(
     ("sink", "told"),
     [
-        ({"format": "foreachBatch"}, "agree to it with --agree events:fresh"),
+        ({"format": "foreachBatch", "seen_batch": "adds"}, "agree to it with --agree events:fresh"),
         ({"format": "kafka", "options": {"topic": "t"}}, "agree to it with --agree events:fresh"),
         ({"format": "hudi", "options": {"path": "/t"}}, "write to another place"),
     ],
@@ -174,7 +174,7 @@ def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_re
 def test_a_rerun_of_a_fresh_submit_is_not_asked_about_its_own_batches(dead: Site) -> None:
     first = client(dead).submit(application(dead, "v2"), owner="me", app="alarm", fresh=True)
     wait_for(lambda: committed(dead, first.deployment) > 0 or None, "batches", 60)
-    dead.client.drivers("alarm").kill(first.deployment)
+    dead.crash(first.deployment)
     again = client(dead).submit(application(dead, "v2"), owner="me", app="alarm", fresh=True)
     assert again.deployment == first.deployment and first_batch(dead) > 0
 
@@ -239,7 +239,7 @@ def test_restart_names_the_deployment_it_is_of(dead: Site) -> None:
 
 def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> None:
     running.client.begin_update("alarm", "v2")
-    running.client.drivers("alarm").kill("v1")
+    running.crash("v1")
     result = running.run("restart", "alarm")
     assert result.exit_code == 1
     assert "an update of alarm to v2 is under way" in result.stderr and "streamupdate rollback alarm" in result.stderr
@@ -312,7 +312,7 @@ def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
 
 def test_during_an_update_the_next_step_is_the_update_s(running: Site) -> None:
     running.client.begin_update("alarm", "v2")
-    running.client.drivers("alarm").kill("v1")
+    running.crash("v1")
     for shown in (running.run("status", "alarm").stdout, running.run("list").stderr, running.run("doctor").stdout):
         assert "streamupdate rollback alarm" in shown and "streamupdate restart" not in shown
 

@@ -1,0 +1,272 @@
+"""An engine without Spark (`QueryEngine`): one query, whose plan is made of an application's constants, and whose
+batches are files in its checkpoint. It uses the real state library for all else; tests/engine_contract.py holds it to
+what Spark's engine does.
+
+The "application" is a Python file of constants:
+
+    APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
+    FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
+         | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
+    DRAIN_SECONDS = 0.0   how long the last batch takes
+    RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
+    DIES = None | "before" | "after": a change in flight is recorded
+    REHEARSAL = None      what a query raises in its rehearsal
+    SINK = {"format": "noop"}   its sink: format and options
+    STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.boundaries import boundary
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.errors import CorruptError, IncompatibleError, describe
+from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
+from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh, plans_before
+from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore, write_commits
+from airflow_provider_streamupdate.streaming.agent.engine import Session
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+
+QUERY = "events"
+BATCH_SECONDS = 0.05
+FAILS_AFTER = 1.5  # so that it is seen to run before
+CONF = {"spark.sql.shuffle.partitions": "1"}
+
+
+def plan_of(application: Mapping[str, Any]) -> AppPlan:
+    stages = tuple(
+        StagePlan(
+            name=name,
+            named=True,
+            kind="aggregate",
+            operator="stateStoreSave",
+            operator_id=number,
+            definition={"keys": keys},
+        )
+        for number, (name, keys) in enumerate(application.get("STAGES", {"rooms": ["room"]}).items())
+    )
+    query = QueryPlan(
+        name=QUERY,
+        output_mode="update",
+        sink=SinkPlan(**application.get("SINK", {"format": "noop"})),
+        sources=(SourcePlan(name="source-1", named=False, format="rate"),),
+        source_order=("source-1",),
+        stages=stages,
+    )
+    return AppPlan(
+        app=application["APP"],
+        spark_version="4.3.0",
+        queries=(query,),
+        reloadable=tuple(application.get("RELOADABLE", ())),
+    )
+
+
+class FakeEngine:
+    """Of deployment `deployment`, whose application file holds these constants."""
+
+    def __init__(self, application: Mapping[str, Any], registry: AppRegistry, deployment: str) -> None:
+        self._application = application
+        self._registry = registry
+        self._deployment = deployment
+        self._checkpoint = Checkpoint(registry.checkpoint(deployment, QUERY))
+        self._plan: AppPlan
+        self._params: Mapping[str, str] = {}
+        self._params_before: Mapping[str, str] = {}
+        self._rebuilt: Mapping[str, str] | None = None
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._error: Exception | None = None
+        self._before: int | None = None  # the last batch committed before the first start
+        self._status = QueryStatus()
+        self._made = time.monotonic()
+
+    @property
+    def app(self) -> str:
+        return str(self._application["APP"])
+
+    @property
+    def plan(self) -> AppPlan:
+        return self._plan
+
+    def open(self, title: str) -> Session:
+        if self._fails("start"):
+            print("the last words of a driver that dies at start", flush=True)
+            os._exit(3)
+        while self._fails("never"):
+            time.sleep(0.1)
+        return Session(ui="http://localhost:4040", application_id="local-1", version="4.3.0")
+
+    def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
+        self._params = params
+        return (QUERY,)
+
+    def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
+        self._plan = plan_of(self._application)
+        return self._plan
+
+    def check_restorable(self, saved: SavedState, report: CompatibilityReport) -> CompatibilityReport:
+        return report
+
+    def practise(self, saved: SavedState) -> None:
+        """There is nothing that gets faster."""
+
+    def bring_ahead(self, find: Callable[[], SavedState]) -> None:
+        """A restore has no state files to copy that would take long."""
+
+    def used_beyond(self, parent: str) -> bool:
+        return False
+
+    def restore(self, saved: SavedState) -> None:
+        mark = f"deployments/{self._deployment}/restored/{QUERY}.json"
+        if not saved.holds(QUERY) or self._registry.folder.exists(mark):
+            return
+        query, old = self._plan.query(QUERY), saved.plan.query(QUERY)
+        if query is None or old is None:
+            raise CorruptError(f"{saved.source} holds no plan of query {QUERY}")
+        checkpoint, source = self._checkpoint.folder, saved.folders[QUERY]
+        checkpoint.remove("")
+        plan = plan_restore(saved.queries[QUERY], old, query)
+        bring_files(plan, source, checkpoint)
+        write_commits(plan, source, checkpoint)
+        if saved.fork:
+            checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        boundary("checkpoint-built")
+        self._registry.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[QUERY].batch}))
+        boundary("checkpoint-marked")
+
+    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+        return {}
+
+    def check_start(self, agree: Iterable[str]) -> None:
+        if self._checkpoint.committed_batch() is not None:
+            return
+        report = compare_fresh(plans_before(self._registry, self._deployment), self._plan, {}, agree)
+        if not report.compatible:
+            raise IncompatibleError(f"{self._deployment} cannot start without state", report)
+
+    def start(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if self._before is None:
+            self._before = self.committed()[QUERY]
+        self._ending.clear()
+        self._error = None
+        self._thread = threading.Thread(target=self._run, args=(self._params,), daemon=True)
+        self._thread.start()
+
+    def drain(self) -> None:
+        boundary("draining")
+        time.sleep(self._application.get("DRAIN_SECONDS", 0.0))
+        self.stop()
+        if self._error is not None:
+            raise self._error
+        if self._rebuilt is not None and self._application.get("DIES") == "before":
+            os._exit(9)
+        boundary("drained")
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def progress(self) -> dict[str, QueryStatus]:
+        batch, status = self.committed()[QUERY], self._status
+        if batch >= 0 and batch != status.batch:
+            committed_at = clock.from_epoch_ms(self._checkpoint.commit_time(batch) * 1000)
+            if status.first_batch is None and self._before is not None and batch > self._before:
+                first = self._before + 1
+                began = clock.from_epoch_ms(self._checkpoint.commit_time(first) * 1000)
+                status = attrs.evolve(status, first_batch=first, first_commit_at=began)
+                boundary("first-commit-seen")
+            status = attrs.evolve(status, batch=batch, last_commit_at=committed_at)
+        self._status = attrs.evolve(
+            status,
+            active=self._active,
+            error=None if self._error is None else describe(self._error),
+            lag=0.0,
+            state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
+        )
+        return {QUERY: self._status}
+
+    def committed(self) -> dict[str, int]:
+        batch = self._checkpoint.committed_batch()
+        return {QUERY: -1 if batch is None else batch}
+
+    def settled(self, since: Mapping[str, int]) -> bool:
+        return not self.ended() and self.committed()[QUERY] > since[QUERY]
+
+    def ended(self) -> bool:
+        if self._active:
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def rebuild(self, request: ChangeRequest) -> None:
+        spec = self._registry.spec(self._deployment)
+        check_parameters(spec.application.params, request.params, self._plan.reloadable)
+        self._params_before, self._rebuilt = self._params, request.params
+
+    def replace(self) -> None:
+        assert self._rebuilt is not None
+        if self._application.get("DIES") == "after":
+            os._exit(9)
+        self._params, self._rebuilt = self._rebuilt, None
+
+    def put_back(self) -> None:
+        self._params, self._rebuilt = self._params_before, None
+
+    def gone(self, error: BaseException) -> str | None:
+        return None
+
+    @property
+    def _active(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _fails(self, where: str) -> bool:
+        return bool(self._application.get("FAIL") == where)
+
+    def _run(self, params: Mapping[str, str]) -> None:
+        """A batch every BATCH_SECONDS, until it is told to end: never in the middle of one."""
+        try:
+            if "bad" in params.values():
+                raise ValueError("bad")
+            if self._fails("run"):
+                if not self._ending.wait(max(self._made + FAILS_AFTER - time.monotonic(), 0.0)):
+                    raise ValueError("a row the new version cannot read")
+                return
+            while not self._ending.is_set():
+                if not self._fails("stuck"):
+                    self._batch()
+                self._ending.wait(BATCH_SECONDS)
+        except Exception as error:
+            self._error = error
+
+    def _batch(self) -> None:
+        """As Spark writes it. One that was begun and not committed begins again."""
+        folder, batch = self._checkpoint.folder, self.committed()[QUERY] + 1
+        if not folder.exists("metadata"):
+            folder.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        entry = b"v1\n%s\n%d" % (json.dumps({"batchWatermarkMs": 0, "conf": CONF}).encode(), batch)
+        if self._checkpoint.logged_batch() != batch and not folder.create(f"offsets/{batch}", entry):
+            raise RuntimeError(f"[CONCURRENT_STREAM_LOG_UPDATE] somebody else has begun batch {batch}")
+        if self._application.get("STATE"):
+            from tests.core.builders import CheckpointFiles
+
+            CheckpointFiles(folder).rocksdb(0, 0, batch + 1, ["000001-shared.sst"])
+        folder.write(f"commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}', lasting=False)
