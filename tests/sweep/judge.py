@@ -30,7 +30,7 @@ AT_ONCE, BATCH = 100, 400
 _EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _ROWS, _STREAM = "batch_table", "stream_table"
 # What Spark makes a literal of while it plans: another one each time. An update sees them in the plan as it was written
-# (definition.CLOCKS), which positions.STEADY goes through.
+# (definition.with_clocks).
 _ONCE = {
     r"\b(?:now|curdate|current_(?:date|time|timestamp)|localtime(?:stamp)?)\b|\bunix_timestamp\(\)": "the clock",
     r"\baes_encrypt\(": "random bytes, which Spark folds",
