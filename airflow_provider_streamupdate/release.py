@@ -14,8 +14,8 @@ from .core.registry.application import Application
 from .core.registry.deployment import RUNNING
 from .core.registry.update import ROLLED_BACK
 from .hooks.application import APPLICATION_FIELDS, application_from
+from .hooks.templated_values import text_list
 from .hooks.update_options import UPDATE_FIELDS
-from .hooks.values import text_list
 
 if TYPE_CHECKING:
     from .control.client import StreamUpdateClient

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .failure import FAILED, USAGE, Failure
+from .option_types import KeyValue
 from .printable import echo
-from .values import KeyValue
 
 if TYPE_CHECKING:
     from ..core.registry.application import Application

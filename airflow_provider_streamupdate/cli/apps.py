@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .application import agree_option, application_argument, rename_option
+from .option_types import Duration
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
-from .values import Duration
 
 if TYPE_CHECKING:
     from ..core.registry.application import Application

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .values import KeyValue
+from .option_types import KeyValue
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

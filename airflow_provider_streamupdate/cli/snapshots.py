@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .failure import FAILED
+from .option_types import Duration
 from .output import moment, print_json, print_table, size
 from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
-from .values import Duration
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

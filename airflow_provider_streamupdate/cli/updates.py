@@ -10,13 +10,13 @@ import click
 from ..core.registry.update import DEFAULT_STRATEGY, RUN_FOR_VARIABLE
 from .application import agree_option, application_argument, rename_option
 from .failure import FAILED, USAGE, Failure
+from .option_types import Duration
 from .output import print_facts, print_json, print_table, report_document
 from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
 from .strategy import StrategyChoice, StrategyOption
-from .values import Duration
 
 if TYPE_CHECKING:
     from ..core.compatibility.report import CompatibilityReport

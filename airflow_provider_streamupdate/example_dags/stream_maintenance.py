@@ -128,8 +128,8 @@ with DAG(
         """
         from airflow_provider_streamupdate.core.snapshots.superseded import Retention
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
-        from airflow_provider_streamupdate.hooks.plain import collected_dict
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
+        from airflow_provider_streamupdate.hooks.xcom import collected_dict
 
         context = get_current_context()
         context["app"] = app

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.registry.application import Application
-from .values import optional_text, text_list, text_map
+from .templated_values import optional_text, text_list, text_map
 
 APPLICATION_FIELDS = ("application", "py_files", "files", "app_params", "conf", "env_vars")
 

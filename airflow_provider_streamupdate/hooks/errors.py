@@ -15,7 +15,7 @@ except ImportError:  # Airflow 3.1
 
 from ..core import errors
 from ..core.errors import StreamUpdateError
-from .plain import plain
+from .xcom import plain
 
 # What passes by itself, or may pass on the next try. Everything else needs somebody to change something.
 TRANSIENT = (

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ..core.errors import InvalidInputError
-from .values import json_map, optional_text, seconds, text_map
+from .templated_values import json_map, optional_text, seconds, text_map
 
 DEFAULT_CONN_ID = "streamupdate_default"
 DEFAULT_SPARK_CONN_ID = "spark_default"

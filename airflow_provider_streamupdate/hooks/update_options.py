@@ -10,7 +10,7 @@ from ..core.errors import InvalidInputError
 from ..core.registry.update import DEFAULT_STRATEGY
 from .application import APPLICATION_FIELDS, application_from
 from .settings import Settings
-from .values import optional_seconds, optional_text, text_list, text_map, truth, verify_for
+from .templated_values import optional_seconds, optional_text, text_list, text_map, truth, verify_for
 
 # By name, as `update_dag.stream_update` has them, beside those of an application.
 UPDATE_FIELDS = (

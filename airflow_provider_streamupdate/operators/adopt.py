@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.checkpoint.snapshot import SnapshotKind
 from ..core.names import check_name
-from ..hooks.plain import snapshot_dict
-from ..hooks.values import text_map
+from ..hooks.templated_values import text_map
+from ..hooks.xcom import snapshot_dict
 from .application import ApplicationOperator
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..core.errors import ApplicationError
 from ..core.registry.application import Application
 from ..hooks.application import application_from
-from ..hooks.values import optional_text
+from ..hooks.templated_values import optional_text
 from .base import StreamUpdateOperator
 
 

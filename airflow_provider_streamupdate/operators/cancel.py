@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import conf
 
 from ..core.names import check_name
 from ..hooks.errors import airflow_errors
-from ..hooks.values import seconds
+from ..hooks.templated_values import seconds
 from ..triggers.base import value_of
 from ..triggers.cancel import CancelTrigger
 from .base import StreamUpdateOperator

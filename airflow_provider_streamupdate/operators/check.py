@@ -8,8 +8,8 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..core.compatibility.report import CompatibilityReport
-from ..hooks.plain import plain, report_dict
-from ..hooks.values import optional_text, text_list, text_map
+from ..hooks.templated_values import optional_text, text_list, text_map
+from ..hooks.xcom import plain, report_dict
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from .application import ApplicationOperator
 

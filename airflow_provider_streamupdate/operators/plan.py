@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..hooks.plain import plain
+from ..hooks.xcom import plain
 from .application import ApplicationOperator, check_app
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..assets import PROMOTED, app_asset
 from ..core.names import check_name
-from ..hooks.plain import plain
-from ..hooks.values import optional_text
+from ..hooks.templated_values import optional_text
+from ..hooks.xcom import plain
 from .base import StreamUpdateOperator
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..control.operations.rehearse import BATCHES, check_batches
-from ..hooks.plain import plain, rehearsal_dict
+from ..hooks.templated_values import optional_text, seconds, text_list, text_map
 from ..hooks.update_options import count
-from ..hooks.values import optional_text, seconds, text_list, text_map
+from ..hooks.xcom import plain, rehearsal_dict
 from .application import ApplicationOperator
 
 

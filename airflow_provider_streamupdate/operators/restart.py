@@ -7,11 +7,11 @@ from typing import Any
 
 from ..core.errors import StreamUpdateError
 from ..core.names import check_name
-from ..hooks.plain import plain
-from ..hooks.values import optional_text, seconds
+from ..hooks.templated_values import optional_text, seconds
+from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .base import StreamUpdateOperator
-from .steps import link_driver
+from .driver_links import link_driver
 
 
 class StreamRestartOperator(StreamUpdateOperator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.names import check_name
-from ..hooks.plain import plain
-from ..hooks.values import optional_text, seconds, text_list
+from ..hooks.templated_values import optional_text, seconds, text_list
+from ..hooks.xcom import plain
 from .base import StreamUpdateOperator, owner_of
 
 

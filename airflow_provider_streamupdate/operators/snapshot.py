@@ -9,8 +9,8 @@ from airflow.providers.common.compat.sdk import conf
 
 from ..core.names import check_name
 from ..hooks.errors import airflow_errors
-from ..hooks.plain import snapshot_dict
-from ..hooks.values import seconds
+from ..hooks.templated_values import seconds
+from ..hooks.xcom import snapshot_dict
 from ..triggers.base import value_of
 from ..triggers.snapshot import SnapshotTrigger
 from .base import StreamUpdateOperator

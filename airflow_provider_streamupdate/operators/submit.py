@@ -11,12 +11,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
 from ..core.registry.application import Application
-from ..hooks.plain import plain
-from ..hooks.values import optional_text, seconds, text_list, text_map
+from ..hooks.templated_values import optional_text, seconds, text_list, text_map
+from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .application import ApplicationOperator, check_app
 from .base import owner_of
-from .steps import link_driver, stop_driver
+from .driver_links import link_driver, stop_driver
 
 
 class StreamSubmitOperator(ApplicationOperator):

@@ -19,14 +19,14 @@ from ..core.names import check_name
 from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
 from ..core.snapshots.rehearsal import RehearsalReport
 from ..hooks.errors import ERROR_KEY
-from ..hooks.plain import plain, rehearsal_dict, report_dict
-from ..hooks.values import optional_text, seconds, truth
+from ..hooks.templated_values import optional_text, seconds, truth
+from ..hooks.xcom import plain, rehearsal_dict, report_dict
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .base import StreamUpdateOperator, owner_of
+from .driver_links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
-from .steps import end_after_check, link_driver, stop_driver
 from .update_task import UpdateTaskOperator
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.errors import airflow_errors
-from ..hooks.values import optional_text, verify_for
-from ..operators.steps import note_step
+from ..hooks.templated_values import optional_text, verify_for
+from ..operators.driver_links import note_step
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor
 

@@ -14,8 +14,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..core.errors import StreamUpdateError, WaitTimeoutError
 from ..hooks.errors import by_name
-from ..hooks.plain import plain
 from ..hooks.streamupdate import StreamUpdateHook
+from ..hooks.xcom import plain
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..control.holding import keep
+from ..control.app_lease import keep
 from ..core.errors import StreamUpdateError
-from ..hooks.plain import plain
+from ..hooks.xcom import plain
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import NotFoundError
-from ..hooks.plain import snapshot_dict
+from ..hooks.xcom import snapshot_dict
 from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:

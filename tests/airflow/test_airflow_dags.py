@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
-from airflow_provider_streamupdate.hooks.values import seconds
+from airflow_provider_streamupdate.hooks.templated_values import seconds
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.holding import holding
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import boundaries

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate import __version__
-from airflow_provider_streamupdate.control.holding import holding
+from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.coordination import lease

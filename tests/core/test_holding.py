@@ -12,8 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import holding as module
-from airflow_provider_streamupdate.control.holding import holding
+from airflow_provider_streamupdate.control import app_lease as module
+from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import Lease

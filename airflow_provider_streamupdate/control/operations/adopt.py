@@ -18,7 +18,7 @@ from ...core.registry.registry import AppRegistry, used_before
 from ...core.serde import to_json
 from ...core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
 from ...core.snapshots.snapshots import SnapshotStore
-from ..holding import holding
+from ..app_lease import holding
 from ..waiting import Progress
 from .check import same_app
 from .plan import plan_application

@@ -10,7 +10,7 @@ from ...core.coordination import lease
 from ...core.errors import LeaseHeldError, StorageError
 from ...core.registry.registry import AppRegistry
 from ...core.storage.space import no_room
-from ..holding import alive, holding
+from ..app_lease import alive, holding
 from ..waiting import Progress
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from ...core.names import check_name
 from ...core.registry.deployment import FINAL_STATES, NEW, SUSPENDED
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import committed
+from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..holding import holding
 from ..waiting import Progress, wait_for
 from .requests import Requests, quiet
 from .stateless import told

@@ -18,8 +18,8 @@ from ...core.registry.registry import AppRegistry, used_before
 from ...core.snapshots.adoption import moved_on
 from ...core.snapshots.fresh_start import NOTHING, check_agreed
 from ...core.snapshots.snapshots import SnapshotStore
+from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..holding import holding
 from ..waiting import Progress
 from .check import CheckRequests, same_app
 from .plan import plan_application

@@ -15,7 +15,7 @@ from ...core.names import check_name
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalReport
-from ..holding import holding
+from ..app_lease import holding
 from ..operations.health import Health
 from ..operations.plan import Planned
 from ..operations.requests import quiet

@@ -14,7 +14,7 @@ from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
 from ...core.snapshots.snapshots import SnapshotStore
-from ..holding import check_free
+from ..app_lease import check_free
 from . import record as records
 
 if TYPE_CHECKING:

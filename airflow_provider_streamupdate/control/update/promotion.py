@@ -11,7 +11,7 @@ from ...core.boundaries import boundary
 from ...core.errors import NotRunningError
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
-from ..holding import holding
+from ..app_lease import holding
 from .record import end, step
 from .strategies import strategy_named
 

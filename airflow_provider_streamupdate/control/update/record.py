@@ -17,7 +17,7 @@ from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import NEW, RUNNING
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import SUPERSEDED, Outcome, UpdateRecord
-from ..holding import holding
+from ..app_lease import holding
 
 if TYPE_CHECKING:
     from ..client import StreamUpdateClient

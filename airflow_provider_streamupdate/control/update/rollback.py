@@ -17,8 +17,8 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import REFUSED, ROLLED_BACK
 from ...core.snapshots.superseded import check_kept
+from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..holding import holding
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
 from ..operations.submit import Deployed
 from ..waiting import Progress, wait_for

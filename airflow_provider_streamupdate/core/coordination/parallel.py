@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from ..checkpoint.checkpoint import Checkpoint
-from ..compatibility.rules.fork import FUNCTIONS, NOWHERE, same_sink
+from ..compatibility.rules.fork import FUNCTIONS, NO_LOCATION, same_sink
 from ..compatibility.rules.source import short_format
 from ..errors import RefusedError
 from ..plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
@@ -106,7 +106,7 @@ def _sinks(old: AppPlan, new: AppPlan, same_params: bool) -> Iterator[str]:
                 "version, so that it would write the results since the snapshot to the same place a second time: give "
                 "the place as a parameter of its own (--set, app_params)"
             )
-        elif kind not in NOWHERE and same_sink(query, old.queries):
+        elif kind not in NO_LOCATION and same_sink(query, old.queries):
             yield (
                 f"query {query.name} writes to the same place as the running version ({_shown(query.sink)}), which "
                 "would have the results since the snapshot twice: give it sink parameters of its own (--set, "

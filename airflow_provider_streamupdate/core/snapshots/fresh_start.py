@@ -11,7 +11,7 @@ from ..checkpoint.checkpoint import Checkpoint
 from ..compatibility.compatibility import report_item
 from ..compatibility.report import CompatibilityReport
 from ..compatibility.rules import judge, worst
-from ..compatibility.rules.fresh import FRESH_RULES, FreshChange
+from ..compatibility.rules.fresh_start import FRESH_RULES, FreshChange
 from ..errors import InvalidInputError
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry

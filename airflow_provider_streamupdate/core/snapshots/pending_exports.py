@@ -28,7 +28,7 @@ from ..serde import from_json, to_json
 from ..storage import Folder
 
 BEAT_SECONDS = 5.0  # between an export's signs of life
-WATCH_SECONDS = 20.0  # one that gives none for so long is dead; as of the holder of a lease (control/holding.py)
+WATCH_SECONDS = 20.0  # one that gives none for so long is dead; as of the holder of a lease (control/app_lease.py)
 _LOOK_SECONDS = 0.2
 # An export of a version that gives no signs: one that has not ended for so long is not running any more.
 UNSIGNED_SECONDS = 86400.0

@@ -11,7 +11,7 @@ from ..checkpoint.snapshot import Snapshot
 from ..compatibility.compatibility import report_item
 from ..compatibility.report import CompatibilityReport
 from ..compatibility.rules import judge
-from ..compatibility.rules.again import AGAIN_RULES, AgainChange
+from ..compatibility.rules.repeated_batches import AGAIN_RULES, AgainChange
 from ..errors import InvalidInputError
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry

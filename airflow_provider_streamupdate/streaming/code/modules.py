@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .harmless import Program, is_plain, loud_statements
 from .owner import Owner, owner
-from .plain import Program, is_plain, loud_statements
 from .quiet import is_not_run
 from .reached import reached
 from .report import Where

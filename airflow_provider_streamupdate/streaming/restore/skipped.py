@@ -6,7 +6,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.rules.again import TABLES
+from ...core.compatibility.rules.repeated_batches import TABLES
 from ...core.compatibility.rules.source import FILES, short_format
 from ...core.plan.plan import QueryPlan
 from ...core.plan.state_stores import single_partition

@@ -15,8 +15,8 @@ from ....core.registry.deployment import FINAL_STATES, RUNNING
 from ....core.registry.in_flight import ChangeRequest, check_applications
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
+from ...app_lease import holding
 from ...drivers.drivers import Drivers
-from ...holding import holding
 from ...operations.submit import Deployed
 from ...waiting import Progress, wait_for
 from ..options import UpdateOptions

@@ -16,8 +16,8 @@ from ....core.plan.rename import rename
 from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
+from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers
-from ...holding import holding, keep
 from ...operations.health import assess
 from ...operations.verify import uncounted
 from ...operations.version import store_spec, stored_spec

@@ -11,8 +11,8 @@ from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
+from ...app_lease import holding
 from ...drivers.drivers import Drivers
-from ...holding import holding
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import UpdateOptions

@@ -12,7 +12,7 @@ from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
-NOWHERE = ("console", "noop", "memory", "foreachbatch", "foreach")
+NO_LOCATION = ("console", "noop", "memory", "foreachbatch", "foreach")
 FUNCTIONS = ("foreachbatch", "foreach")
 _TWICE = (
     "rows of batches after the snapshot come from both, and a sink that tells repeats by query id and batch id (a "
@@ -50,7 +50,7 @@ def _files(c: ForkChange) -> Facts | None:
 
 def _place(c: ForkChange) -> Facts | None:
     kind = short_format(c.new.sink.format)
-    if kind in FILES or kind in NOWHERE or not same_sink(c.new, c.others):
+    if kind in FILES or kind in NO_LOCATION or not same_sink(c.new, c.others):
         return None
     return {"format": c.new.sink.format, "options": c.new.sink.options}
 

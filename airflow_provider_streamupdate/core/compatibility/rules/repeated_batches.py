@@ -7,7 +7,7 @@ import attrs
 
 from ...plan.plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
-from .fork import FUNCTIONS, NOWHERE, is_function, same_sink, skips_ids
+from .fork import FUNCTIONS, NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
@@ -52,13 +52,13 @@ def _function(c: AgainChange) -> Facts | None:
 
 
 def _place(c: AgainChange) -> Facts | None:
-    if c.kind in (*FILES, *NOWHERE, *TABLES) or not c.same:
+    if c.kind in (*FILES, *NO_LOCATION, *TABLES) or not c.same:
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
 
 def _elsewhere(c: AgainChange) -> Facts | None:
-    if c.kind in FUNCTIONS or (c.same and c.kind not in NOWHERE):
+    if c.kind in FUNCTIONS or (c.same and c.kind not in NO_LOCATION):
         return None
     return {"batches": c.batches, "format": c.new.sink.format}
 

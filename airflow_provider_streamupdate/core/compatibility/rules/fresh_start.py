@@ -7,7 +7,7 @@ import attrs
 
 from ...plan.plan import QueryPlan
 from ..report import EMPTY, LOSS, REFUSED
-from .fork import NOWHERE, is_function, same_sink, skips_ids
+from .fork import NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .source import FILES, short_format
 
@@ -55,7 +55,7 @@ def _function(c: FreshChange) -> Facts | None:
 
 
 def _place(c: FreshChange) -> Facts | None:
-    return _sink(c) if c.same and c.kind not in (*FILES, *NOWHERE, *BY_ID) else None
+    return _sink(c) if c.same and c.kind not in (*FILES, *NO_LOCATION, *BY_ID) else None
 
 
 def _sink(c: FreshChange) -> Facts:
