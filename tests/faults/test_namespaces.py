@@ -31,8 +31,8 @@ INSIDE = """
     from pathlib import Path
     from airflow_provider_streamupdate.control import app_lease as holding
     from airflow_provider_streamupdate.control.drivers import process
-    from airflow_provider_streamupdate.core.identity import ProcessIdentity
-    from airflow_provider_streamupdate.core.registry import Registry
+    from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+    from airflow_provider_streamupdate.core.registry.registry import Registry
     from tests.core.builders import set_status, status
     root = Path(sys.argv[1])
     app = Registry(str(root)).app("flights")

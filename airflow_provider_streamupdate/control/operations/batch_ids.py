@@ -80,7 +80,7 @@ def committed_since(registry: AppRegistry, deployment: str, logged: bool = False
 
 def has_later_ids(registry: AppRegistry, deployment: str, current: str) -> str | None:
     """A query of which a deployment has used batch ids that the current one has not come to, as after a rollback: a
-    version that goes on from there has to know them, if its sink skips ids it has had (streaming/renumbering.py)."""
+    version that goes on from there has to know them, if its sink skips ids it has had (`renumbering.py`)."""
     plan = registry.plan(deployment)
     for query in plan.queries if plan else ():
         used, now = (Checkpoint(registry.checkpoint(each, query.name)) for each in (deployment, current))

@@ -50,7 +50,7 @@ def needed(current: str | None, specs: list[DeploymentSpec], updates: list[Updat
             for deployment in (update.old, update.new, parents.get(update.new)):
                 if deployment is not None:
                     found.setdefault(deployment, f"the update to {update.new} is under way")
-    # As control/reverting.py finds it; and what the spec says, whose state a restore may still be reading.
+    # As control/update/rollback.py finds it; and what the spec says, whose state a restore may still be reading.
     for back in (next((u.old for u in updates if u.new == current), None), parents.get(current)):
         if back is not None:
             found[back] = f"a rollback of {current} goes back to it"
