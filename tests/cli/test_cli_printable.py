@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,9 @@ def test_an_error_and_a_log_reach_no_terminal_as_they_are(root: Path, run: Run, 
     log = tmp_path / "driver.log"
     log.write_text(f"one {TITLE}\ntwo {CLEAR}\n")
     deploy(registry)
-    launch = Launch(epoch=1, host="h", pid=None, pid_started=None, log=str(log), launched_at=clock.now())
+    launch = Launch(
+        epoch=1, host=os.uname().nodename, pid=None, pid_started=None, log=str(log), launched_at=clock.now()
+    )
     registry.set_launch("v1", launch)
     set_status(registry, "v1", status("failed", error=f"{TITLE} {TURNED} {CLEAR}"))
     for command in (("status", "flights"), ("list",), ("log", "flights"), ("doctor",), ("status", "x" + TITLE)):
