@@ -164,8 +164,10 @@ what executors are given for theirs. Plans of earlier versions do not hold these
 or the code) that a session was given counts, too, when its value changes: whether it changes results is unknown. Hadoop's own files
 are not read.
 
-How the rows of files are divided among tasks (`spark.sql.files.maxPartitionBytes` ..., and `default.parallelism`) needs agreement
-where an expression reveals it: `spark_partition_id`, `monotonically_increasing_id`, the start or the length of a block.
+How rows are divided among tasks (`spark.sql.files.maxPartitionBytes` ..., `spark.sql.autoBroadcastJoinThreshold` below a lookup,
+and `default.parallelism`) needs agreement where something reveals it: `spark_partition_id`, `monotonically_increasing_id`, the
+start or the length of a block, and Python functions that see many rows (`mapInPandas`, `mapInArrow`, iterators, UDTFs). For these
+functions it also counts what makes or drops rows below them: a join with a table, an `explode`, a filter.
 
 No agreement is needed for what the offset log holds (Spark continues with that), and for these:
 
