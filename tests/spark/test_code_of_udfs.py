@@ -12,8 +12,8 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from airflow_provider_streamupdate.streaming.code import CodeDigest, describe
-from airflow_provider_streamupdate.streaming.spark_internals.broadcasts import broadcasts
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
+from airflow_provider_streamupdate.streaming.spark_internals.plans.broadcasts import broadcasts
 
 
 def described(spark, function: Any) -> CodeDigest:

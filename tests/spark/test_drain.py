@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-from airflow_provider_streamupdate.streaming.spark_internals.queries import execution_of
+from airflow_provider_streamupdate.streaming.spark_internals.queries.queries import execution_of
 
 
 @pytest.mark.parametrize("trigger", ["0 seconds", "200 milliseconds", "1 hour"])

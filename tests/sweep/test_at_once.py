@@ -10,8 +10,8 @@ from collections import Counter
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_streamupdate.streaming.spark_internals.expressions import Expressions
-from airflow_provider_streamupdate.streaming.spark_internals.plans import plan_json
+from airflow_provider_streamupdate.streaming.spark_internals.plans.expressions import Expressions
+from airflow_provider_streamupdate.streaming.spark_internals.plans.plans import plan_json
 from tests.sweep.corpus import own_seeds, registry, seeds
 from tests.sweep.table import stream
 

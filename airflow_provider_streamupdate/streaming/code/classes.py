@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .functions import imported
+from .listing.texts import source_file
+from .on_import.source import class_as_written
 from .report import Where
-from .source import class_as_written
-from .texts import source_file
 from .walk import Walk
 
 # Members that Python makes and that compute nothing: where they are kept, caches, texts, hints. (What hints do to a

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from .on_import.source import pickled_as_written
 from .report import Report, Where
-from .source import pickled_as_written
 from .spark import BroadcastVariable
 from .walk import Walk, digest
 

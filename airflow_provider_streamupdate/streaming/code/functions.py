@@ -11,13 +11,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from .bytecode import Import, Listing, Path, Step, Variable, read
-from .modules import MADE_BY_PYTHON, Effect, effects, import_module, member, set_since, source_of
-from .owner import Owner, found, owner, package
-from .report import Where
-from .source import absolute, function_as_written, is_there, made
-from .spark import TASK_CONTEXTS, TELLS_PARTITIONS
-from .surroundings import (
+from .listing.bytecode import Import, Listing, Path, Step, Variable, read
+from .listing.surroundings import (
     constant_argument,
     constant_text,
     expects_no_module,
@@ -25,8 +20,13 @@ from .surroundings import (
     next_value,
     writes_a_text,
 )
-from .texts import lines_of, source_file
-from .unbound import unbound
+from .listing.texts import lines_of, source_file
+from .listing.unbound import unbound
+from .modules import MADE_BY_PYTHON, Effect, effects, import_module, member, set_since, source_of
+from .on_import.source import absolute, function_as_written, is_there, made
+from .owner import Owner, found, owner, package
+from .report import Where
+from .spark import TASK_CONTEXTS, TELLS_PARTITIONS
 from .walk import Walk
 
 # What reaches the global variables of the code that uses it, by names that are data.

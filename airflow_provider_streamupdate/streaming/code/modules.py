@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .harmless import Program, is_plain, loud_statements
+from .on_import.harmless import Program, is_plain, loud_statements
+from .on_import.quiet import is_not_run
+from .on_import.reached import reached
+from .on_import.source import absolute, at_import, made, tree_of
+from .on_import.sourceless import digest_without_source, displaced, imported_without_source
 from .owner import Owner, owner
-from .quiet import is_not_run
-from .reached import reached
 from .report import Where
-from .source import absolute, at_import, made, tree_of
-from .sourceless import digest_without_source, displaced, imported_without_source
 from .walk import Walk, digest
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from .classes import describe_class, describe_field
 from .functions import describe_effects, describe_function
 from .library import describe_library
 from .modules import Effect, describe_module
+from .on_import.source import dispatched_as_written
 from .owner import Owner, owner, package
 from .report import Where
-from .source import dispatched_as_written
 from .spark import TASK_CONTEXTS, TELLS_PARTITIONS, describe_spark
 from .walk import Walk
 

@@ -4,13 +4,14 @@ Class and field names are verified with javap on the released jars. What differs
 `adapters`; `check_version` refuses those that have none.
 """
 
-from .dry_runs import DryRun, dry_run
-from .empty_sources import with_empty_sources
-from .file_sink import file_sink_batch
 from .jvm import activate, unanswered
 from .markers import with_marker
-from .plans import analyzed_plan, optimized_inputs, plan_shape
-from .queries import (
+from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
+from .plans.sources import streaming_sources
+from .queries.dry_runs import DryRun, dry_run
+from .queries.empty_sources import with_empty_sources
+from .queries.file_sink import file_sink_batch
+from .queries.queries import (
     OperatorReport,
     executed_batches,
     join_thread,
@@ -19,6 +20,8 @@ from .queries import (
     tasks_running,
     thread_alive,
 )
+from .queries.state_stores import rewrite_stores, save_aggregation, write_empty_store
+from .queries.writers import FOREACH, batch_function, foreach_imports, unsupported, writer_details, writer_frame
 from .settings import (
     FILE_MANAGER,
     default_settings,
@@ -35,10 +38,7 @@ from .settings import (
     parallelism,
     session_setting,
 )
-from .sources import streaming_sources
-from .stores import rewrite_stores, save_aggregation, write_empty_store
 from .version import check_version
-from .writers import FOREACH, batch_function, foreach_imports, unsupported, writer_details, writer_frame
 
 __all__ = [
     "FILE_MANAGER",

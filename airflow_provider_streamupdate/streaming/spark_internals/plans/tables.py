@@ -8,9 +8,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ...core.compatibility.rules.source_options import folder
-from ...core.redaction import redacted
-from .jvm import scala_map
+from ....core.compatibility.rules.source_options import folder
+from ....core.redaction import redacted
+from ..jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc
 _FILES = "HadoopFsRelation"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...core.plan.plan import AggregateBuffer
-from .jvm import asking, class_names, is_a, itself, lines
+from ....core.plan.plan import AggregateBuffer
+from ..jvm import asking, class_names, is_a, itself, lines
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _AGGREGATES = f"{_EXPRESSIONS}.aggregate"

@@ -23,7 +23,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from .owner import Owner, owner
+from ..owner import Owner, owner
 from .quiet import QUIET_METHODS, QUIET_PACKAGES, is_not_run, is_quiet
 from .source import absolute, function_node, hints_of, is_plain_hint, outline_of, tree_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from ..code import CodeDigest, describe
+from ...code import CodeDigest, describe
 
 # What is Spark's own goes by its name, as its functions do.
 _SPARKS = ("pyspark.", "org.apache.spark.")

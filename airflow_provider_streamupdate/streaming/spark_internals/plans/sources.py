@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...core.plan.plan import UNKNOWN
-from .jvm import named, scala_map
+from ....core.plan.plan import UNKNOWN
+from ..jvm import named, scala_map
 from .python_source import is_python, python_class
 from .tables import made_with
 

@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .owner import Owner, owner
+from ..owner import Owner, owner
 from .settled import has_values_of, is_settled, lacks, registered_elsewhere
 
 _MISSING = object()

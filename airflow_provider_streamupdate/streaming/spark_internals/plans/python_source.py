@@ -8,8 +8,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ..code import CodeDigest, describe
-from .jvm import module
+from ...code import CodeDigest, describe
+from ..jvm import module
 
 RELATIONS = ("StreamingRelationV2", "DataSourceV2Relation")
 _PYTHON_TABLE = "PythonTable"  # org.apache.spark.sql.execution.datasources.v2.python

@@ -14,7 +14,7 @@ import os
 import types
 from typing import Any
 
-from .owner import Owner, owner
+from ..owner import Owner, owner
 from .source import function_node
 
 _MISSING = object()

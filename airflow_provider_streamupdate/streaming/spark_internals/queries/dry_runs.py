@@ -11,14 +11,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...core.errors import EnvironmentProblem
-from ...core.plan.plan import AggregateBuffer
+from ....core.errors import EnvironmentProblem
+from ....core.plan.plan import AggregateBuffer
+from ..jvm import STREAMING, class_names, itself, module, named, static
+from ..plans.clocks import at_one_time
+from ..plans.plans import plan_json
+from ..settings import FILE_MANAGER, with_file_manager_for
+from ..version import adapter_of
 from .buffers import aggregate_buffers
-from .clocks import at_one_time
-from .jvm import STREAMING, class_names, itself, module, named, static
-from .plans import plan_json
-from .settings import FILE_MANAGER, with_file_manager_for
-from .version import adapter_of
 
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .bytecode import Listing, read
-from .owner import Owner, owner
+from ..listing.bytecode import Listing, read
+from ..owner import Owner, owner
+from ..walk import digest
 from .source import absolute, spec_of, tree_of
-from .walk import digest
 
 _OPTIMIZED = 1  # CO_OPTIMIZED (inspect): a function's code has it, a class body's has not
 

@@ -11,8 +11,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from .exact import exact_of
-from .jvm import java_class
+from ..jvm import java_class
+from .exact_rows import exact_of
 from .unreadable import Unreadable
 
 _STRING = "org.apache.spark.unsafe.types.UTF8String"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .jvm import module, scala_map, sequence
+from ..jvm import module, scala_map, sequence
 
 # Options that say which files of a source are read and what becomes of them, not what is in them.
 _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")

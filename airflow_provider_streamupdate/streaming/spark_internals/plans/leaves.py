@@ -10,12 +10,12 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ...core.compatibility.rules.source_options import ORC_BY_POSITION
-from ..catalyst.marks import field_type, type_text
-from .exact import exact_rows
-from .jvm import module, scala_map, sequence
+from ....core.compatibility.rules.source_options import ORC_BY_POSITION
+from ...catalyst.marks import field_type, type_text
+from ..jvm import module, scala_map, sequence
+from ..settings import hadoop_setting
+from .exact_rows import exact_rows
 from .python_source import is_python, python_class
-from .settings import hadoop_setting
 from .tables import database_of, files_of, place_of
 from .unreadable import Unreadable
 

@@ -16,13 +16,13 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from ...core.errors import EnvironmentProblem
-from ..catalyst.tree import is_tree
-from .exact import exact
+from ....core.errors import EnvironmentProblem
+from ...catalyst.tree import is_tree
+from ..jvm import java_class
+from .exact_rows import exact
 from .expressions import FIELDS, Expressions
-from .jvm import java_class
+from .stable_values import NO_UTF_8, render, telling
 from .unreadable import Unreadable
-from .values import NO_UTF_8, render, telling
 
 # What a field that Spark's JSON leaves out has instead: ``{RENDERED: text}``, or ``{UNREADABLE: why}``.
 RENDERED, UNREADABLE = "rendered", "unreadable"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from .jvm import named, scala_object, sequence, static
+from ..jvm import named, scala_object, sequence, static
 
 # The moment, by the type of what asks. No app has it written; and none of its units is 0, so that a time that is cut
 # off (date_trunc) is another one.

@@ -8,7 +8,7 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from .jvm import STREAMING, module, scala_map
+from ..jvm import STREAMING, module, scala_map
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("

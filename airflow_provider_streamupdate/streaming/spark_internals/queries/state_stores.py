@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
-from .jvm import STREAMING, module
-from .settings import with_file_manager_for
+from ..jvm import STREAMING, module
+from ..settings import with_file_manager_for
 
 # Rows of a store as StateRewriter sees them: partition_key (a struct), key_bytes, value_bytes, column_family_name.
 # What is returned has the same columns and as many partitions as the store.

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .owner import Owner, owner
+from ..owner import Owner, owner
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Modules of Python's whose members are others in another process.

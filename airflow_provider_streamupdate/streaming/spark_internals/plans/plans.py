@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..catalyst.tree import BUFFER, OUTPUT, is_tree
-from ..code import describe
+from ...catalyst.tree import BUFFER, OUTPUT, is_tree
+from ...code import describe
+from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, pre_order, sequence
 from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, timed
 from .fields import RENDERED, Special, complete, rendered_fields
-from .jvm import asking, class_names, is_a, itself, java_class, lines, module, named, pre_order, sequence
 from .leaves import identity
 from .python_source import RELATIONS, python_class
 from .tables import reads

@@ -8,11 +8,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.plan.plan import UNKNOWN
-from ..code import describe
-from .broadcasts import broadcasts
-from .jvm import module, named, scala_map, sequence, static
-from .settings import session_setting
+from ....core.plan.plan import UNKNOWN
+from ...code import describe
+from ..jvm import module, named, scala_map, sequence, static
+from ..plans.broadcasts import broadcasts
+from ..settings import session_setting
 
 FOREACH = "foreach"  # the format of a writer that is given a function or an object to call with each row
 

@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from .jvm import asking, class_names, function, given, is_a, itself, lines, method
+from ..jvm import asking, class_names, function, given, is_a, itself, lines, method
 
 _HELD = "org.apache.spark.sql.catalyst.plans.QueryPlan#expressions"
 

@@ -9,7 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from .jvm import array, lines, named, scala_object
+from ..jvm import array, lines, named, scala_object
 from .unreadable import Unreadable
 
 _CATALYST = "org.apache.spark.sql.catalyst"
