@@ -16,8 +16,10 @@ from typing import Any
 from ...core.plan.plan import PYTHON, UNKNOWN
 from ..catalyst import marks
 from ..catalyst.tree import Node
+from .arrivals import sided
 from .expression import text
-from .lineage import Lineage, aggregates, join_type
+from .lineage import Lineage, aggregates
+from .table_rows import join_type
 
 # Spark's name of an operator -> the kind of stage
 KINDS = {
@@ -142,8 +144,8 @@ def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
     (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec); the order of the other conditions does not count."""
     left, right = (dict(lineage.columns(child)) for child in node.children)
     env = {**left, **right}
-    told = lineage.sided(node)
-    sided = {**{k: told[0](t) for k, t in left.items()}, **{k: told[1](t) for k, t in right.items()}}
+    told = sided(lineage, node)
+    by_side = {**{k: told[0](t) for k, t in left.items()}, **{k: told[1](t) for k, t in right.items()}}
     keys, rest = [], []
     conditions = node.expressions("condition")
     for part in _conjuncts(conditions[0]) if conditions else ():
@@ -153,7 +155,7 @@ def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
         elif len(sides) == 2 and all(sides) and sides[0] <= right.keys() and sides[1] <= left.keys():
             keys.append(f"{text(part.children[1], env)} {_equals(part)} {text(part.children[0], env)}")
         else:
-            rest.append(text(part, sided))
+            rest.append(text(part, by_side))
     return {
         "join type": join_type(node),
         "keys": keys,

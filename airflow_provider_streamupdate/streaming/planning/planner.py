@@ -37,6 +37,8 @@ from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan
 from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from ..stages import stage_names
+from .arrivals import arrivals, below, paths
+from .arrivals import filters as filters_below
 from .batch_id import seen_batch
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
@@ -316,7 +318,7 @@ class _Inputs:
     def hidden(self, stage: Node, filters: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the filters below a stage that are not written there. A filter may be written otherwise than the
         optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
-        written = _plain(self.lineage.filters(stage))
+        written = _plain(filters_below(self.lineage, stage))
         if not written >= set(filters):
             position = next(i for i, node in enumerate(self.analyzed.walk()) if node is stage)
             plans = [parse_plan(plan, self.mode) for plan in spark_internals.optimized_inputs(self.df, position)]
@@ -324,7 +326,7 @@ class _Inputs:
             names = [self.names[id(n)] for n in stage.walk() if id(n) in self.names and n is not stage]
             if len(names) == sum(n.stateful for n in below.walk()):  # else nothing is known of them
                 lineage = Lineage(below, _leaf_names(below, self.leaf_names), names, self.lineage)
-                written |= _plain(lineage.filters(below))
+                written |= _plain(filters_below(lineage, below))
         return tuple(sorted(set(filters) - written))
 
 
@@ -353,10 +355,10 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
-        below=lineage.below(node),
-        filters=tuple(sorted(_plain(lineage.filters(node)))),
-        arrivals=tuple(sorted(marks.split(list(lineage.arrivals(node)))[0])),
-        paths=tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in lineage.paths(node))),
+        below=below(lineage, node),
+        filters=tuple(sorted(_plain(filters_below(lineage, node)))),
+        arrivals=tuple(sorted(marks.split(list(arrivals(lineage, node)))[0])),
+        paths=tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in paths(lineage, node))),
     )
 
 

@@ -1,0 +1,205 @@
+"""What decides the rows of a table that a stream is joined with: every node of its plan, as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...core.plan.plan import UNKNOWN, unknown
+from ..catalyst.tree import OUTPUT, Node, is_tree, parse
+from .digest import digest
+from .expression import (
+    Columns,
+    details,
+    drawn_here,
+    looks_at_partitions,
+    shown_value,
+    text,
+)
+
+if TYPE_CHECKING:
+    from .lineage import Lineage
+
+EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
+
+# Of a table's side: nodes that decide no rows.
+NO_ROWS = frozenset(
+    {
+        "Project",
+        "SubqueryAlias",
+        "View",
+        "ResolvedHint",
+        "UnresolvedHint",
+        "CollectMetrics",
+        "PipeOperator",
+        "SQLFunctionNode",
+    }
+)
+# Of a table's side: nodes that decide the order of rows, and on which partition they are. It counts where anything else
+# than these looks at it.
+ORDER = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions", "Sort"})
+_OF_ANY_ORDER = NO_ROWS | ORDER | {"Filter", "Join", "Union", "Generate", "Expand"}
+# Of a table's side: nodes whose rows are the same ones whatever the order of those below, and aggregate functions
+# whose values are.
+_OF_ANY_BRANCHES = _OF_ANY_ORDER | {"Aggregate", "Distinct", "Intersect", "Except"}
+_ADD_UP = frozenset({"Count", "Sum", "Min", "Max", "Average"})
+# Nodes whose rows do not depend on any column but those in their fields.
+_BY_FIELDS = frozenset(
+    {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Aggregate", "Window", "Generate",
+     "Sample", "Repartition", "RepartitionByExpression", "RebalancePartitions", "Expand", "Union", "Deduplicate"}
+)  # fmt: skip
+# ``a right join b`` is ``b left join a``. Columns go by their ids, and by their places in the node's own order.
+_TURNED = {"RightOuter": "LeftOuter", "LeftOuter": "RightOuter"}
+# The fields of a plan's node that are the nodes below it.
+BELOW = ("child", "left", "right", "children", "plan")
+
+
+def _certain(found: Iterable[tuple[int, str]]) -> Columns:
+    """What is said of each id, of those of which one thing is said: one DataFrame may be used in several ways."""
+    said: dict[int, set[str]] = {}
+    for key, told in found:
+        said.setdefault(key, set()).add(told)
+    return {key: told.pop() for key, told in said.items() if len(told) == 1}
+
+
+def _of_any_order(side: Node) -> bool:
+    """Whether a table's rows are the same in any order, on whichever partition they are."""
+    if any(n.children and n.name not in _OF_ANY_ORDER for n in side.walk()):
+        return False
+    return not _looked_at(side)
+
+
+def _of_any_branches(side: Node) -> bool:
+    """Whether a table's rows are the same with the branches of a union in any order."""
+    if not any(n.name == "Union" for n in side.walk()):
+        return True
+    for node in side.walk():
+        if node.children and node.name not in _OF_ANY_BRANCHES:
+            return False
+        functions = (e.children[0] for e in node.all_expressions() if e.name == "AggregateExpression")
+        if node.name == "Aggregate" and any(f.name not in _ADD_UP for f in functions):
+            return False
+    return not _looked_at(side)
+
+
+def _looked_at(side: Node) -> bool:
+    """Whether anything looks at the partitions of a table's rows: a random number does, by its seed."""
+    return any(looks_at_partitions(e) or drawn_here(e) for n in side.walk() for e in n.all_expressions())
+
+
+def _asks(expression: Node) -> bool:
+    """Whether an expression has a subquery in it."""
+    return any(is_tree(inner.fields.get("plan")) for inner in expression.walk())
+
+
+def lookups(lineage: Lineage) -> Columns:
+    """How rows of tables are found that a stream is joined with: the condition, and all that decides which rows the
+    table's side has and in which order. By the ids of the tables' columns."""
+    return _certain(
+        (key, _how(lineage, node, side))
+        for node in lineage.plan.walk()
+        if node.name == "Join" and node.streaming and not node.stateful
+        for side in node.children
+        if not side.streaming
+        for key in _leaf_ids(lineage, side)
+    )
+
+
+def branches(lineage: Lineage) -> Columns:
+    """What decides the rows of the branches of unions of tables, by the ids of the tables' columns."""
+    return _certain(
+        (key, rows(lineage, side))
+        for node in lineage.plan.walk()
+        if node.name == "Union" and not node.streaming
+        for side in node.children
+        for key in _leaf_ids(lineage, side)
+    )
+
+
+def _how(lineage: Lineage, join: Node, side: Node) -> str:
+    """How the rows of a table's side are found."""
+    kept = join_type(join)
+    if side is join.children[0]:
+        kept = _TURNED.get(kept, kept)
+    kind = "" if kept == "Inner" else f"{kept}: "
+    conditions = lineage.texts(join, "condition") or ["true"]
+    return f"{kind}{conditions[0]}, {rows(lineage, side)}"
+
+
+def rows(lineage: Lineage, side: Node) -> str:
+    """A digest of what decides a table's rows; unknown when some of it is."""
+    described = list(_described(lineage, side))
+    found = next((name for name, told in described if any(map(unknown, told))), None)
+    return f"{UNKNOWN}{found} of a table" if found else f"#{digest(described)}"
+
+
+def _described(lineage: Lineage, side: Node) -> Iterator[tuple[str, list[str]]]:
+    """Everything that decides the rows of a side without streams, from the top down, a node each; the branches of a
+    union in the order of their texts, where it is not theirs that counts."""
+    return _nodes(lineage, side, ORDER if _of_any_order(side) else frozenset(), _of_any_branches(side))
+
+
+def _nodes(
+    lineage: Lineage, node: Node, left_out: frozenset[str], any_branches: bool
+) -> Iterator[tuple[str, list[str]]]:
+    if node.name not in left_out:
+        yield from itself(lineage, node)
+    below = [list(_nodes(lineage, child, left_out, any_branches)) for child in node.children]
+    for nodes in sorted(below, key=str) if node.name == "Union" and any_branches else below:
+        yield from nodes
+
+
+def itself(lineage: Lineage, node: Node) -> Iterator[tuple[str, list[str]]]:
+    """A node, without those below it. What a projection makes is in the texts of the columns that are used, but for
+    subqueries: the optimizer makes joins of them, whose conditions are in no column's text."""
+    if node.name == "Project" and (asked := [e for e in node.expressions("projectList") if _asks(e)]):
+        yield node.name, [text(e, lineage.inputs(node)) for e in asked]
+    if node.name in NO_ROWS:
+        return
+    if not node.children:
+        yield node.name, [node.fields.get("identity") or f"{UNKNOWN}{node.name}"]
+        return
+    given = enumerate(node.fields.get(OUTPUT, ()))
+    env = {**{key: f"column {place + 1}" for place, key in given}, **lineage.inputs(node)}
+    made = [f for f in sorted(node.fields) if node.holds(f)]
+    rest = {f: v for f, v in node.fields.items() if f not in made and f not in BELOW and f != OUTPUT}
+    if node.name == "Join" and join_type(node) == "Inner":
+        rest["joinType"] = "Inner"  # of a cross join, too
+    texts = [t for f in made for t in (f, *(text(e, env) for e in each(lineage, node, f)))]
+    if node.name not in _BY_FIELDS:
+        texts += [t for child in node.children for _, t in lineage.columns(child)]
+    if node.name == "Union":
+        texts.append(f"of {len(node.children)}")
+    yield node.name, texts + details(node.name, rest)
+
+
+def way(lineage: Lineage, side: Node, join: Node) -> str:
+    """How rows of a table's side are found: as it was written, where that is known."""
+    known = {lineage.lookups[k] for k in _leaf_ids(lineage, side) if k in lineage.lookups}
+    return known.pop() if len(known) == 1 else _how(lineage, join, side)
+
+
+def branch(lineage: Lineage, side: Node) -> str:
+    """What decides the rows of a branch of a union of tables: as it was written, where that is known."""
+    known = {lineage.branches[k] for k in _leaf_ids(lineage, side) if k in lineage.branches}
+    return known.pop() if len(known) == 1 else rows(lineage, side)
+
+
+def _leaf_ids(lineage: Lineage, node: Node) -> list[int]:
+    return [k for leaf in node.walk() if not leaf.children for k, _ in lineage.columns(leaf)]
+
+
+def each(lineage: Lineage, node: Node, field: str) -> list[Node]:
+    value = node.fields[field]
+    nested = isinstance(value, list) and value and isinstance(value[0], list) and not isinstance(value[0][0], dict)
+    return [parse(tree) for inner in value for tree in inner] if nested else node.expressions(field)
+
+
+def join_type(node: Node) -> str:
+    """``Inner``, ``LeftOuter`` ... ``Cross`` is an inner join for all that Spark does with it but for one thing: it may
+    be without a condition where a setting forbids that of others (CheckCartesianProducts)."""
+    value = node.fields.get("joinType")
+    if isinstance(value, dict) and "exists" in value:
+        return EXISTENCE
+    told = shown_value(value).strip("$") if value else ""
+    return "Inner" if told == "Cross" else told
