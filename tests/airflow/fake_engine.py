@@ -38,7 +38,7 @@ from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest,
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh, plans_before
-from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore, write_commits
+from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark, bring_files, plan_restore, write_commits
 from airflow_provider_streamupdate.streaming.agent.engine import Session
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
@@ -146,7 +146,7 @@ class FakeEngine:
         if saved.fork:
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         boundary("checkpoint-built")
-        self._registry.folder.write(mark, to_json({"from": saved.source, "batch": saved.queries[QUERY].batch}))
+        self._registry.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[QUERY].batch)))
         boundary("checkpoint-marked")
 
     def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.formats import EVENT, FILES, File, files_of
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import from_json
@@ -115,8 +116,9 @@ def test_a_golden_root_is_listed_shown_verified_restarted_updated_and_rolled_bac
     assert golden.client.verify_snapshot(APP, "s1") > 0
 
 
-NEWER = ("current", "deployments/v4/spec", "deployments/v4/launch", "deployments/v4/plan", "updates/v4", "lease/*",
-         "rollbacks/1", "snapshots/before-v4/snapshot")  # fmt: skip
+# The last one is read by the running driver, too, which ends: it cannot tell any more who may commit.
+NEWER = ("deployments/v4/spec", "deployments/v4/launch", "deployments/v4/plan", "updates/v4", "lease/*", "rollbacks/1",
+         "snapshots/before-v4/snapshot", "current")  # fmt: skip
 
 
 def still(app: Path) -> dict[Path, bytes]:
@@ -145,7 +147,10 @@ def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(sit
         error = document(result)["error"]
         assert error["type"] == "NewerFormatError", (name, error)
         assert "use airflow-provider-streamupdate >= 0.9.0" in error["message"] and path.name in error["message"]
-        assert still(top) == before, name
+        assert name == "current" or still(top) == before, name
         path.write_bytes(whole)
-        assert site.alive() == ["v4"], name
+        assert name == "current" or site.alive() == ["v4"], name
+    wait_for(lambda: None if site.alive() else True, "the end of v4's driver", 60)
+    assert "NewerFormatError" in str(app_of(site).status("v4"))
+    ok(site, "restart", APP)
     ok(site, "update", new, "--set", "threshold=7", "--deployment", "v5")

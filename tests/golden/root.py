@@ -22,12 +22,8 @@ from airflow_provider_streamupdate.cli import main as command_line
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry import scratch
-from airflow_provider_streamupdate.core.registry.deployment import DriverClaim
-from airflow_provider_streamupdate.core.registry.events import Events
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
-from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark
 
 from . import FOLDER
 
@@ -82,11 +78,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
 
 
 def rest(app: AppRegistry) -> None:
-    """What only a real driver writes, or one that was killed leaves."""
-    folder = app.deployment_folder("v4")
-    folder.write("drivers/6.json", to_json(DriverClaim(host="h", pid=7, at=clock.now(), token="t")))
-    folder.write("restored/events.json", to_json(RestoredMark(source="snapshot s1", batch=1)))
-    Events(folder, 6).add("state", state="running", reason=None)
+    """What one that was killed leaves."""
     with exports.begun(app.folder, "s9", "v4") as export:
         app.folder.write(f"snapshots/_{export.export}/alive.json", clock.now().encode())
     scratch.take(app, "killed")
