@@ -112,4 +112,4 @@ def test_without_an_address_there_is_no_link_that_leads_nowhere(tmp_path: Path) 
     wheel = build(tmp_path, "")
     assert wheel.metadata.get_all("Project-URL", []) == []
     assert not [link for link in wheel.links if not link.startswith(("https://", "http://", "#"))]
-    assert "- Getting started: a running app" in str(wheel.metadata.get_payload())
+    assert "- Getting started: run an app and update it" in str(wheel.metadata.get_payload())

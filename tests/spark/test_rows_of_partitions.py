@@ -106,6 +106,18 @@ def test_where_nothing_looks_the_order_says_nothing(ground, order: tuple[str, ..
     assert asked(ground.plan(in_order(*order)), ground.plan(in_order(*reversed(order)))) == set()
 
 
+@pytest.mark.parametrize("looking", [*LOOKING, "groups"])
+def test_how_many_files_a_batch_takes_says_nothing(ground, looking: str) -> None:
+    def build(files: str):
+        def build(g: Ground):
+            rows = PARTS[looking](g, g.read("k string, a long", maxFilesPerTrigger=files))
+            return stage("t", rows.groupBy("k").count())
+
+        return build
+
+    assert asked(ground.plan(build("1")), ground.plan(build("7"))) == set()
+
+
 def union(*not_null: int):
     """Of three branches, one of which asks for a value of `a`: that implies that it is not null, on that branch."""
 

@@ -106,7 +106,8 @@ def _partitioning(lineage: Lineage, node: Node) -> Iterator[str]:
         return
     if node.name in ORDER:
         yield from (f"{name.lower()}({', '.join(told)})" for name, told in itself(lineage, node))
-    if here := [*sorted(_conditions(lineage, node)), *_own_rows(lineage, node)]:  # which rows there are is part of it
+    # Which rows there are is part of it; the source's are told by itself.
+    if node.children and (here := [*sorted(_conditions(lineage, node)), *_own_rows(lineage, node)]):
         known = not any(map(unknown, here))
         yield f"{node.name.lower()}(#{digest(here)})" if known else f"{UNKNOWN}{node.name.lower()}"
     hint = details(node.name, {"hint": node.fields.get("hint")}) if node.name == "Join" else []
