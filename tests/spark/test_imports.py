@@ -159,3 +159,17 @@ def test_what_else_is_python_counts(bench: Bench, module, kind: str) -> None:
     old = app("")
     for beside, found in (("", set()), (PRECISE.format(4), ASKED)):
         assert {i.name for i in compare(old, app(beside), "s1").items if i.blocks and i.thing == "setting"} == found
+
+
+def test_what_a_new_stage_of_python_brings_says_nothing_of_a_state_without(bench: Bench, module) -> None:
+    """The stage that was saved holds nothing that Python has computed."""
+
+    def counted(bench: Bench):
+        return stage("n", bench.source("k string, a int, ts timestamp").groupBy("k").count())
+
+    def with_python(bench: Bench):
+        third = F.udf(module("key_of", PRECISE.format(4) + KEY).third)
+        read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
+        return stage("n", stage("t", read.dropDuplicates(["key"])).groupBy("k").count())
+
+    assert PYTHON_IMPORTS not in "".join(asked(bench, counted, with_python))

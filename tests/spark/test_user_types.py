@@ -30,7 +30,7 @@ class PointType(UserDefinedType):
 
     @classmethod
     def module(cls):
-        return "points_of_test"
+        return "points_of_an_app"
 
     def serialize(self, point):
         return point.x, point.y{more}
@@ -44,7 +44,7 @@ class Point:
     def __init__(self, x, y):
         self.x, self.y = x, y
 '''
-NAME = "points_of_test"
+NAME = "points_of_an_app"
 Version = Callable[[Bench], object]
 
 
@@ -95,9 +95,9 @@ def in_a_list(bench: Bench):
 
 def made(bench: Bench):
     def point(k):
-        import points_of_test
+        import points_of_an_app
 
-        return points_of_test.Point(1, 2)
+        return points_of_an_app.Point(1, 2)
 
     there = F.udf(point, bench.kind())  # type: ignore[attr-defined]
     return stage("t", read(bench).groupBy(F.udf(x_of, "long")(there("k")).alias("x")).count())

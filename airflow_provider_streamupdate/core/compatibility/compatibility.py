@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from ..plan.plan import AppPlan, QueryPlan, SourcePlan, StagePlan
+from ..plan.plan import PYTHON_IMPORTS, AppPlan, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import rename
 from ..plan.wording import once
 from ..union_branches import apart, ordered, without
@@ -90,6 +90,8 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
         yield report_item("watermark", f"{new.name}:watermark", findings)
     if old.stages and new.stages:
         unaffected = set(old.unaffected) & set(new.unaffected)
+        if PYTHON_IMPORTS in old.unaffected:  # what it has saved holds nothing of Python
+            unaffected.add(PYTHON_IMPORTS)
         for key in sorted(old.conf.keys() | new.conf.keys()):
             change = SettingChange(
                 key=key,
