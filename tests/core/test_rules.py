@@ -17,6 +17,7 @@ from airflow_provider_streamupdate.core.compatibility.rules import NEEDS_AGREEME
 from airflow_provider_streamupdate.core.compatibility.rules.rule import Finding
 from airflow_provider_streamupdate.core.plan.plan import (
     JVM_ZONE,
+    PYTHON_IMPORTS,
     TIME_ZONE,
     AppPlan,
     QueryPlan,
@@ -270,6 +271,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "setting.recorded": (q(conf={WATERMARK_POLICY: "min"}), q(conf={WATERMARK_POLICY: "max"})),
     "setting.not-known-before": (q(), q(conf={TIME_PARSER: "LEGACY"}, not_default=(TIME_PARSER,))),
     "setting.unknown": (q(given={}), q(given={"spark.sql.extensions": "com.acme.Rules"})),
+    "setting.imports-unknown": (q(conf={PYTHON_IMPORTS: "?fmt#1 (why)"}), q(conf={PYTHON_IMPORTS: "?fmt#1 (why)"})),
     "source.same": (q(), q()),
     "source.position": sources(
         tuple(attrs.evolve(s, named=False) for s in (A, B)),

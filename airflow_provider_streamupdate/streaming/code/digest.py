@@ -30,8 +30,9 @@ class CodeDigest:
     unknown: reasons, sorted: "function f in v2.py uses X, which cannot be compared: why"
     packages: what else counts, sorted: distributions that the function uses with their versions ("numpy 2.2.0"), and
         the minor version of Python ("Python 3.11")
-    imports: what importing the modules does that it uses, sorted: "module#digest". It is part of `digest`, too;
-        workers run several functions, and what one's module sets (``getcontext().prec = 4``) holds for all
+    imports: what importing the modules does that it uses, sorted: "module#digest", and of an effect that cannot be
+        compared "?module#digest of the rest (reasons)". It is part of `digest`, too; workers run several functions,
+        and what one's module sets (``getcontext().prec = 4``) holds for all
     """
 
     digest: str | None
@@ -87,13 +88,14 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
 
 def _imports(walk: Walk) -> tuple[str, ...]:
     """The digest of each effect on import, walked on its own: it is the same whatever function has its module
-    imported. One that cannot be compared counts by what could be followed."""
+    imported."""
     found = set()
     for effect in {id(e): e for effects in walk.on_import.values() for e in effects}.values():
         report = Report(walk.report.broadcasts)
         described = Walk(report).all(effect, Where(f"module {effect.module}"))
         told = digest((described, report.read(), sorted(report.packages), sorted(report.unknown)))
-        found.add(f"{effect.module}#{told[:8]}")
+        name = f"{effect.module}#{told[:8]}"
+        found.add(f"?{name} ({'; '.join(sorted(report.unknown))})" if report.unknown else name)
     return tuple(sorted(found))
 
 

@@ -6,8 +6,9 @@ import contextlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -45,7 +46,7 @@ from .definition import KINDS, asks_time, define, with_clocks
 from .expression import zone
 from .first_batch import keep
 from .lineage import Lineage, watermarks
-from .python_imports import imports, with_imports
+from .python_imports import imports, migration_imports, with_imports
 from .schema_file import read_schemas
 from .surroundings import surroundings
 from .unaffected import unaffected
@@ -57,7 +58,7 @@ def plan_app(
     writers: Mapping[str, DataStreamWriter],
     require_names: bool = False,
     recorded: Mapping[str, Mapping[str, str]] | None = None,
-    migrations: Iterable[tuple[str, str]] = (),
+    migrations: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType({}),
     reloadable: Iterable[str] = (),
     written: Mapping[str, str] | None = None,
     declared: Mapping[str, str] | None = None,
@@ -68,13 +69,13 @@ def plan_app(
     recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
         Only the state stores become what the session was told, when it was told: a restore rewrites them.
-    migrations: the stages and states the app has functions for
+    migrations: the app's functions, by stage and the state it understands
     reloadable: the parameters the app declares to be
     written: where the queries' functions are (file and line), for messages
     declared: what the queries' sinks do with a batch id they have had, as the app declares it
     """
     version = spark_internals.check_version(spark)
-    imported: set[str] = set()
+    imported = set(migration_imports(migrations))
     planned = [
         _plan_query(
             name,

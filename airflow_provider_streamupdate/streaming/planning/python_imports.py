@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
+from pyspark import cloudpickle
 
 from ...core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
+from ..code.digest import describe
 
 # In texts: what a function, a state function or a table is called that is written in Python (expression._function,
 # definition._code, spark_internals/leaves.py). A column of that name only makes it asked about.
@@ -24,6 +26,17 @@ def imports(found: Any) -> Iterator[str]:
     for inner in found:
         if isinstance(inner, (dict, list)):
             yield from imports(inner)
+
+
+def migration_imports(functions: Mapping[tuple[str, str], Any]) -> Iterator[str]:
+    """Those of the app's migration functions, whose Python functions run in the same workers before the queries do."""
+    for (stage, _), function in functions.items():
+        try:
+            command = cloudpickle.dumps(function)
+        except Exception as e:  # it runs in the driver, so that Spark may never have to write it out
+            yield f"{UNKNOWN}migration of {stage} (it cannot be pickled: {type(e).__name__}: {e})"
+        else:
+            yield from describe(command).imports
 
 
 def with_imports(queries: Iterable[QueryPlan], found: Iterable[str]) -> tuple[QueryPlan, ...]:

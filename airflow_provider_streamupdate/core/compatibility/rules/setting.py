@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import attrs
 
-from ...plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE
+from ...plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
 from ..report import LOSS
 from .measured import SQL, Measured
 from .rule import Facts, Rule
@@ -177,6 +177,14 @@ def _not_known(c: SettingChange) -> Facts | None:
     return _facts(c) | {"default": measured.default}
 
 
+def _imports_unknown(c: SettingChange) -> Facts | None:
+    """What cannot be compared comes first (streaming/code/digest.py)."""
+    if c.unaffected or c.key != PYTHON_IMPORTS:
+        return None
+    unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)
+    return {"imports": unknown, "means": _MEANS[c.key]} if unknown else None
+
+
 def _unknown(c: OtherSetting) -> Facts | None:
     if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
@@ -232,6 +240,17 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         source="plans held the time zone, case sensitivity and ANSI mode only",
         tests=("core/test_settings_rules.py::test_a_plan_from_before_does_not_hold_it",),
         applies=_not_known,
+    ),
+    Rule[SettingChange](
+        id="setting.imports-unknown",
+        verdict=LOSS,
+        change="the app's Python code imports a module of the app that does something on import which cannot be "
+        "compared, where Python has a part in the state (`python.imports`); unchanged code, too",
+        reason="what importing does cannot be compared: {imports}. It counts because {means}; agree if it decides no "
+        "result of the other functions",
+        source="a digest of each effect on import (streaming/code/)",
+        tests=("spark/test_imports.py::test_what_cannot_be_compared_is_asked_about_though_nothing_has_changed",),
+        applies=_imports_unknown,
     ),
 )
 
