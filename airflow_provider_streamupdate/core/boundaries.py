@@ -23,7 +23,7 @@ from pathlib import Path
 # In the order of an update that goes well; then what only a way back meets.
 BOUNDARIES = {
     # the update's process
-    "planned": "the new version is planned and checked; nothing is written",
+    "planned": "nothing is written; with strategy restart the new version is planned and checked",
     "begun": "the update's record is written",
     "checked": "the record says that the new version can continue",
     "code-stored": "the new deployment's code is copied; there is no deployment yet",
@@ -45,6 +45,7 @@ BOUNDARIES = {
     "handed-over": "its epoch is over, and it waits for its successor's first batch",
     # the new driver
     "plan-written": "plan.json is written",
+    "plan-answered": "its plan and report are written",
     "practised": "it has restored and run on scratch",
     "stands-by": "its status says that it stands by",
     "epoch-seen": "it has seen that its epoch has begun",

@@ -160,6 +160,11 @@ FILES = (
         drivers=True,
     ),
     File(
+        path="deployments/<deployment>/planned.json",
+        about="what its driver says of it before it runs: plan, report, or what is wrong",
+        format=Format(holds="core.snapshots.plan_answer.PlanAnswer"),
+    ),
+    File(
         path="deployments/<deployment>/drivers/<number>.json",
         about="the claim of one driver of an epoch; only that it is there is read",
         format=Format(holds="core.registry.deployment.DriverClaim"),

@@ -61,9 +61,11 @@ WAYS = {
     ),
     Standby.name: (
         Stretch(TASK, "planned"),
-        Stretch(TASK, "begun checked code-stored deployment-made driver-forked", OLD),
+        Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
         Stretch(TASK, "driver-noted", f"{OLD} {NEW}"),
-        Stretch(NEW, "plan-written practised stands-by", f"{OLD} {NEW}"),
+        Stretch(NEW, "plan-written plan-answered", f"{OLD} {NEW}"),
+        Stretch(TASK, "checked", f"{OLD} {NEW}"),
+        Stretch(NEW, "practised stands-by", f"{OLD} {NEW}"),
         Stretch(TASK, "standby-ready standby-noted handover-asked", f"{OLD} {NEW}"),
         Stretch(OLD, "command-taken draining drained epoch-claimed current-replaced handed-over", f"{OLD} {NEW}"),
         Stretch(NEW, "epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked", f"{OLD} {NEW}"),

@@ -6,7 +6,9 @@ The "application" is a Python file of constants:
 
     APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
-         | "adopt" (the checkpoint is not this application's) | "stuck" (commits nothing) | "never" (never gets to run)
+         | "practise" (its restore will raise) | "adopt" (the checkpoint is not this application's)
+         | "stuck" (commits nothing) | "never" (never gets to run)
+    WARNINGS = ()         what it warns of when it is planned
     DRAIN_SECONDS = 0.0   how long the last batch takes
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
     DIES = None | "before" | "after": a change in flight is recorded
@@ -31,7 +33,7 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
-from airflow_provider_streamupdate.core.errors import CorruptError, IncompatibleError, describe
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, IncompatibleError, describe
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters
@@ -115,7 +117,13 @@ class FakeEngine:
         self._params = params
         return (QUERY,)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._application.get("WARNINGS", ()))
+
     def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
+        if self._fails("plan"):
+            raise ApplicationError("query events raised ValueError: no such column")
         self._plan = plan_of(self._application)
         return self._plan
 
@@ -124,6 +132,8 @@ class FakeEngine:
 
     def practise(self, saved: SavedState) -> None:
         """There is nothing that gets faster."""
+        if self._fails("practise"):
+            raise CorruptError("a migration function raised KeyError: 'room'")
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """A restore has no state files to copy that would take long."""

@@ -18,6 +18,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
+from airflow_provider_streamupdate.control.operations import check
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
@@ -205,14 +206,45 @@ def test_a_new_version_that_fails_is_rolled_back(site: Site, strategy: str, fail
 def test_a_standby_that_fails_leaves_the_old_version_alone(site: Site) -> None:
     site.submit()
     before = site.client.status("alarm").current
-    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2")
+    run = update(site, site.application("v2", FAIL="practise"), deployment_id="v2")
     assert (run.state, run.states) == ("failed", failed_at("standby"))
     assert site.drivers_alive() == ["v1"]
     assert site.client.status("alarm").current == before
     message = run.xcom("update.outcome", "error")
     assert "was refused, the old version was not touched; v1 is running. standby failed: " in message
-    assert "last words of a driver that dies at start" in message
+    assert "a migration function raised KeyError: 'room'" in message
     assert lease_is_free(site)
+
+
+@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site, strategy: str) -> None:
+    site.submit()
+    before = site.client.status("alarm").current
+    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2", strategy=strategy)
+    assert (run.state, run.states) == ("failed", failed_at("plan"))
+    message = run.xcom("update.outcome", "error")
+    assert "did not begin: plan failed: nothing was stopped or changed: " in message
+    assert "last words of a driver that dies at start" in message
+    assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current == before
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+    assert site.client.registry.app("alarm").updates() == [] and lease_is_free(site)
+    again = update(site, site.application("v2"), deployment_id="v2")  # the id is free
+    assert again.state == "success" and site.drivers_alive() == ["v2"]
+
+
+@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+def test_an_update_starts_one_driver(site: Site, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that will run the new version makes its plan, too."""
+    site.submit()
+
+    def no_other(*_args: Any, **_kwargs: Any) -> None:
+        raise AssertionError("a plan-only driver was started")
+
+    monkeypatch.setattr(check, "plan_application", no_other)
+    run = update(site, site.application("v2"), deployment_id="v2", strategy=strategy, app_params={"output": "two"})
+    assert run.state == "success" and site.drivers_alive() == ["v2"]
+    logs = (site.root / "alarm" / "deployments" / "v2").glob("driver-*.log")
+    assert len(list(logs)) == 1
 
 
 def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
@@ -236,7 +268,7 @@ def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
         ({"from_snapshot": "nope"}, "no snapshot 'nope'"),
         ({"from_snapshot": "../x"}, "snapshot name '../x' is not allowed"),
         ({"application": "/no/v2.py"}, "/no/v2.py does not exist"),
-        ({"application": "other.py"}, "defines another app than alarm: no app 'other'"),
+        ({"application": "other.py"}, "the application file defines app other, not alarm; give the file of alarm"),
         ({"conf": "{"}, "conf must be a JSON object"),
         ({"app_params": {"a": []}}, "app_params 'a' must be text"),
         ({"drain_timeout": "", "verify_for": "soon"}, "verify_for must be seconds"),

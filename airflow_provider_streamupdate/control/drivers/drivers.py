@@ -33,6 +33,7 @@ from ...core.registry.deployment import (
     Status,
 )
 from ...core.registry.registry import AppRegistry
+from ...core.snapshots.plan_answer import PLANNED
 from ...core.storage import Folder
 from ..waiting import POLL_SECONDS, wait_for
 from . import process, runtime
@@ -156,13 +157,15 @@ class Drivers:
         # is not this one's, what it was told is not meant for this one, and its checkpoint is not what the current
         # deployment will leave behind.
         folder = self.app.deployment_folder(spec.deployment)
-        for left in ("status.json", f"commands/{epoch}", "restored"):
+        for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
         return self._launch(spec, epoch, "--standby")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver that runs its queries beside the current one; `epoch` becomes the app's if it is promoted."""
+        """Start a driver that gets ready, and runs its queries beside the current one once it is told to; `epoch`
+        becomes the app's if it is promoted."""
         self._check_launcher()
+        self.app.deployment_folder(spec.deployment).remove(PLANNED)
         return self._launch(spec, epoch, "--beside")
 
     def _check_launcher(self, to: str = "start a driver") -> None:

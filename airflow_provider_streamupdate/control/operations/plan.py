@@ -15,7 +15,8 @@ from ...core import errors
 from ...core.compatibility.report import CompatibilityReport
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application
-from ...core.serde import from_dict, parse_json
+from ...core.serde import from_json
+from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
 from ..drivers import process, runtime
 from ..drivers.launcher import Launcher, driver_environment, in_client_mode
@@ -85,18 +86,19 @@ def plan_application(
                 ) from error
         if not out.exists():
             raise _no_answer(application, code, log)
-        answer = parse_json(out.read_bytes(), str(out))
-    if answer["error"]:
-        kind = getattr(errors, answer["error"]["type"], errors.ApplicationError)
-        raise kind(answer["error"]["message"])
-    for warning in answer.get("warnings", ()):
-        warnings.warn(warning, errors.ParameterWarning, stacklevel=2)
-    report, rehearsal = answer["report"], answer.get("rehearsal")
-    return Planned(
-        plan=from_dict(answer["plan"], AppPlan, "the driver's plan"),
-        report=from_dict(report, CompatibilityReport, "the driver's report") if report else None,
-        rehearsal=from_dict(rehearsal, Rehearsal, "the driver's rehearsal") if rehearsal else None,
-    )
+        answer = from_json(out.read_bytes(), PlanAnswer, str(out))
+    return planned(answer)
+
+
+def planned(answer: PlanAnswer) -> Planned:
+    """What a driver has answered; raises what it found wrong with the application, and warns of parameters."""
+    if answer.error is not None:
+        kind = getattr(errors, answer.error.type, errors.ApplicationError)
+        raise kind(answer.error.message)
+    for warning in answer.warnings:
+        warnings.warn(warning, errors.ParameterWarning, stacklevel=3)
+    assert answer.plan is not None  # there is no error
+    return Planned(plan=answer.plan, report=answer.report, rehearsal=answer.rehearsal)
 
 
 def _first(uris: Mapping[str, str] | None) -> str:

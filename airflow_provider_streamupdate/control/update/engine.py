@@ -100,11 +100,14 @@ class UpdateEngine:
         application, digest = self.options.application, self.options.application.digest()
         begun = record.interrupted(self.client, digest, self.options.deployment, app)
         planned: Planned | None = None
+        own_driver = False
         if begun is not None:
             app = begun.app
         else:
             preflight.look(self.client, application, self.options.deployment, self.options.snapshot, app)
-            if not self.options.check_only:
+            app = app or preflight.known_app(self.client, application)
+            own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
+            if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)
                 app = planned.plan.app
         if app is None:  # nothing is known of it yet, and a check only is to leave nothing
@@ -119,6 +122,8 @@ class UpdateEngine:
             return self._of(draft)
         with holding(registry, deployment):
             written = record.begin(self.client, draft)
+            if own_driver:
+                planned = self._plan_by_own_driver(self._of(written))
             if planned is not None and planned.report is not None:
                 self.client.store_report(planned.report, deployment)
             elif registry.current_id() == written.old:
@@ -161,12 +166,16 @@ class UpdateEngine:
         registry, new = update.registry, update.record.new
         report = None if self.options.check_only else registry.report(new)
         if report is None and update.pending:
-            planned = self._plan_and_check(update.app, strategy_of(update))
-            strategy_of(update).check_plan(update, planned.plan)
+            strategy = strategy_of(update)
+            planned = None if self.options.check_only else self._planned_by(strategy, update)
+            planned = planned or self._plan_and_check(update.app, strategy)
+            strategy.check_plan(update, planned.plan)
             report = planned.report
             if report is not None and not self.options.check_only:
                 self.client.store_report(report, new)
         if report is not None and not report.compatible and update.pending:
+            if not self.options.check_only:
+                strategy_of(update).drop(update)
             raise IncompatibleError(
                 f"the new version of {update.app} is not compatible with {report.source}, so it cannot continue from "
                 f"it; nothing was stopped or changed, and {update.record.old} keeps running:\n  "
@@ -253,6 +262,28 @@ class UpdateEngine:
     def _done(self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()) -> None:
         if not self.options.check_only:
             record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
+
+    def _plan_by_own_driver(self, update: Update) -> Planned | None:
+        """The plan of an update that has just begun; what is wrong with it leaves nothing behind."""
+        try:
+            planned = self._planned_by(self.strategy, update)
+            if planned is not None:
+                self.strategy.check_plan(update, planned.plan)
+            return planned
+        except BaseException:
+            self.strategy.drop(update)
+            update.registry.remove_update(update.record.new)
+            raise
+
+    def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
+        if not strategy.starts_early:
+            return None
+        self.progress(f"planning and checking {self.options.application.file}")
+        planned = strategy.plan(update)
+        if planned is None or planned.report is None:
+            return planned
+        report = self.client.with_again(planned.report, planned.plan, None, self.options.agree)
+        return attrs.evolve(planned, report=report)
 
     def _plan_and_check(self, app: str | None, strategy: Strategy | None = None) -> Planned:
         self.progress(f"planning and checking {self.options.application.file}")

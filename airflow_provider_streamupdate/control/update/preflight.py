@@ -58,6 +58,12 @@ def app_named_in(file: str) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def known_app(client: StreamUpdateClient, application: Application) -> str | None:
+    """The app that a file defines, where the file says it and there is one."""
+    name = app_named_in(application.file)
+    return name if name is not None and name in client.apps() else None
+
+
 def look(
     client: StreamUpdateClient,
     application: Application,
@@ -72,7 +78,7 @@ def look(
 
     app: its name; None: as far as its file says it
     """
-    name = app or app_named_in(application.file)
+    name = app or known_app(client, application)
     if name is None or name not in client.apps():
         return None
     registry, digest = client.registry.existing(name), application.digest()

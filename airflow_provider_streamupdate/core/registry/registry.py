@@ -172,6 +172,11 @@ class AppRegistry:
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
         boundary("deployment-made")
 
+    def remove_deployment(self, deployment: str) -> None:
+        """One that has never run a query, and whose driver is gone."""
+        for part in ("spec.json", ""):  # without the first it is none, whatever is left of it
+            self.folder.remove(f"deployments/{deployment}/{part}".rstrip("/"))
+
     def changes(self, deployment: str) -> list[ParameterChange]:
         """What was changed in flight, in its order."""
         folder = f"deployments/{deployment}/changes"
@@ -224,6 +229,10 @@ class AppRegistry:
 
     def set_update(self, record: UpdateRecord) -> None:
         self.folder.write(f"updates/{record.new}.json", to_json(record))
+
+    def remove_update(self, deployment: str) -> None:
+        """One that came to nothing."""
+        self.folder.remove(f"updates/{deployment}.json")
 
     def updates(self) -> list[UpdateRecord]:
         """Oldest first."""

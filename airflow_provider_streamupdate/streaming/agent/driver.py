@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from pyspark.sql import SparkSession
@@ -19,13 +18,13 @@ from ...core.compatibility.compatibility import compare
 from ...core.compatibility.plan_file import PlanFile
 from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.self_update import check_updatable
-from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.plan.plan import AppPlan
 from ...core.registry import scratch
 from ...core.registry.registry import AppRegistry, Registry
-from ...core.serde import to_dict
+from ...core.serde import to_json
 from ...core.snapshots.adoption import assign, find_checkpoint
 from ...core.snapshots.fresh_start import NOTHING
+from ...core.snapshots.plan_answer import PlanAnswer, PlanError
 from ...core.snapshots.rehearsal import Rehearsal, check_harmless
 from ...core.snapshots.snapshots import SnapshotStore
 from ...core.storage import options as storage_options
@@ -50,24 +49,20 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:
-    """Write ``{"plan", "report", "rehearsal", "warnings", "error"}`` to --out. With --against, compare; against saved
+    """Write a `PlanAnswer` to --out. With --against, compare; against saved
     state, restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it.
     Nothing of the running app is touched. The exit code is 0 unless something raised."""
-    result: dict[str, Any] = {"plan": None, "report": None, "rehearsal": None, "warnings": [], "error": None}
     from ..app import parse_settings
 
     try:
         made, report, rehearsal = _plan(app, options)
-        result["plan"] = to_dict(made)
-        result["warnings"] = app.unread(parse_settings(options.set))
-        result["report"] = to_dict(report) if report else None
-        result["rehearsal"] = to_dict(rehearsal) if rehearsal else None
+        unread = tuple(app.unread(parse_settings(options.set)))
+        answer = PlanAnswer(plan=made, report=report, rehearsal=rehearsal, warnings=unread)
     except Exception as error:
-        kind = type(error) if isinstance(error, StreamUpdateError) else ApplicationError
-        result["error"] = {"type": kind.__name__, "message": describe(error)}
+        answer = PlanAnswer(error=PlanError.of(error))
         traceback.print_exc()
-    Path(options.out).write_text(json.dumps(result))
-    return 1 if result["error"] else 0
+    Path(options.out).write_bytes(to_json(answer))
+    return 1 if answer.error else 0
 
 
 def _plan(

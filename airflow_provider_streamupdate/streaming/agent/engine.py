@@ -53,6 +53,11 @@ class QueryEngine(Protocol):
         """Build the queries with these parameters; their names. Parameters that no query reads are warned of."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of."""
+        ...
+
     def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
         """The plan of what was built. recorded: the configuration that each query will find in its offset log."""
         ...

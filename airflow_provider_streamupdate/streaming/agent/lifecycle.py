@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -53,6 +53,7 @@ from ...core.registry.output_log import OutputLog, kept_short
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
 from ...core.snapshots.export import export
+from ...core.snapshots.plan_answer import PlanAnswer, PlanError, write_answer
 from ...core.storage.patience import Patience
 from ..planning.author import told
 from ..restore.saved_state import SavedState, recorded_settings
@@ -134,31 +135,23 @@ class Agent:
         return 0 if self.reporter.state in (CANCELLED, FINISHED) else 1
 
     def _work(self) -> None:
-        if self.engine.app != self.spec.app:
-            raise ApplicationError(
-                f"the application file defines app {self.engine.app}, not {self.spec.app}; give the file of "
-                f"{self.spec.app}"
-            )
-        session = self.engine.open(f"{self.spec.app} {self.spec.deployment}")
-        self.reporter.report(spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version)
-        queries = self.engine.build(self.spec.application.params)
-        # a standby starts from what there is right now
-        saved = self.origin.running() if self.epoch.standby else self.origin.saved()
-        plan = self._plan(queries, saved)
+        gets_ready = self.epoch.standby or self.epoch.beside
+        queries, saved, plan = self._answered() if gets_ready else self._planned(self.origin.saved)
         beyond = True
         if self.epoch.standby:
             assert saved is not None  # a standby goes on from a deployment
-            self._practise(saved, plan)
+            self.engine.practise(saved)
             self.engine.bring_ahead(self.origin.running)
             beyond = self.engine.used_beyond(str(self.spec.parent))
             boundary("practised")
+        if gets_ready:
             if not self._stand_by():
                 return
-            saved = self.origin.drained()
+            saved = self.origin.drained() if self.epoch.standby else self.origin.saved()
         if saved is not None:
             self.reporter.report(state=RESTORING)
             boundary("restoring")
-            self._compare(saved, plan)
+            self._check(saved.compare(plan, self.spec.agree), saved)
             self.engine.restore(saved)
             self.reporter.events.add("restored", source=saved.source)
         self._check_fence()
@@ -181,6 +174,38 @@ class Agent:
             with contextlib.suppress(Exception):
                 self.reporter.report(queries=self.engine.progress())
 
+    def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
+        """The queries, the saved state to go on from, and the plan made for that."""
+        if self.engine.app != self.spec.app:
+            raise ApplicationError(
+                f"the application file defines app {self.engine.app}, not {self.spec.app}; give the file of "
+                f"{self.spec.app}"
+            )
+        session = self.engine.open(f"{self.spec.app} {self.spec.deployment}")
+        self.reporter.report(spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version)
+        queries = self.engine.build(self.spec.application.params)
+        saved = find()
+        return queries, saved, self._plan(queries, saved)
+
+    def _answered(self) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
+        """The same, for who asked for an update: the plan is compared with what there is right now, and restored from
+        it into a scratch folder; what comes of it is written before anything else is done. An update that cannot
+        succeed ends here."""
+        try:
+            queries, saved, plan = self._planned(self.origin.at_first)
+            assert saved is not None  # it goes on from a deployment or its snapshot
+            report = saved.compare(plan, self.spec.agree)
+            if report.compatible:
+                report = self.engine.check_restorable(saved, report)
+        except Exception as error:
+            write_answer(self.app, self.spec.deployment, PlanAnswer(error=PlanError.of(error)))
+            raise
+        answer = PlanAnswer(plan=plan, report=report, warnings=self.engine.warnings)
+        write_answer(self.app, self.spec.deployment, answer)
+        boundary("plan-answered")
+        self._check(report, saved)
+        return queries, saved, plan
+
     def _plan(self, queries: Sequence[str], saved: SavedState | None) -> AppPlan:
         recorded = recorded_settings(self.app, self.spec.deployment, queries, saved)
         plan = self.engine.make_plan(recorded)
@@ -195,16 +220,9 @@ class Agent:
     def _note_plan(self) -> None:
         self.folder.write("plan.json", to_json(self.engine.plan))
 
-    def _practise(self, saved: SavedState, plan: AppPlan) -> None:
-        """Do what a take-over does, away from the app: an update that cannot succeed fails here, and what is slow the
-        first time is not slow the second."""
-        report = self.engine.check_restorable(saved, self._compare(saved, plan))
-        if not report.compatible:
-            raise IncompatibleError(f"{saved.source} cannot be restored: {'; '.join(report.problems)}", report)
-        self.engine.practise(saved)
-
     def _stand_by(self) -> bool:
-        """Until the epoch is this driver's (it must be the only one to see that), or it is not needed: False."""
+        """Until the epoch is this driver's (it must be the only one to see that), or it is told to run beside the
+        current one; or it is not needed: False."""
         self.reporter.report(state=STANDBY)
         boundary("stands-by")
         next_look, patience = 0.0, Patience(self._settings.patience)
@@ -212,13 +230,14 @@ class Agent:
             if self.signals.number is not None:
                 raise self.signals.exit()
             try:
-                current = self.app.current()
-                if current is not None and current.epoch >= self.epoch.number:
+                if self.epoch.standby and self._begins():
                     break
                 for command in self.box.pending(refuse=True):
                     self.box.answer(command.name)
                     if command.kind == words.CANCEL:
                         return self._end("cancelled while it stood by")
+                    if command.kind == words.RESUME and self.epoch.beside:
+                        return True
                 if time.monotonic() >= next_look:
                     if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                         return self._end("the update it stood by for has ended")
@@ -236,6 +255,10 @@ class Agent:
             raise FencedError(f"epoch {self.epoch.number} of {self.spec.app} already has a driver")
         return True
 
+    def _begins(self) -> bool:
+        current = self.app.current()
+        return current is not None and current.epoch >= self.epoch.number
+
     def _go_on_after_others(self) -> None:
         for query, (batch, last) in self.engine.go_on_after_others().items():
             self.reporter.events.add("renumbered", query=query, batch=batch, to=last)
@@ -249,14 +272,12 @@ class Agent:
         self._final = (CANCELLED, reason)
         return False
 
-    def _compare(self, saved: SavedState, plan: AppPlan) -> CompatibilityReport:
-        report = saved.compare(plan, self.spec.agree)
+    def _check(self, report: CompatibilityReport, saved: SavedState) -> None:
         if not report.compatible:
             raise IncompatibleError(
                 f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
                 report,
             )
-        return report
 
     def _serve(self) -> None:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""

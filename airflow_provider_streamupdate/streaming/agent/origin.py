@@ -30,6 +30,15 @@ class Origin:
             return saved
         return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
 
+    def at_first(self) -> SavedState | None:
+        """What a driver that gets ready is checked against: what the parent has committed right now, or the snapshot
+        that it runs beside the parent from, once that is there."""
+        if not self.spec.fork:
+            return self.running()
+        if SnapshotStore(self.app).exists(str(self.spec.from_snapshot)):
+            return self.saved()
+        return self.running().forked(self.app, beside=self.spec.parent)
+
     def running(self) -> SavedState:
         """What the parent has committed, which goes on."""
         return self._find(self.app, f"deployment:{self.spec.parent}")

@@ -45,6 +45,7 @@ class SparkEngine:
         self._parent = os.getppid()  # spark-submit's JVM; when it dies, calls fail in many ways (measured)
         self._spark: SparkSession
         self._writers: dict[str, DataStreamWriter] = {}
+        self._warnings: tuple[str, ...] = ()
         self._queries: RunningQueries
         self._rebuilding: Rebuilding
         self._before: Built
@@ -68,9 +69,14 @@ class SparkEngine:
 
     def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
         self._writers = self._app.build(self._spark, dict(params))
-        for warning in self._app.unread(params):
+        self._warnings = tuple(self._app.unread(params))
+        for warning in self._warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         return tuple(self._writers)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
 
     def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
         app, writers = self._app, self._writers

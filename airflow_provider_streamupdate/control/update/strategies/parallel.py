@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING
 
 from ....core import clock
 from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.coordination import commands
+from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
 from ....core.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.plan.rename import rename
-from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, Current
+from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers
 from ...operations.health import assess
+from ...operations.plan import Planned
 from ...operations.verify import uncounted
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
+from . import own_driver
 from .strategy import Strategy
 
 if TYPE_CHECKING:
@@ -42,6 +46,14 @@ class Parallel(Strategy):
     runs_beside = True
     starts_early = True
     has_pause = False
+
+    def plan(self, update: Update) -> Planned:
+        own_driver.drop_other(update)
+        start(update)
+        return own_driver.wait_planned(update)
+
+    def drop(self, update: Update) -> None:
+        own_driver.drop(update)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """RefusedError when the version cannot run beside the current deployment: the same sink, or a source that only
@@ -64,35 +76,50 @@ class Parallel(Strategy):
             take_over(update)
 
 
-def run_beside(update: Update) -> None:
-    """Start the new version beside the running one, from its snapshot under query ids of its own, and wait until
-    its queries run. The running deployment goes on; at most it takes the (`fresh`) snapshot, while it runs.
-
-    A rerun finds the driver of an earlier one, or starts it again on its own checkpoint. The caller has begun the
-    update to it: the driver ends when that ends without it.
-    """
-    app, version, client, timeout = update.app, update.version, update.client, update.options.submit_timeout
-    registry, drivers, progress = update.registry, update.drivers, update.progress
-    deployment, snapshot = version.deployment, version.snapshot
-    client.need_launcher().check()
+def start(update: Update) -> bool:
+    """Start the new version's driver, which gets ready to run beside the current one, unless one of an earlier try
+    runs; False when it has taken over. The caller has begun the update to it: the driver ends when that ends without
+    it."""
+    app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
+    deployment = version.deployment
+    update.client.need_launcher().check()
     with holding(registry, deployment):
         parent, epoch = registry.running()
         if parent == deployment:
-            return
-        spec = stored_spec(registry, version)
-        if spec is None:
-            if version.fresh:
-                check_shared(registry, parent, progress)
-                client.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
-            else:
-                client.verify_snapshot(app, snapshot, progress)
-            spec = store_spec(registry, version, parent, fork=True)
+            return False
+        spec = stored_spec(registry, version) or store_spec(registry, version, parent, fork=True)
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
             # Every start has a number of its own, later than the app's epoch: it becomes the app's when it is
             # promoted. A driver that sees a later one of its deployment ends.
             launch = registry.launch(deployment)
             drivers.start_beside(spec, max(epoch, launch.epoch if launch else 0) + 1)
-            progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+            update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
+        return True
+
+
+def run_beside(update: Update) -> None:
+    """Have the new version run beside the current one, from its snapshot under query ids of its own, and wait until its
+    queries run. The current deployment goes on; at most it takes the (`fresh`) snapshot, while it runs. A rerun finds
+    the driver of an earlier one, or starts it again on its own checkpoint."""
+    app, version, client, timeout = update.app, update.version, update.client, update.options.submit_timeout
+    registry, drivers, progress = update.registry, update.drivers, update.progress
+    deployment, snapshot = version.deployment, version.snapshot
+    with holding(registry, deployment):
+        parent = registry.running()[0]
+        if not start(update):
+            return
+        drivers.wait_for_states(deployment, (STANDBY, RUNNING), timeout)
+        if drivers.state(deployment) == STANDBY:
+            if registry.deployment_folder(deployment).names("restored"):
+                pass  # an earlier try took the snapshot, and this driver goes on after it
+            elif version.fresh:
+                check_shared(registry, parent, progress)
+                client.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
+            else:
+                client.verify_snapshot(app, snapshot, progress)
+            launch = registry.launch(deployment)
+            assert launch is not None  # it was started
+            CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.RESUME)
         drivers.wait_running(deployment, timeout)
         progress(f"deployment {deployment} of {app} runs beside {parent}, from snapshot {snapshot}")
 

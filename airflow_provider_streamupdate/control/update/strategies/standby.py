@@ -13,11 +13,13 @@ from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
+from ...operations.plan import Planned
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import UpdateOptions
 from ..record import note_checked
 from ..update import Update
+from . import own_driver
 from .restart import Restart
 from .strategy import Strategy, check_saved
 
@@ -34,6 +36,14 @@ class Standby(Strategy):
         strategy = super().accept(options)
         return Restart().accept(options) if options.snapshot else strategy
 
+    def plan(self, update: Update) -> Planned:
+        own_driver.drop_other(update)
+        start(update)
+        return own_driver.wait_planned(update)
+
+    def drop(self, update: Update) -> None:
+        own_driver.drop(update)
+
     def get_ready(self, update: Update) -> None:
         stand_by(update)
 
@@ -44,12 +54,13 @@ class Standby(Strategy):
             note_checked(update.registry, update.record.new, update.snapshot)
 
 
-def stand_by(update: Update) -> None:
-    """Start the new version's driver beside the running one, and wait until it stands by to take over.
+def start(update: Update) -> bool:
+    """Start the new version's driver beside the running one, unless one of an earlier try runs; False when it has taken
+    over.
 
     It starts from what the current deployment will have left behind, which is stored as its snapshot after the
-    hand-over. Nothing of the running deployment is touched. A rerun finds the driver of an earlier one, or starts
-    it again. The caller has begun the update to it: the driver ends with that.
+    hand-over. Nothing of the running deployment is touched. The caller has begun the update to it: the driver ends
+    with that.
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
@@ -57,7 +68,7 @@ def stand_by(update: Update) -> None:
     with holding(registry, deployment):
         parent, epoch = registry.running()
         if parent == deployment:
-            return
+            return False
         if SnapshotStore(registry).exists(version.snapshot):
             raise AlreadyExistsError(
                 f"app {app} already has a snapshot {version.snapshot!r}; choose another deployment id"
@@ -66,9 +77,17 @@ def stand_by(update: Update) -> None:
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
             drivers.start_standby(spec, epoch + 1)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
-        drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
-        boundary("standby-ready")
-        update.progress(f"deployment {deployment} of {app} stands by")
+        return True
+
+
+def stand_by(update: Update) -> None:
+    """Wait until the new version's driver stands by to take over; it is started if none runs."""
+    deployment = update.record.new
+    with holding(update.registry, deployment):
+        if start(update):
+            update.drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
+            boundary("standby-ready")
+            update.progress(f"deployment {deployment} of {update.app} stands by")
 
 
 def hand_over(update: Update) -> None:

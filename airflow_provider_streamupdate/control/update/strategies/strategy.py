@@ -11,6 +11,7 @@ from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
+from ...operations.plan import Planned
 from ...operations.submit import Deployed
 from ..options import UpdateOptions
 from ..step import Step
@@ -63,6 +64,13 @@ class Strategy:
                 "(--run-beside, --catch-up-timeout), or use strategy parallel"
             )
         return self
+
+    def plan(self, update: Update) -> Planned | None:
+        """Plan and check the new version by the driver that will run it. None: the strategy starts it later."""
+        return None
+
+    def drop(self, update: Update) -> None:
+        """Undo `plan`: the version was refused."""
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """RefusedError when the strategy cannot bring in a version with this plan."""

@@ -1,0 +1,57 @@
+"""What a driver says of its application before it runs any of it."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..compatibility.report import CompatibilityReport
+from ..errors import StreamUpdateError, describe
+from ..plan.plan import AppPlan
+from ..registry.registry import AppRegistry
+from ..serde import from_json, to_json
+from .rehearsal import Rehearsal
+
+PLANNED = "planned.json"  # in the deployment's folder
+
+
+@attrs.frozen(kw_only=True)
+class PlanError:
+    """type: a class of `core.errors`, by name, or ``ApplicationError``"""
+
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> PlanError:
+        kind = type(error).__name__ if isinstance(error, StreamUpdateError) else "ApplicationError"
+        return cls(type=kind, message=describe(error))
+
+
+@attrs.frozen(kw_only=True)
+class PlanAnswer:
+    """Of a plan-only driver, and of one that gets ready to run a new version.
+
+    plan: None with an error
+    report: whether it can go on from the saved state; None when it was not compared with any
+    rehearsal: what it did when it was to rehearse
+    warnings: of parameters that no query reads
+    error: what is wrong with the application
+    """
+
+    plan: AppPlan | None = None
+    report: CompatibilityReport | None = None
+    rehearsal: Rehearsal | None = None
+    warnings: tuple[str, ...] = ()
+    error: PlanError | None = None
+
+
+def write_answer(app: AppRegistry, deployment: str, answer: PlanAnswer) -> None:
+    """Of the driver that gets ready for a deployment."""
+    app.deployment_folder(deployment).write(PLANNED, to_json(answer))
+
+
+def read_answer(app: AppRegistry, deployment: str) -> PlanAnswer | None:
+    """None: the driver that was started last has not said it."""
+    folder = app.deployment_folder(deployment)
+    text = folder.read(PLANNED)
+    return None if text is None else from_json(text, PlanAnswer, folder.path(PLANNED))
