@@ -12,6 +12,7 @@ import attrs
 from ..core.registry.application import Application
 from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
 from ..core.registry.update import Outcome, UpdateRecord
+from .drivers.driver_log import LINES, DriverLog, driver_log
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.adopt import Adopted, AdoptRequests
@@ -110,11 +111,9 @@ class StreamUpdateClient(
         registry.spec(deployment)
         return self._drivers(registry, watch=False).state(deployment)
 
-    def driver_log(self, app: str, deployment: str) -> str | None:
-        return self._drivers(self.registry.existing(app)).log(deployment)
-
-    def log_tail(self, app: str, deployment: str, lines: int = 30) -> str:
-        return self._drivers(self.registry.existing(app)).log_tail(deployment, lines)
+    def driver_log(self, app: str, deployment: str, lines: int = LINES) -> DriverLog:
+        """The end of a driver's log. NotFoundError for an unknown deployment."""
+        return driver_log(self.registry.existing(app), deployment, lines)
 
     def begin_update(self, app: str, deployment: str, digest: str = "", strategy: str = "restart") -> UpdateRecord:
         """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.

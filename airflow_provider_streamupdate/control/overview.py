@@ -21,7 +21,6 @@ from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
-from .drivers.driver_log import LINES, driver_log
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
@@ -129,11 +128,6 @@ class OverviewRequests(Requests):
             "rollbacks": [to_dict(record) for record in registry.rollbacks()],
             "events": events(registry, current.deployment) if current else [],
         }
-
-    def log_document(self, app: str, deployment: str, lines: int = LINES) -> dict[str, Any]:
-        """The end of a driver's log (`DriverLog`), as JSON. NotFoundError for an unknown deployment."""
-        document: dict[str, Any] = to_dict(driver_log(self.registry.existing(app), deployment, lines))
-        return document
 
     @functools.cached_property
     def _known_snapshots(self) -> dict[tuple[str, float], dict[str, Any]]:
