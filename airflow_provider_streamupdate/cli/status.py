@@ -113,10 +113,10 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
 
 def _list(settings: Settings) -> bool:
     """Whether one of them could not be read."""
-    from ..control.overview import summary
+    from ..control.overview import glances, summary
     from ..core.errors import StreamUpdateError
 
-    found = settings.reader().glances()
+    found = glances(settings.context())
     broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
     if settings.as_json:
         print_json([summary(app, glance) for app, glance in found])

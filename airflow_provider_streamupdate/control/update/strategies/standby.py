@@ -53,7 +53,7 @@ def stand_by(update: Update) -> None:
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
-    update.client.need_launcher().check()
+    update.context.need_launcher().check()
     with holding(registry, deployment):
         parent, epoch = registry.running()
         if parent == deployment:
