@@ -265,8 +265,7 @@ class Demo:
         if APP not in self.client.apps():
             return ""
         return "\n".join(
-            f"--- driver log of {spec.deployment} ({self.client.driver_log(APP, spec.deployment)})\n"
-            f"{self.client.log_tail(APP, spec.deployment)}"
+            f"--- driver log of {spec.deployment}: {self.client.driver_log(APP, spec.deployment, 30)}"
             for spec in self.client.deployments(APP)
         )
 

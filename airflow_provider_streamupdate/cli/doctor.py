@@ -42,8 +42,8 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
     if conn_id is not None:
         findings = list(_of_connection(conn_id))
     else:
-        requests = settings.reader(needs_root=False) if settings.root else None
-        findings = list(examine(find_spark_submit(settings.spark_submit), {}, requests))
+        context = settings.context(needs_root=False) if settings.root else None
+        findings = list(examine(find_spark_submit(settings.spark_submit), {}, context))
     if settings.as_json:
         print_json(findings)
     else:
@@ -75,4 +75,4 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
         yield Finding(thing="connection", outcome=BAD, found=str(error))
         return
     yield Finding(thing="connection", outcome=OK, found=f"{conn_id}; drivers by {named.spark_conn_id}")
-    yield from examine(find_spark_submit(named.spark_submit), named.env_vars, hook.get_client())
+    yield from examine(find_spark_submit(named.spark_submit), named.env_vars, hook.get_client().context)

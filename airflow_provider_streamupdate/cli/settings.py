@@ -13,7 +13,7 @@ from .option_types import KeyValue
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..control.overview import OverviewRequests
+    from ..control.operations.context import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,16 +45,16 @@ class Settings:
         client.registry.existing(app)
         return client
 
-    def reader(self, needs_root: bool = True) -> OverviewRequests:
-        """What only looks, and is imported in a fraction of the client's time. UsageError without a root, StorageError
-        when it is not there, unless the command tells that itself (`needs_root`)."""
-        from ..control.overview import OverviewRequests
+    def context(self, needs_root: bool = True) -> Context:
+        """For operations that only look, and are imported in a fraction of the client's time. UsageError without a
+        root, StorageError when it is not there, unless the command tells that itself (`needs_root`)."""
+        from ..control.operations.context import Context
 
         root, options = self._where()
-        reader = OverviewRequests(root, None, options)
+        context = Context.of(root, None, options)
         if needs_root:
-            reader.registry.folder.check_exists()
-        return reader
+            context.registry.folder.check_exists()
+        return context
 
     def _where(self) -> tuple[str, dict[str, Any]]:
         from ..core.storage.options import from_environment

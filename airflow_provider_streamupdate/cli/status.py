@@ -92,6 +92,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
       streamupdate log flight-windows -n 100
     """
     from ..core.errors import NotRunningError
+    from ..core.serde import to_dict
 
     client = settings.client()
     found = client.status(app, watch=False)
@@ -100,22 +101,22 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
             raise NotRunningError(f"app {app} has no current deployment, so it has no driver log")
         deployment = found.current.deployment
     client.deployment_state(app, deployment)  # NotFoundError for an unknown one
-    document = client.log_document(app, deployment, lines)
+    end = client.driver_log(app, deployment, lines)
     if settings.as_json:
-        print_json({"app": app, **document})
+        print_json({"app": app, **to_dict(end)})
         return
-    for line in document["lines"]:
+    for line in end.lines:
         echo(line)
-    if document["note"]:
-        echo(f"{document['path'] or 'The log'}: {document['note']}", err=True)
+    if end.note:
+        echo(f"{end.path or 'The log'}: {end.note}", err=True)
 
 
 def _list(settings: Settings) -> bool:
     """Whether one of them could not be read."""
-    from ..control.overview import summary
+    from ..control.overview import glances, summary
     from ..core.errors import StreamUpdateError
 
-    found = settings.reader().glances()
+    found = glances(settings.context())
     broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
     if settings.as_json:
         print_json([summary(app, glance) for app, glance in found])
@@ -195,7 +196,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
     current = found.current.deployment if found.current else None
     document["next_step"] = found.next_step
-    document["driver_log"] = client.driver_log(found.app, current) if current else None
+    document["driver_log"] = found.launch.log if found.launch else None
     document["changes"] = list(_changes(client, found.app, current)) if current else []
     document["plan"] = to_dict(made)
     document["deployments"] = list(_deployments(client, found.app))
@@ -225,7 +226,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["Spark UI"] = status.spark_ui
         facts["reason"] = status.reason
         facts["error"] = status.error
-    facts["driver log"] = client.driver_log(found.app, current.deployment) if current else None
+    facts["driver log"] = found.launch.log if found.launch else None
     if found.update:
         snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
         since = moment(found.update.started_at)

@@ -261,7 +261,6 @@ def update(
       streamupdate update flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate update flight_windows/v2.py --strategy parallel --set input=/data/in --set output=/data/new
     """
-    from ..control.update.engine import UpdateEngine
     from ..control.update.options import UpdateOptions
 
     options = UpdateOptions(
@@ -287,7 +286,7 @@ def update(
         return note(settings, str(unchanged))
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {application.file}", interrupted) as report:
-        record = UpdateEngine(client, options, report).update()
+        record = client.update(options, report)
     if settings.as_json:
         print_json(record)
     if record.in_place:

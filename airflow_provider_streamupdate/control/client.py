@@ -1,169 +1,114 @@
-"""The client: every request on apps, deployments and snapshots, for the command line and the Airflow side alike.
+"""The client: every operation on apps, deployments and snapshots, for the command line and the Airflow side alike.
 
-Requests that change something are idempotent: a rerun after a crash continues where the first one stopped.
+Operations that change something are idempotent: a rerun after a crash continues where the first one stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-import attrs
-
-from ..core.registry.application import Application
-from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
-from ..core.registry.update import Outcome, UpdateRecord
-from .interruption import Interruption, interruption
-from .next_step import next_step
-from .operations.adopt import Adopted, AdoptRequests
-from .operations.collect import CollectRequests
-from .operations.rehearse import RehearseRequests
-from .operations.requests import quiet
-from .operations.restart import RestartRequests
-from .operations.snapshot import SnapshotRequests
-from .operations.stop import StopRequests
-from .operations.submit import Deployed, SubmitRequests
-from .operations.verify import HealthRequests
-from .overview import Beside, OverviewRequests, beside
-from .update import preflight, promotion, record, rollback
-from .update.engine import UpdateEngine
+from . import overview
+from . import status as looking
+from .drivers.launcher import Launcher
+from .operations import adopt as adopting
+from .operations import check as checking
+from .operations import collect as collecting
+from .operations import rehearse as rehearsing
+from .operations import restart as restarting
+from .operations import snapshot as saving
+from .operations import stop as stopping
+from .operations import submit as submitting
+from .operations import verify as verifying
+from .operations.adopt import Adopted
+from .operations.context import Context
+from .operations.submit import Deployed
+from .status import AppStatus, Beside
+from .update import engine, preflight, promotion, record
+from .update import rollback as going_back
 from .update.options import UpdateOptions
-from .update.strategies import strategy_named
-from .waiting import Progress
 
 __all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "StreamUpdateClient", "UpdateOptions"]
 
-
-@attrs.frozen(kw_only=True)
-class AppStatus:
-    """An app at a glance.
-
-    state: its current deployment's, ``new`` before the first
-    update: one under way; interrupted: what is known of it when nobody works on it
-    beside: what it runs beside the current deployment
-    """
-
-    app: str
-    state: DriverState
-    current: Current | None
-    spec: DeploymentSpec | None
-    status: Status | None
-    launch: Launch | None
-    update: UpdateRecord | None
-    beside: Beside | None = None
-    interrupted: Interruption | None = None
-
-    @property
-    def next_step(self) -> str | None:
-        """What to do about a dead driver or an interrupted update; None when nothing has to be done."""
-        return next_step(self.app, self.state, self.current, self.update, self.interrupted)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class StreamUpdateClient(
-    SnapshotRequests,
-    CollectRequests,
-    SubmitRequests,
-    RestartRequests,
-    RehearseRequests,
-    StopRequests,
-    HealthRequests,
-    AdoptRequests,
-    OverviewRequests,
-):
-    """All requests under one root: a part a file, and here what only looks and what makes an update of them.
+class Operation(Generic[P, T]):
+    """A function of a context as a method of the client, which gives its own."""
+
+    def __init__(self, function: Callable[Concatenate[Context, P], T]) -> None:
+        self.function = function
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Context, P], T]: ...
+    @overload
+    def __get__(self, client: StreamUpdateClient, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: StreamUpdateClient | None, owner: type) -> Callable[..., T]:
+        return self.function if client is None else MethodType(self.function, client.context)
+
+
+class StreamUpdateClient:
+    """All operations under one root.
 
     root: local path or fsspec URI of the registry; launcher: how drivers are started (None: reading only)
     """
 
-    def status(self, app: str, watch: bool = True) -> AppStatus:
-        """NotFoundError for an unknown app. watch: see `Drivers`; without, to show things at once."""
-        registry = self.registry.existing(app)
-        current = registry.current()
-        drivers = self._drivers(registry, watch)
-        update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
-        if current is None:
-            return AppStatus(
-                app=app,
-                state=NEW,
-                current=None,
-                spec=None,
-                status=None,
-                launch=None,
-                update=update,
-            )
-        return AppStatus(
-            app=app,
-            state=drivers.state(current.deployment),
-            current=current,
-            spec=registry.spec(current.deployment),
-            status=drivers.status(current.deployment),
-            launch=registry.launch(current.deployment),
-            update=update,
-            beside=beside(registry, drivers, current, update),
-            interrupted=interruption(registry, update),
-        )
+    def __init__(
+        self, root: str, launcher: Launcher | None = None, storage_options: dict[str, Any] | None = None
+    ) -> None:
+        self.context = Context.of(root, launcher, storage_options)
+        self.registry, self.root, self.launcher = self.context.registry, self.context.root, launcher
+        self._read = overview.Read()
 
-    def deployments(self, app: str) -> list[DeploymentSpec]:
-        return self.registry.existing(app).deployments()
+    apps = Operation(looking.apps)
+    status = Operation(looking.status)
+    deployments = Operation(looking.deployments)
+    deployment_state = Operation(looking.deployment_state)
+    drivers = Operation(looking.drivers)
+    driver_log = Operation(looking.driver_log)
+    glances = Operation(overview.glances)
 
-    def deployment_state(self, app: str, deployment: str) -> DriverState:
-        registry = self.registry.existing(app)
-        registry.spec(deployment)
-        return self._drivers(registry, watch=False).state(deployment)
+    def app_document(self, app: str) -> dict[str, Any]:
+        """`overview.app_document`; what never changes is read once."""
+        return overview.app_document(self.context, app, self._read)
 
-    def driver_log(self, app: str, deployment: str) -> str | None:
-        return self._drivers(self.registry.existing(app)).log(deployment)
+    plan = Operation(checking.plan)
+    check = Operation(checking.check)
+    plan_and_check = Operation(checking.plan_and_check)
+    rehearse = Operation(rehearsing.rehearse)
 
-    def log_tail(self, app: str, deployment: str, lines: int = 30) -> str:
-        return self._drivers(self.registry.existing(app)).log_tail(deployment, lines)
+    find_owned = Operation(submitting.find_owned)
+    check_stateless = Operation(submitting.check_stateless)
+    check_again = Operation(submitting.check_again)
+    submit = Operation(submitting.submit)
+    restart = Operation(restarting.restart)
+    health = Operation(verifying.health)
+    wait_healthy = Operation(verifying.wait_healthy)
+    begin_cancel = Operation(stopping.begin_cancel)
+    poll_cancel = Operation(stopping.poll_cancel)
+    cancel = Operation(stopping.cancel)
+    stop_deployment = Operation(stopping.stop_deployment)
+    suspend = Operation(stopping.suspend)
+    resume = Operation(stopping.resume)
 
-    def begin_update(self, app: str, deployment: str, digest: str = "", strategy: str = "restart") -> UpdateRecord:
-        """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
-        LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError
-        when there is nothing to update."""
-        registry, in_place = self.registry.existing(app), strategy_named(strategy).in_place
-        return record.begin(self, record.draft(registry, deployment, digest, strategy, in_place))
+    snapshots = Operation(saving.snapshots)
+    damaged_snapshots = Operation(saving.damaged_snapshots)
+    snapshot = Operation(saving.snapshot)
+    begin_snapshot = Operation(saving.begin_snapshot)
+    poll_snapshot = Operation(saving.poll_snapshot)
+    save_snapshot = Operation(saving.save_snapshot)
+    verify_snapshot = Operation(saving.verify_snapshot)
+    delete_snapshot = Operation(saving.delete_snapshot)
+    adopt = Operation(adopting.adopt)
+    collect = Operation(collecting.collect)
+    collect_all = Operation(collecting.collect_all)
+    collect_or_leave = Operation(collecting.collect_or_leave)
 
-    def end_update(self, app: str, deployment: str, outcome: Outcome, reason: str | None = None) -> None:
-        """Record how the update ended and give the lease back; nothing when it had ended already."""
-        record.end(self, app, deployment, outcome, reason)
-
-    def promote(self, app: str, deployment: str) -> UpdateRecord | None:
-        """Make the deployment the one a rollback goes back to later; ends its update."""
-        return promotion.promote(self, app, deployment)
-
-    def rollback(
-        self,
-        app: str,
-        deployment: str | None = None,
-        timeout: float = 300.0,
-        progress: Progress = quiet,
-        asked_by: str | None = None,
-        later_ids: Iterable[str] = (),
-    ) -> Deployed | None:
-        """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one
-        before it, at the state it was stopped with. Ends with that one running; None when it never stopped running.
-
-        asked_by: for the rollback's record; None: this process's user and host
-        later_ids: queries whose sink function skips batch ids it has had, and whose app does not say so (`seen_batch`):
-            what they compute again gets ids after those that `deployment` used. InvalidInputError for another query
-        """
-        return rollback.rollback(
-            self, app, deployment, timeout, progress, asked_by=asked_by, later_ids=tuple(later_ids)
-        )
-
-    def look_ahead(
-        self,
-        application: Application,
-        deployment: str | None = None,
-        snapshot: str | None = None,
-        app: str | None = None,
-    ) -> preflight.Unchanged | None:
-        """What can be said of an update before a driver is started: AlreadyExistsError for a deployment id that was
-        used before, LeaseHeldError while another update keeps the app; what it returns when the app runs this very
-        application already. app: its name; None: as far as the application's file says it"""
-        return preflight.look(self, application, deployment, snapshot, app)
-
-    def update(self, options: UpdateOptions, progress: Progress = quiet) -> UpdateRecord:
-        """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises
-        when the new version fails after the old one was stopped. Run again after a crash, it continues."""
-        return UpdateEngine(self, options, progress).update()
+    look_ahead = Operation(preflight.look)
+    update = Operation(engine.update)
+    begin_update = Operation(engine.begin_update)
+    end_update = Operation(record.end)
+    promote = Operation(promotion.promote)
+    rollback = Operation(going_back.rollback)

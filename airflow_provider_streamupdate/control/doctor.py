@@ -19,7 +19,8 @@ from ..core.storage import Folder
 from .drivers.launcher import check_java, check_spark_submit, spark_environment
 from .interruption import interruption
 from .next_step import next_step
-from .operations.requests import Requests
+from .operations.context import Context
+from .status import apps
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # Times are shown, and retention goes, by clocks of several machines (docs/design.md); from here on they mislead.
@@ -38,19 +39,19 @@ class Finding:
     found: str
 
 
-def examine(spark_submit: str, env_vars: Mapping[str, str], requests: Requests | None) -> Iterator[Finding]:
-    """Look at everything; nothing is left behind. `requests`: the root's, None without one."""
+def examine(spark_submit: str, env_vars: Mapping[str, str], context: Context | None) -> Iterator[Finding]:
+    """Look at everything; nothing is left behind. `context`: the root's, None without one."""
     yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
     yield _found("spark-submit", lambda: _spark(spark_submit, env_vars))
     yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
-    if requests is None:
+    if context is None:
         yield Finding(thing="root", outcome=WARNING, found="not looked at; name it with --root or STREAMUPDATE_ROOT")
         return
-    root = _found("root", lambda: _root(requests.registry.folder))
+    root = _found("root", lambda: _root(context.registry.folder))
     yield root
     if root.outcome != FAILED:
-        yield _clock(requests.registry.folder)
-        yield from _apps(requests)
+        yield _clock(context.registry.folder)
+        yield from _apps(context)
 
 
 def _found(thing: str, look: Callable[[], str]) -> Finding:
@@ -150,18 +151,18 @@ def _clock(folder: Folder) -> Finding:
     )
 
 
-def _apps(requests: Requests) -> Iterator[Finding]:
-    for name in requests.apps():
-        yield _found(f"app {name}", lambda name=name: _app(requests, name))  # type: ignore[misc]
+def _apps(context: Context) -> Iterator[Finding]:
+    for name in apps(context):
+        yield _found(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
 
 
-def _app(requests: Requests, name: str) -> str:
-    registry = requests.registry.existing(name)
+def _app(context: Context, name: str) -> str:
+    registry = context.registry.existing(name)
     registry.updates()
     current = registry.current()
     if current is None:
         return "was never started"
-    state, status = requests.drivers(name, watch=False).look(current.deployment)
+    state, status = context.drivers(registry, watch=False).look(current.deployment)
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,12 +20,11 @@ from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
-from .drivers.driver_log import LINES, driver_log
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
-from .operations.requests import Requests
-from .update.strategies import strategy_named
+from .operations.context import Context
+from .status import Beside, beside
 from .update.usual_times import step_seconds
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
@@ -36,15 +34,6 @@ DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
 RUNS_KNOWN = 1000
 SNAPSHOTS_KNOWN = 20_000
 DAMAGED = "damaged"  # in place of a snapshot's kind
-
-
-@attrs.frozen(kw_only=True)
-class Beside:
-    """The new version of an update whose versions run side by side, before it is promoted."""
-
-    deployment: str
-    state: DriverState
-    status: Status | None
 
 
 @attrs.frozen(kw_only=True)
@@ -65,139 +54,128 @@ class Glance:
     interrupted: Interruption | None = None
 
 
-def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
-    """What `update`, the last one, runs beside the current deployment."""
-    if update is None or update.outcome is not None or not strategy_named(update.strategy).runs_beside:
-        return None
-    if update.new == current.deployment or registry.launch(update.new) is None:
-        return None
-    state, status = drivers.look(update.new)
-    return Beside(deployment=update.new, state=state, status=status)
+@attrs.frozen
+class Read:
+    """What was read of snapshots, whose manifests are never written again, and of the drivers of deployments, each by
+    path and time of writing of its file."""
+
+    snapshots: dict[tuple[str, float], dict[str, Any]] = attrs.field(factory=dict)
+    runs: dict[tuple[str, float], list[dict[str, Any]]] = attrs.field(factory=dict)
 
 
-class OverviewRequests(Requests):
-    """The client's requests that only look."""
+def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
+    """Every app, by name, or why it cannot be read. A handful of files an app, however much there is of it."""
+    alive = Living()
 
-    def glances(self) -> list[tuple[str, Glance | StreamUpdateError]]:
-        """Every app, by name, or why it cannot be read. A handful of files an app, however much there is of it."""
-        alive = Living()
-
-        def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
-            try:
-                return app, self._glance(self.registry.app(app), alive)
-            except StreamUpdateError as error:
-                return app, error
-
-        apps = self.apps()
-        if self.registry.folder.cheap_calls:
-            return [look(app) for app in apps]
-        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-            return list(pool.map(look, apps))
-
-    def app_document(self, app: str) -> dict[str, Any]:
-        """Everything about an app, as JSON: its deployments, snapshots (oldest first) and updates with their steps, its
-        stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
-        """
-        registry = self.registry.existing(app)
-        drivers = Drivers(registry, None, self.root, self.storage_options, Living(), watch=False)
-        current, updates = registry.current(), registry.updates()
-        specs = registry.deployments()
-        deployments = [
-            {
-                **_deployment_document(registry, drivers, spec, current, updates),
-                "runs": self._driver_runs(registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
-            }
-            for spec in specs
-        ]
-        plan = registry.plan(current.deployment) if current else None
-        state, status = drivers.look(current.deployment) if current else (NEW, None)
-        checked, report = _current_report(registry, updates, current)
-        interrupted = interruption(registry, updates[-1] if updates else None)
-        snapshots = self._snapshot_documents(SnapshotStore(registry))
-        return {
-            "app": app,
-            "state": state,
-            "next_step": next_step(app, state, current, updates[-1] if updates else None, interrupted),
-            "interrupted": to_dict(interrupted),
-            "current": to_dict(current),
-            "status": to_dict(status),
-            "deployments": deployments,
-            "stages": list(_stages(status, plan, report)),
-            "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
-            "snapshots": snapshots,
-            "updates": [update_document(record) for record in updates],
-            "rollbacks": [to_dict(record) for record in registry.rollbacks()],
-            "events": events(registry, current.deployment) if current else [],
-        }
-
-    def log_document(self, app: str, deployment: str, lines: int = LINES) -> dict[str, Any]:
-        """The end of a driver's log (`DriverLog`), as JSON. NotFoundError for an unknown deployment."""
-        document: dict[str, Any] = to_dict(driver_log(self.registry.existing(app), deployment, lines))
-        return document
-
-    @functools.cached_property
-    def _known_snapshots(self) -> dict[tuple[str, float], dict[str, Any]]:
-        """By path and time of writing: a manifest is never written again, and reading one grows with its files."""
-        return {}
-
-    def _snapshot_documents(self, store: SnapshotStore) -> list[dict[str, Any]]:
-        found = []
-        for name in store.names():
-            try:
-                found.append(self._snapshot_document(store, name))
-            except (CorruptError, NewerFormatError) as error:
-                damaged = DamagedSnapshot.of(store.app.name, name, error)
-                found.append({**damaged_document(damaged), "verified": to_dict(store.verified(name))})
-            except (NotFoundError, FileNotFoundError):
-                pass  # deleted since it was listed
-        return sorted(found, key=lambda s: s.get("created_at") or "")
-
-    def _snapshot_document(self, store: SnapshotStore, name: str) -> dict[str, Any]:
-        path = f"snapshots/{name}/snapshot.json"
-        key = store.folder.path(path), store.folder.modified(path)
-        known = self._known_snapshots.get(key)
-        if known is None:
-            if len(self._known_snapshots) >= SNAPSHOTS_KNOWN:
-                self._known_snapshots.clear()
-            known = self._known_snapshots[key] = snapshot_document(store.get(name))
-        return {**known, "verified": to_dict(store.verified(name))}
-
-    @functools.cached_property
-    def _known_runs(self) -> dict[tuple[str, float], list[dict[str, Any]]]:
-        """By path and time of writing of a deployment's events."""
-        return {}
-
-    def _driver_runs(self, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
-        """Every driver a deployment has had, oldest first: its epoch, its first and last event, and the state it was in
-        last."""
-        path = f"deployments/{deployment}/events.jsonl"
+    def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
         try:
-            key = registry.folder.path(path), registry.folder.modified(path)
-        except (NotFoundError, FileNotFoundError):
-            return []
-        if key not in self._known_runs:
-            if len(self._known_runs) >= RUNS_KNOWN:
-                self._known_runs.clear()
-            self._known_runs[key] = driver_runs(events(registry, deployment, last=EVENTS_READ))
-        return self._known_runs[key]
+            return app, _glance(context, context.registry.app(app), alive)
+        except StreamUpdateError as error:
+            return app, error
 
-    def _glance(self, registry: AppRegistry, alive: Living) -> Glance:
-        current = registry.current()
-        if current is None:
-            return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
-        registry.spec(current.deployment)  # an app that could not be started again is told here
-        drivers = Drivers(registry, None, self.root, self.storage_options, alive, watch=False)
-        state, status = drivers.look(current.deployment)
-        update = registry.last_update()
-        return Glance(
-            app=registry.name,
-            state=state,
-            current=current,
-            status=status,
-            last_update=update,
-            beside=beside(registry, drivers, current, update),
-            interrupted=interruption(registry, update),
-        )
+    apps = context.registry.apps()
+    if context.registry.folder.cheap_calls:
+        return [look(app) for app in apps]
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        return list(pool.map(look, apps))
+
+
+def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
+    """Everything about an app, as JSON: its deployments, snapshots (oldest first) and updates with their steps, its
+    stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
+
+    read: what earlier calls have read and this one does not read again
+    """
+    read = read or Read()
+    registry = context.registry.existing(app)
+    drivers = context.drivers(registry, watch=False, alive=Living())
+    current, updates = registry.current(), registry.updates()
+    specs = registry.deployments()
+    deployments = [
+        {
+            **_deployment_document(registry, drivers, spec, current, updates),
+            "runs": _driver_runs(read, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
+        }
+        for spec in specs
+    ]
+    plan = registry.plan(current.deployment) if current else None
+    state, status = drivers.look(current.deployment) if current else (NEW, None)
+    checked, report = _current_report(registry, updates, current)
+    interrupted = interruption(registry, updates[-1] if updates else None)
+    snapshots = _snapshot_documents(read, SnapshotStore(registry))
+    return {
+        "app": app,
+        "state": state,
+        "next_step": next_step(app, state, current, updates[-1] if updates else None, interrupted),
+        "interrupted": to_dict(interrupted),
+        "current": to_dict(current),
+        "status": to_dict(status),
+        "deployments": deployments,
+        "stages": list(_stages(status, plan, report)),
+        "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
+        "snapshots": snapshots,
+        "updates": [update_document(record) for record in updates],
+        "rollbacks": [to_dict(record) for record in registry.rollbacks()],
+        "events": events(registry, current.deployment) if current else [],
+    }
+
+
+def _snapshot_documents(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
+    found = []
+    for name in store.names():
+        try:
+            found.append(_snapshot_document(read, store, name))
+        except (CorruptError, NewerFormatError) as error:
+            damaged = DamagedSnapshot.of(store.app.name, name, error)
+            found.append({**damaged_document(damaged), "verified": to_dict(store.verified(name))})
+        except (NotFoundError, FileNotFoundError):
+            pass  # deleted since it was listed
+    return sorted(found, key=lambda s: s.get("created_at") or "")
+
+
+def _snapshot_document(read: Read, store: SnapshotStore, name: str) -> dict[str, Any]:
+    path = f"snapshots/{name}/snapshot.json"
+    key = store.folder.path(path), store.folder.modified(path)
+    known = read.snapshots.get(key)
+    if known is None:
+        if len(read.snapshots) >= SNAPSHOTS_KNOWN:
+            read.snapshots.clear()
+        known = read.snapshots[key] = snapshot_document(store.get(name))
+    return {**known, "verified": to_dict(store.verified(name))}
+
+
+def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
+    """Every driver a deployment has had, oldest first: its epoch, its first and last event, and the state it was in
+    last."""
+    path = f"deployments/{deployment}/events.jsonl"
+    try:
+        key = registry.folder.path(path), registry.folder.modified(path)
+    except (NotFoundError, FileNotFoundError):
+        return []
+    if key not in read.runs:
+        if len(read.runs) >= RUNS_KNOWN:
+            read.runs.clear()
+        read.runs[key] = driver_runs(events(registry, deployment, last=EVENTS_READ))
+    return read.runs[key]
+
+
+def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
+    current = registry.current()
+    if current is None:
+        return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
+    registry.spec(current.deployment)  # an app that could not be started again is told here
+    drivers = context.drivers(registry, watch=False, alive=alive)
+    state, status = drivers.look(current.deployment)
+    update = registry.last_update()
+    return Glance(
+        app=registry.name,
+        state=state,
+        current=current,
+        status=status,
+        last_update=update,
+        beside=beside(registry, drivers, current, update),
+        interrupted=interruption(registry, update),
+    )
 
 
 def summary(app: str, found: Glance | Exception) -> dict[str, Any]:

@@ -14,6 +14,10 @@ Progress = Callable[[str], None]
 POLL_SECONDS = 0.2
 
 
+def quiet(_line: str) -> None:
+    """Progress that nobody is told."""
+
+
 def wait_for(poll: Callable[[], T | None], what: str, timeout: float, poll_seconds: float = POLL_SECONDS) -> T:
     """Call `poll` until it returns something other than None; WaitTimeoutError after `timeout` seconds, naming `what`.
     Whatever `poll` raises ends the wait."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 _SECRET = re.compile(
     r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|account[._-]?key|fs\.azure\.sas|"
     r"passphrase|storage[._-]?options",
     re.IGNORECASE,
 )
+HIDDEN = "(hidden)"
+SHORTEST = 4  # characters: to hide shorter values would hide half of a text, and keep nothing secret
 
 
 def redacted(values: Mapping[str, str]) -> dict[str, str]:
     """Settings with the values of those hidden whose names speak of secrets."""
-    return {key: "(hidden)" if _SECRET.search(key) else value for key, value in values.items()}
+    return {key: HIDDEN if _SECRET.search(key) else value for key, value in values.items()}
 
 
-SHORTEST = 4  # characters: to hide shorter values would hide half of a text, and keep nothing secret
-
-
-def secret_values(*settings: Mapping[str, str]) -> Iterator[str]:
-    """The values of those whose names speak of secrets, the longest first."""
+def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
+    """A text without the values of those settings whose names speak of secrets."""
     found = {value for values in settings for key, value in values.items() if _SECRET.search(key)}
-    yield from sorted((value for value in found if len(value) >= SHORTEST), key=len, reverse=True)
+    for value in sorted((value for value in found if len(value) >= SHORTEST), key=len, reverse=True):
+        text = text.replace(value, HIDDEN)
+    return text

@@ -36,8 +36,9 @@ def end_after_check(task: BaseOperator) -> None:
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:
     """Links from the task to the driver's log and, once it has one, its Spark UI."""
-    push_link(context, DriverLogLink, file_link(client.driver_log(app, deployment)))
-    status = client.drivers(app).status(deployment)
+    drivers = client.drivers(app)
+    push_link(context, DriverLogLink, file_link(drivers.log(deployment)))
+    status = drivers.status(deployment)
     push_link(context, SparkUiLink, status.spark_ui if status else None)
 
 

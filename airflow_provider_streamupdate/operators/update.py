@@ -9,7 +9,6 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
 from ..control.operations.submit import Deployed
-from ..control.update import rollback
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.step import Step
 from ..control.update.update import Update
@@ -239,8 +238,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                 return None
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             failed, why = failure(context["ti"], self.steps)
-            deployed = rollback.rollback(
-                self.client,
+            deployed = self.client.rollback(
                 self.app,
                 deployment,
                 timeout,

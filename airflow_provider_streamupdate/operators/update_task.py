@@ -29,4 +29,4 @@ class UpdateTaskOperator(StreamUpdateOperator):
     def engine(self, context: Any) -> UpdateEngine:
         """InvalidInputError for an option that cannot be meant."""
         options: UpdateOptions = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
-        return UpdateEngine(self.client, options, self.log.info)
+        return UpdateEngine(self.client.context, options, self.log.info)

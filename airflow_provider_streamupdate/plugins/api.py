@@ -21,6 +21,7 @@ from ..control.overview import summary
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError
+from ..core.serde import to_dict
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks
@@ -136,8 +137,8 @@ def create_app() -> FastAPI:
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
         """The last lines of its newest driver's log, or where that is."""
         key = name, deployment, "log"
-        found = ask(conn_id, f"the log of {deployment}", key, lambda client: client.log_document(name, deployment))
-        return JSONResponse(masked(found))
+        found = ask(conn_id, f"the log of {deployment}", key, lambda client: client.driver_log(name, deployment))
+        return JSONResponse(masked(to_dict(found)))
 
     @app.get("/api/context")
     def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:

@@ -49,6 +49,6 @@ class CaughtUpTrigger(StreamUpdateTrigger):
         """One for all looks: it remembers how far the old version was a while ago."""
         if self._pursuit is None:
             self._pursuit = CatchUp(
-                client, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout
+                client.context, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout
             )
         return self._pursuit

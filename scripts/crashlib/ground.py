@@ -45,7 +45,7 @@ class Ground:
         self.marks, self.plans = folder / "boundaries", folder / "plans"
         for made in (self.input, self.output, self.plans):
             made.mkdir(parents=True)
-        self.client = task.client(str(folder / "root"), spark_submit, self.plans)
+        self.client = task.client(str(folder / "root"), spark_submit)
         self.registry = self.client.registry.app(APP)
         self.oracle = Oracle(self.registry, self.output, KEYS)
         self.written = 0

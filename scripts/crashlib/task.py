@@ -17,6 +17,7 @@ from typing import Any
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations.plan import Planned
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -34,24 +35,22 @@ CONF = {
 SECONDS = 300.0  # for any one thing that is waited for
 
 
-class Client(StreamUpdateClient):
+class Engine(UpdateEngine):
     """plans: where the answers of plan-only drivers are kept."""
 
     plans: Path
 
-    def plan_and_check(self, application: Application, *args: Any, **kwargs: Any) -> Planned:
+    def _plan_and_check(self, *args: Any) -> Planned:
         file = self.plans / "planned.json"
         if not file.exists():
-            planned = super().plan_and_check(application, *args, **kwargs)
+            planned = super()._plan_and_check(*args)
             file.with_suffix(".part").write_bytes(to_json(planned))
             os.replace(file.with_suffix(".part"), file)
         return from_json(file.read_bytes(), Planned, str(file))
 
 
-def client(root: str, spark_submit: str, plans: Path) -> Client:
-    made = Client(root, SparkSubmit(spark_submit, master="local[2]"))
-    made.plans = plans
-    return made
+def client(root: str, spark_submit: str) -> StreamUpdateClient:
+    return StreamUpdateClient(root, SparkSubmit(spark_submit, master="local[2]"))
 
 
 def application(file: str, params: dict[str, str]) -> Application:
@@ -68,8 +67,11 @@ def main(root: str, spark_submit: str, file: str, deployment: str, strategy: str
             submit_timeout=SECONDS,
             drain_timeout=SECONDS,
         )
-        made = client(root, spark_submit, Path(plans))
-        made.update(options, lambda line: print(line, file=sys.stderr, flush=True))
+        engine = Engine(
+            client(root, spark_submit).context, options, lambda line: print(line, file=sys.stderr, flush=True)
+        )
+        engine.plans = Path(plans)
+        engine.update()
     except StreamUpdateError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

@@ -1,5 +1,6 @@
-"""An extension of griffe: our docstrings are plain text with lines such as ``name: what it is``; the site makes a list
-of them. Everything else in them is Markdown already."""
+"""Extensions of griffe: our docstrings are plain text with lines such as ``name: what it is``; the site makes a list of
+them. Everything else in them is Markdown already. And the client's methods are functions of a context, bound in a line
+each; the site shows them as the methods they are."""
 
 from __future__ import annotations
 
@@ -10,6 +11,30 @@ import griffe
 
 # A parameter, several of them, or a state; what follows it may go on in lines that are indented.
 _ITEM = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)( \.\.\.)?: ")
+
+
+class Operations(griffe.Extension):
+    """Shows ``name = Operation(module.function)`` in a class as a method."""
+
+    def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
+        client = pkg["control.client.StreamUpdateClient"]
+        for name, member in list(client.members.items()):
+            value = member.value if member.is_attribute else None
+            if isinstance(value, griffe.ExprCall) and str(value.function) == "Operation":
+                client.set_member(name, _method(member, loader.modules_collection[value.arguments[0].canonical_path]))
+
+
+def _method(line: Any, function: Any) -> griffe.Function:
+    context, *parameters = function.parameters
+    assert context.name == "context"
+    return griffe.Function(
+        line.name,
+        lineno=line.lineno,
+        endlineno=line.endlineno,
+        parameters=griffe.Parameters(griffe.Parameter("self"), *parameters),
+        returns=function.returns,
+        docstring=function.docstring,
+    )
 
 
 class Lists(griffe.Extension):

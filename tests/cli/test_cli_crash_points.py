@@ -13,11 +13,11 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.operations.requests import quiet
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.control.update.update import Update
+from airflow_provider_streamupdate.control.waiting import quiet
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import commands
@@ -49,7 +49,7 @@ def update_of(client: StreamUpdateClient, application: Application, strategy: st
     """An update to v2 that has begun."""
     record = client.begin_update("alarm", "v2", application.digest(), strategy)
     options = UpdateOptions(application=application, deployment="v2", strategy=strategy)
-    return Update(client=client, options=options, record=record, progress=quiet)
+    return Update(context=client.context, options=options, record=record, progress=quiet)
 
 
 def test_what_the_way_back_rests_on_stays_until_the_new_version_is_final(running: Site) -> None:
@@ -163,7 +163,7 @@ def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     application, client = Application(file=str(running.application("v2"))), launching(running)
     client.begin_update("alarm", "v2", application.digest(), "standby")
     options = UpdateOptions(application=application, deployment="v2", strategy="restart", verify_for=0)
-    engine = UpdateEngine(client, options)
+    engine = UpdateEngine(client.context, options)
     update = engine.begin()
     for step in strategy_named("restart").steps[1:]:
         engine.run(step, update)

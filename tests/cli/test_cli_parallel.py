@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.coordination import lease
@@ -171,7 +170,7 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["cancel", "claim"])
 def test_an_update_that_died_around_the_drain_goes_on(both: Site, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    owner = {"cancel": StreamUpdateClient, "claim": AppRegistry}[at]
+    owner = {"cancel": parallel, "claim": AppRegistry}[at]
     with monkeypatch.context() as crashing:
         crashing.setattr(owner, at, interrupt)
         assert both.run(*arguments(both)).exit_code == 130

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control.operations.rehearse import RehearseRequests
+from airflow_provider_streamupdate.control.operations import rehearse
 from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
@@ -128,6 +128,6 @@ def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monk
     record = running.client.registry.app("alarm").update("v2")
     assert record is not None and record.step == "rehearsed"
     with monkeypatch.context() as counting:
-        counting.setattr(RehearseRequests, "rehearse", crash)
+        counting.setattr(rehearse, "rehearse", crash)
         assert running.run(*args).exit_code == 0
     assert running.alive() == ["v2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import zipfile
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.client import Operation, StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import runtime
 from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
+from airflow_provider_streamupdate.control.operations.snapshot import save_snapshot
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
@@ -30,22 +33,22 @@ def module_of(file: Path) -> str:
 MODULES = {module_of(file): file for file in PACKAGE.rglob("*.py")}
 
 
-def on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run on import; what a type checker alone reads is not among them."""
+def on_import(body: list[ast.stmt], for_types: bool = False) -> Iterator[ast.stmt]:
+    """The statements that run on import. for_types: with those that a type checker alone reads."""
     for statement in body:
-        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test) and not for_types:
             continue
         yield statement
         for part in ("body", "orelse", "handlers", "finalbody"):
             if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-                yield from on_import(getattr(statement, part, []))
+                yield from on_import(getattr(statement, part, []), for_types)
 
 
-def imports(module: str) -> set[str]:
-    """The modules of the package that importing this one imports, by name."""
+def imports(module: str, for_types: bool = False) -> set[str]:
+    """The modules of the package that importing this one imports, by name. for_types: and what its types are of."""
     file, found = MODULES[module], set()
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for statement in on_import(ast.parse(file.read_text()).body):
+    for statement in on_import(ast.parse(file.read_text()).body, for_types):
         if isinstance(statement, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
             name = ".".join([*base, *([statement.module] if statement.module else [])])
@@ -57,6 +60,7 @@ def imports(module: str) -> set[str]:
 
 
 GRAPH = {module: imports(module) for module in MODULES}
+GRAPH_OF_TYPES = {module: imports(module, for_types=True) for module in MODULES}
 
 
 def test_there_is_no_circle_of_imports() -> None:
@@ -154,7 +158,7 @@ def test_arrows_point_down_within_control() -> None:
     """An update rests on operations, and these on drivers. What lies beside the rooms (waiting, holding the lease) is
     for all of them."""
     control = f"{NAME}.control."
-    beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {"client", "overview", "doctor"}
+    beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {"client", "doctor", "overview", "status"}
     crossed = 0
     for module, found in GRAPH.items():
         room = module.removeprefix(control).split(".")[0]
@@ -210,7 +214,27 @@ def test_nothing_below_updates_knows_of_them() -> None:
         m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
     }
     outside = {m for m in users if not m.startswith(("update", NAME))}
-    assert outside == {"client", "overview"}
+    assert outside == {"client", "overview", "status"}
+
+
+def test_the_client_is_composed_of_operations() -> None:
+    """It inherits nothing, and no operation knows it: each gets a context, which the client has."""
+    assert StreamUpdateClient.__bases__ == (object,)
+    operations = {name: each.function for name, each in vars(StreamUpdateClient).items() if isinstance(each, Operation)}
+    assert {"submit", "save_snapshot", "update", "rollback", "status"} < set(operations)
+    for name, function in operations.items():
+        (first, *_) = inspect.signature(function).parameters.values()
+        assert (first.name, first.annotation) == ("context", "Context"), name
+    client = f"{NAME}.control.client"
+    users = {m for m, found in GRAPH_OF_TYPES.items() if client in found}
+    assert f"{NAME}.hooks.streamupdate" in users
+    assert not [m for m in users if m.startswith((f"{NAME}.control.", f"{NAME}.core.", f"{NAME}.streaming."))]
+
+
+def test_an_operation_is_a_method_of_the_client(tmp_path: Path) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    assert client.apps() == [] and list(inspect.signature(client.deployments).parameters) == ["app"]
+    assert client.save_snapshot.__doc__ == save_snapshot.__doc__ and StreamUpdateClient.save_snapshot is save_snapshot
 
 
 def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:

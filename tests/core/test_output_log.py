@@ -161,9 +161,9 @@ def test_what_was_put_aside_is_read_on(tmp_path: Path) -> None:
 
 
 def test_no_log_and_an_empty_one_are_told(tmp_path: Path) -> None:
-    assert tail(tmp_path / "none.log") == f"(no log at {tmp_path}/none.log)"
+    assert tail(tmp_path / "none.log", 30) == f"(no log at {tmp_path}/none.log)"
     (tmp_path / "empty.log").touch()
-    assert tail(tmp_path / "empty.log") == "(the log is empty)"
+    assert tail(tmp_path / "empty.log", 30) == "(the log is empty)"
 
 
 def test_an_application_s_settings_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
-from airflow_provider_streamupdate.control.overview import Glance, OverviewRequests, summary
+from airflow_provider_streamupdate.control.operations.context import Context
+from airflow_provider_streamupdate.control.overview import Glance, app_document, glances, summary
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.errors import CorruptError
@@ -53,8 +54,7 @@ def test_a_list_of_apps_holds_those_that_cannot_be_read(tmp_path: Path, app: App
     broken = Registry(str(tmp_path)).app("broken")
     deploy(broken)
     broken.folder.write("current.json", b"{")
-    client = OverviewRequests(str(tmp_path))
-    found = dict(client.glances())
+    found = dict(glances(Context.of(str(tmp_path))))
     assert isinstance(found["broken"], CorruptError)
     glance = found["flights"]
     assert isinstance(glance, Glance) and glance.state == "running"
@@ -177,7 +177,7 @@ def test_an_app_whose_driver_never_started_is_new(tmp_path: Path) -> None:
     app = Registry(str(tmp_path)).app("young")
     deploy(app, state=None)
     app.set_current(Current(deployment="v1", epoch=1))
-    found = OverviewRequests(str(tmp_path)).app_document("young")
+    found = app_document(Context.of(str(tmp_path)), "young")
     assert (found["state"], found["status"], found["snapshots"]) == ("new", None, [])
 
 

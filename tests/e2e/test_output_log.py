@@ -25,7 +25,7 @@ def test_a_driver_keeps_its_log_short(ground) -> None:
     wait_for(lambda: (folder / "driver-1.log.2").read_bytes() != first or None, "the oldest to go", 200)
     assert set(logs()) - {"driver-1.log.new"} == {"driver-1.log", "driver-1.log.1", "driver-1.log.2"}
     assert sum(logs().values()) < 1_000_000
-    said = ground.client.log_tail(ground.app, "one", 50).splitlines()
+    said = ground.client.driver_log(ground.app, "one", 50).lines
     assert len(said) == 50 and any(" INFO " in line for line in said)
     batch = ground.batch()
     wait_for(lambda: ground.batch() > batch or None, "a batch after that", 60)
@@ -39,6 +39,6 @@ def test_a_driver_s_log_has_the_level_that_spark_was_given(ground) -> None:
     ground.client.submit(quiet, "one", app=ground.app)
     ground.feed()
     ground.wait_for_batches(3)
-    said = ground.client.log_tail(ground.app, "one", 100_000).splitlines()
+    said = ground.client.driver_log(ground.app, "one", 100_000).lines
     assert not any(" INFO MicroBatchExecution" in line for line in said)
     ground.client.cancel(ground.app)

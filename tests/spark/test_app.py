@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
-from airflow_provider_streamupdate.streaming.code import code_digest
+from airflow_provider_streamupdate.streaming.code import describe
 from airflow_provider_streamupdate.streaming.parameters import Parameters
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
@@ -247,7 +247,7 @@ def test_parameters_are_a_dict(bench: Bench) -> None:
     assert seen[0] == {"a": "1", "b": "2"} and len(seen[0]) == 2
     assert type(cloudpickle.loads(cloudpickle.dumps(seen[0]))) is dict
     values, plain = seen[0], {"a": "1", "b": "2"}
-    digests = {code_digest(cloudpickle.dumps((_reading(held), None))) for held in (values, plain)}
+    digests = {describe(cloudpickle.dumps((_reading(held), None))).digest for held in (values, plain)}
     assert len(digests) == 1 and None not in digests
 
 

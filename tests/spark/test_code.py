@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from airflow_provider_streamupdate.streaming.code import code_digest
+from airflow_provider_streamupdate.streaming.code import describe
 
 HELPERS = """
 LIMIT = 3
@@ -53,9 +53,10 @@ def count(key, rows):
 
 PRINT = """
 from pyspark import cloudpickle
-from airflow_provider_streamupdate.streaming.code import code_digest
-print(code_digest(cloudpickle.dumps((count, None))))
+from airflow_provider_streamupdate.streaming.code import describe
+print(describe(cloudpickle.dumps((count, None))).digest)
 """
+PRINT_UNKNOWN = PRINT.replace("print(", "print('; '.join(").replace(".digest)", ".unknown))")
 
 
 def digest(folder: Path, app: str = APP, helpers: str = HELPERS, hash_seed: str = "0") -> str:
@@ -121,22 +122,19 @@ def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, 
     """Workers import the module again: what they have is what is written there."""
     helpers = HELPERS.replace("return 2 * x", "return FACTOR * x").replace("LIMIT = 3", "LIMIT = 3\nFACTOR: int = 2")
     assert "FACTOR * x" in helpers
-    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
-    told = told.removesuffix(")") + ".unknown))"
-    said = _said(tmp_path, APP + set_in_the_driver + "\n" + told, helpers)
+    said = _said(tmp_path, APP + set_in_the_driver + "\n" + PRINT_UNKNOWN, helpers)
     name = set_in_the_driver.split(" ")[0].split(".")[1]
     assert name in said and "the driver has set it to" in said
-    assert _said(tmp_path, APP + told, helpers) == ""
+    assert _said(tmp_path, APP + PRINT_UNKNOWN, helpers) == ""
 
 
 @pytest.mark.parametrize("body", ["sys.modules['helpers'].LIMIT", "loaded['helpers'].LIMIT"])
 def test_a_module_that_is_taken_from_a_table_cannot_be_compared(tmp_path: Path, body: str) -> None:
     app = f"import sys, helpers\nfrom sys import modules as loaded\ndef count(key, rows):\n    return {body}\n"
-    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
-    said = _said(tmp_path, app + told.removesuffix(")") + ".unknown))", HELPERS)
+    said = _said(tmp_path, app + PRINT_UNKNOWN, HELPERS)
     assert "cannot be compared" in said, said
     own = "import sys, helpers\nME = sys.modules[__name__]\ndef count(key, rows):\n    return helpers.LIMIT\n"
-    assert _said(tmp_path, own + told.removesuffix(")") + ".unknown))", HELPERS) == ""
+    assert _said(tmp_path, own + PRINT_UNKNOWN, HELPERS) == ""
 
 
 def _changed(where: str, old: str, new: str) -> dict[str, str]:
@@ -147,8 +145,7 @@ def _changed(where: str, old: str, new: str) -> dict[str, str]:
 
 def test_the_subclasses_of_a_class_cannot_be_compared(tmp_path: Path) -> None:
     app = "class Base: pass\nclass One(Base): pass\ndef count(key, rows):\n    return len(Base.__subclasses__())\n"
-    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
-    said = _said(tmp_path, app + told.removesuffix(")") + ".unknown))", HELPERS)
+    said = _said(tmp_path, app + PRINT_UNKNOWN, HELPERS)
     assert "__subclasses__, which cannot be compared" in said, said
 
 
@@ -191,9 +188,7 @@ def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: 
     first = digest(tmp_path / "1", app, helpers)
     assert digest(tmp_path / "2", app, helpers) == first
     assert digest(tmp_path / "3", app, helpers.replace("x + 1", "x + 2")) != first
-    told = PRINT.replace("code_digest", "describe").replace("print(describe(", "print('; '.join(describe(").strip()
-    told = told.removesuffix(")") + ".unknown))"
-    assert _said(tmp_path / "4", app + told, helpers) == ""
+    assert _said(tmp_path / "4", app + PRINT_UNKNOWN, helpers) == ""
     for set_in_the_driver in ("helpers.HANDLERS.append(len)", "helpers.NAMED['x'] = len"):
         assert digest(tmp_path / "5", app + set_in_the_driver + "\n", helpers) != first
     assert digest(tmp_path / "6", app, helpers + "\n        OTHER = 3\n") != first  # it may fill it, too
@@ -208,9 +203,9 @@ def test_where_the_app_lies_is_nothing(tmp_path: Path, here: str) -> None:
 
 
 def test_what_cannot_be_loaded_has_no_digest() -> None:
-    assert code_digest(b"not a pickle") is None
+    assert describe(b"not a pickle").digest is None
     lost = cloudpickle.dumps((_Lost(), None)).replace(b"_Lost", b"_Gone")
-    assert code_digest(lost) is None
+    assert describe(lost).digest is None
 
 
 class _Lost:

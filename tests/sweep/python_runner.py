@@ -39,12 +39,15 @@ def outcome(job: dict[str, Any]) -> dict[str, Any]:
         command = cloudpickle.dumps((f, None))
     except Exception as e:
         return {"fails": f"{type(e).__name__}: {e}"}
-    found: Any = code.describe(command) if hasattr(code, "describe") else None
-    made = {"digest": found.digest if found else code.code_digest(command)}
-    if found:
-        made |= {"unknown": found.unknown, "packages": found.packages, "followed": found.followed}
+    found = code.describe(command)
+    made: dict[str, Any] = {
+        "digest": found.digest,
+        "unknown": found.unknown,
+        "packages": found.packages,
+        "followed": found.followed,
+    }
     if job.get("again"):
-        made["again"] = code.code_digest(command)
+        made["again"] = code.describe(command).digest
     if job.get("results", True):
         # As a worker has it, which knows no class of the app's own file yet.
         cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()
@@ -85,7 +88,7 @@ def main() -> None:
     import numpy  # what takes long is loaded once, before the fork
     import pandas  # noqa: F401
 
-    code.code_digest(cloudpickle.dumps((lambda: numpy.abs(1), None)))
+    code.describe(cloudpickle.dumps((lambda: numpy.abs(1), None)))
     sys.dont_write_bytecode = True  # mutants share names, and their times may be equal
     gc.freeze()
     for line in sys.stdin:

@@ -1,4 +1,5 @@
-"""The end of a driver's log for who looks from another process, perhaps on another machine."""
+"""The end of a driver's log, for who looks from another process, perhaps on another machine, and for texts of errors.
+Nobody else reads a log: what is shown of one holds no secret of the application's."""
 
 from __future__ import annotations
 
@@ -7,15 +8,16 @@ from pathlib import Path
 
 import attrs
 
-from ...core.redaction import secret_values
+from ...core.redaction import without_secrets
+from ...core.registry.application import Application
 from ...core.registry.deployment import Launch
 from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
 from .log_tail import tail
 
 LINES = 200
+ERROR_LINES = 30  # in the text of an error
 LINE_LENGTH = 2000  # characters shown of a line
-HIDDEN = "(hidden)"
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +30,11 @@ class DriverLog:
     lines: tuple[str, ...] = ()
     note: str | None = None
 
+    def __str__(self) -> str:
+        """As the text of an error ends with it."""
+        note = f" ({self.note})" if self.note else ""
+        return "\n".join((f"last lines of {self.path}{note}:", *self.lines)) if self.lines else f"({self.note})"
+
 
 def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> DriverLog:
     """What the log of a deployment's newest driver ends with, without the values of its secret parameters.
@@ -38,17 +45,19 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
         return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
     if (away := _not_readable(launch, registry)) is not None:
         return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=away)
-    text = tail(Path(launch.log), lines)
-    application = spec.application
-    for value in secret_values(application.params, application.conf, application.env_vars):
-        text = text.replace(value, HIDDEN)
     return DriverLog(
         deployment=deployment,
         host=launch.host,
         path=launch.log,
-        lines=tuple(line[:LINE_LENGTH] for line in text.splitlines()),
+        lines=last_lines(Path(launch.log), spec.application, lines),
         note=_whose(registry, deployment, launch),
     )
+
+
+def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:
+    """What a log of the application's driver ends with, without the values of its secret parameters."""
+    text = without_secrets(tail(log, lines), application.params, application.conf, application.env_vars)
+    return tuple(line[:LINE_LENGTH] for line in text.splitlines())
 
 
 def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
@@ -64,4 +73,5 @@ def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
 
 def _whose(registry: AppRegistry, deployment: str, launch: Launch) -> str | None:
     status = registry.status(deployment)
-    return cluster_of(launch).log_of(launch, status.spark_app_id if status else None)
+    known = status is not None and status.epoch >= launch.epoch  # else it is of an earlier driver
+    return cluster_of(launch).log_of(launch, status.spark_app_id if status and known else None)

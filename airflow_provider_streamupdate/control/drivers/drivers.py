@@ -38,8 +38,8 @@ from ...core.storage import Folder
 from ..waiting import POLL_SECONDS, wait_for
 from . import process, runtime
 from .clusters import Alive, Client, alive, cluster_for, cluster_of
+from .driver_log import ERROR_LINES, driver_log
 from .launcher import Launcher, driver_environment
-from .log_tail import tail
 from .private_folder import private_folder
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
@@ -227,7 +227,7 @@ class Drivers:
         except WaitTimeoutError as error:
             raise WaitTimeoutError(
                 f"{error}; its driver is still starting: wait for it (status), give it more time (--timeout), or "
-                f"end it (cancel)\n{self._last_lines(deployment)}"
+                f"end it (cancel)\n{self.last_lines(deployment)}"
             ) from error
 
     def death(self, deployment: str, state: DriverState) -> str:
@@ -239,22 +239,17 @@ class Drivers:
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}; correct "
             f"that and start it again: streamupdate restart {self.app.name}, or submit when it is to be another "
-            f"version (streamupdate log shows more)\n{self._last_lines(deployment)}"
+            f"version (streamupdate log shows more)\n{self.last_lines(deployment)}"
         )
 
-    def _last_lines(self, deployment: str) -> str:
-        launch, status = self.app.launch(deployment), self.status(deployment)
-        whose = cluster_of(launch).log_of(launch, status.spark_app_id if status else None) if launch else None
-        more = f" ({whose})" if whose else ""
-        return f"last lines of {self.log(deployment)}{more}:\n{self.log_tail(deployment)}"
+    def last_lines(self, deployment: str) -> str:
+        """What its log ends with, for the text of an error."""
+        return str(driver_log(self.app, deployment, ERROR_LINES))
 
     def log(self, deployment: str) -> str | None:
+        """The path of its log, on the machine that started it; None when no driver was started."""
         launch = self.app.launch(deployment)
         return launch.log if launch else None
-
-    def log_tail(self, deployment: str, lines: int = 30) -> str:
-        log = self.log(deployment)
-        return tail(Path(log), lines) if log else "(no driver was started)"
 
     def kill(self, deployment: str) -> None:
         """End the driver, if its processes can be told from here or its cluster ends it. DriverError when it may go on:

@@ -12,7 +12,7 @@ BLOCK = 65_536
 MOST = 8_000_000  # bytes of a file, however many lines are wanted and however long they are
 
 
-def tail(log: Path, lines: int = 30) -> str:
+def tail(log: Path, lines: int) -> str:
     """The last lines of a log, and of the older files it was put aside in (output_log.py); a note when there
     is none."""
     if not log.exists():

@@ -1,2 +1,3 @@
-"""Operations: what is asked of an app, but for updates, which are made of them. A file an operation; each is a part of
-the client (`control/client.py`), by which one comes in. Operations that change something are idempotent."""
+"""Operations: what is asked of an app, but for updates, which are made of them. Each is a function whose first argument
+is a `Context` (context.py): other operations call it with theirs, the client (`control/client.py`) has it as a method.
+Operations that change something are idempotent."""

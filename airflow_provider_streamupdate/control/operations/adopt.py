@@ -19,10 +19,10 @@ from ...core.serde import to_json
 from ...core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
-from ..waiting import Progress
+from ..waiting import Progress, quiet
 from .check import same_app
+from .context import Context
 from .plan import plan_application
-from .requests import Requests, quiet
 from .version import store_application
 
 _OWNER = "adopt"  # of the deployment an adopted snapshot belongs to, which never runs
@@ -36,53 +36,50 @@ class Adopted:
     report: CompatibilityReport
 
 
-class AdoptRequests(Requests):
-    """The client's request to adopt checkpoints."""
+def adopt(
+    context: Context,
+    application: Application,
+    checkpoints: str | Mapping[str, str],
+    app: str,
+    snapshot: str = "adopted",
+    progress: Progress = quiet,
+) -> Adopted:
+    """Make snapshot `snapshot` of `app` from checkpoints that nothing here manages. They are only read.
 
-    def adopt(
-        self,
-        application: Application,
-        checkpoints: str | Mapping[str, str],
-        app: str,
-        snapshot: str = "adopted",
-        progress: Progress = quiet,
-    ) -> Adopted:
-        """Make snapshot `snapshot` of `app` from checkpoints that nothing here manages. They are only read.
+    application: the code that wrote them, as an app: what its plan says must be what they hold
+    checkpoints: a path or URI by query, or just the one of the app's only query
 
-        application: the code that wrote them, as an app: what its plan says must be what they hold
-        checkpoints: a path or URI by query, or just the one of the app's only query
-
-        InvalidInputError for what is no checkpoint or has no commit, IncompatibleError with the report when they are
-        not of this code, AlreadyExistsError for a name in use. A call that was interrupted can be repeated.
-        """
-        application.check()
-        check_name("app", app)
-        check_name("snapshot", snapshot)
-        launcher = self.need_launcher()
-        launcher.check()
-        given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
-        uris = {query: find_checkpoint(uri, self.storage_options).address for query, uri in given.items()}
-        self.registry.folder.check_writable()
-        registry = self.registry.app(app)
+    InvalidInputError for what is no checkpoint or has no commit, IncompatibleError with the report when they are
+    not of this code, AlreadyExistsError for a name in use. A call that was interrupted can be repeated.
+    """
+    application.check()
+    check_name("app", app)
+    check_name("snapshot", snapshot)
+    launcher = context.need_launcher()
+    launcher.check()
+    given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
+    uris = {query: find_checkpoint(uri, context.storage_options).address for query, uri in given.items()}
+    context.registry.folder.check_writable()
+    registry = context.registry.app(app)
+    _check_free(registry, snapshot, application)
+    progress(f"planning {application.file} and checking {', '.join(uris.values())}")
+    planned = plan_application(launcher, application, storage_options=context.storage_options, adopt=uris)
+    same_app(application, planned.plan, app)
+    report = planned.report
+    assert report is not None  # a check was asked for
+    if not report.compatible:
+        raise IncompatibleError(
+            f"{report.source} is not one of {application.file}; nothing was adopted:\n  "
+            + "\n  ".join(report.problems),
+            report,
+        )
+    with holding(registry, snapshot):
         _check_free(registry, snapshot, application)
-        progress(f"planning {application.file} and checking {', '.join(uris.values())}")
-        planned = plan_application(launcher, application, storage_options=self.storage_options, adopt=uris)
-        same_app(application, planned.plan, app)
-        report = planned.report
-        assert report is not None  # a check was asked for
-        if not report.compatible:
-            raise IncompatibleError(
-                f"{report.source} is not one of {application.file}; nothing was adopted:\n  "
-                + "\n  ".join(report.problems),
-                report,
-            )
-        with holding(registry, snapshot):
-            _check_free(registry, snapshot, application)
-            _keep_deployment(registry, snapshot, application, planned.plan)
-            progress(f"storing snapshot {snapshot} of {app}")
-            queries = [query.name for query in planned.plan.queries]
-            folders = {q: find_checkpoint(u, self.storage_options) for q, u in assign(queries, uris).items()}
-            return Adopted(snapshot=save_adopted(registry, snapshot, snapshot, planned.plan, folders), report=report)
+        _keep_deployment(registry, snapshot, application, planned.plan)
+        progress(f"storing snapshot {snapshot} of {app}")
+        queries = [query.name for query in planned.plan.queries]
+        folders = {q: find_checkpoint(u, context.storage_options) for q, u in assign(queries, uris).items()}
+        return Adopted(snapshot=save_adopted(registry, snapshot, snapshot, planned.plan, folders), report=report)
 
 
 def _check_free(registry: AppRegistry, name: str, application: Application) -> None:

@@ -15,115 +15,109 @@ from ...core.registry.deployment import FINAL_STATES, NEW
 from ...core.serde import to_json
 from ...core.snapshots.repeated_batches import batches_again, with_again
 from ...core.snapshots.snapshots import SnapshotStore
+from .context import Context
 from .plan import Planned, plan_application
-from .requests import Requests
 
 
-class CheckRequests(Requests):
-    """The client's requests on an application that is not running yet."""
+def plan(context: Context, application: Application) -> AppPlan:
+    """Run a plan-only driver (15-30 s); nothing is started."""
+    return plan_application(context.need_launcher(), application).plan
 
-    def plan(self, application: Application) -> AppPlan:
-        """Run a plan-only driver (15-30 s); nothing is started."""
-        return plan_application(self.need_launcher(), application).plan
 
-    def check(
-        self,
-        application: Application,
-        app: str | None = None,
-        snapshot: str | None = None,
-        agree: Iterable[str] = (),
-        deployment: str | None = None,
-        renames: Mapping[str, str] | None = None,
-        fork: bool = False,
-        from_app: str | None = None,
-        in_place: bool | None = None,
-    ) -> CompatibilityReport:
-        """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
-        a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
-        With a snapshot that update starts in place, so that it is said which batches run again (`in_place`: of an
-        update that has no id, too).
-        `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
-        if deployment:
-            check_name("deployment", deployment)
-        if in_place is None:
-            in_place = deployment is not None and not fork
-        report = self.plan_and_check(application, app, snapshot, agree, renames, fork, from_app, in_place).report
-        assert report is not None  # a check was asked for
-        if deployment:
-            self.store_report(report, deployment)
-        return report
-
-    def plan_and_check(
-        self,
-        application: Application,
-        app: str | None = None,
-        snapshot: str | None = None,
-        agree: Iterable[str] = (),
-        renames: Mapping[str, str] | None = None,
-        fork: bool = False,
-        from_app: str | None = None,
-        in_place: bool = False,
-    ) -> Planned:
-        """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
-        have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`. `in_place`: what runs again because
-        the version is to start from the snapshot is part of the check."""
-        if app is not None:
-            registry = self.registry.existing(app)
-            if snapshot is not None:
-                SnapshotStore(registry).get(snapshot)
-        if snapshot is not None:
-            check_name("snapshot", snapshot)
-        try:
-            planned = plan_application(
-                self.need_launcher(),
-                application,
-                root=self.root,
-                storage_options=self.storage_options,
-                against=f"snapshot:{snapshot}" if snapshot else "current",
-                agree=agree,
-                renames=renames,
-                fork=fork,
-                from_app=from_app,
-            )
-        except NotFoundError as error:
-            if app is None:
-                raise
-            # the app is there, and so is the snapshot: what was not found is what the file asks for
-            raise ApplicationError(
-                f"{application.file} defines another app than {app}: {error}; give the file of {app}"
-            ) from error
-        if app is not None:
-            same_app(application, planned.plan, app)
-        assert planned.report is not None  # it was checked against something
-        report = self.with_again(planned.report, planned.plan, snapshot if in_place else None, agree)
-        return attrs.evolve(planned, report=report)
-
-    def with_again(
-        self, report: CompatibilityReport, plan: AppPlan, snapshot: str | None, agree: Iterable[str]
-    ) -> CompatibilityReport:
-        """The report, and which batches run again when the version starts from the snapshot in place."""
-        registry = self.registry.app(plan.app)
-        if snapshot is None:
-            return with_again(report, plan, plan, {}, agree)
-        current = registry.current_id()
-        running = current is not None and self._drivers(registry).state(current) not in (*FINAL_STATES, NEW)
-        saved = SnapshotStore(registry).get(snapshot)
-        return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
-
-    def store_report(self, report: CompatibilityReport, deployment: str) -> str:
-        """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""
+def check(
+    context: Context,
+    application: Application,
+    app: str | None = None,
+    snapshot: str | None = None,
+    agree: Iterable[str] = (),
+    deployment: str | None = None,
+    renames: Mapping[str, str] | None = None,
+    fork: bool = False,
+    from_app: str | None = None,
+    in_place: bool | None = None,
+) -> CompatibilityReport:
+    """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
+    a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
+    With a snapshot that update starts in place, so that it is said which batches run again (`in_place`: of an
+    update that has no id, too).
+    `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
+    if deployment:
         check_name("deployment", deployment)
-        folder = self.registry.app(report.app).folder
-        folder.write(f"updates/{deployment}.report.json", to_json(report))
-        folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())
-        return f"{folder.uri}/updates/{deployment}.report.md"
+    if in_place is None:
+        in_place = deployment is not None and not fork
+    report = plan_and_check(context, application, app, snapshot, agree, renames, fork, from_app, in_place).report
+    assert report is not None  # a check was asked for
+    if deployment:
+        store_report(context, report, deployment)
+    return report
 
-    def stored_report(self, app: str, deployment: str) -> CompatibilityReport:
-        """The report that was kept for an update; NotFoundError when there is none."""
-        report = self.registry.app(app).report(check_name("deployment", deployment))
-        if report is None:
-            raise NotFoundError(f"there is no report of the update of app {app} to {deployment}; check it first")
-        return report
+
+def plan_and_check(
+    context: Context,
+    application: Application,
+    app: str | None = None,
+    snapshot: str | None = None,
+    agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
+    fork: bool = False,
+    from_app: str | None = None,
+    in_place: bool = False,
+) -> Planned:
+    """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
+    have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`. `in_place`: what runs again because
+    the version is to start from the snapshot is part of the check."""
+    if app is not None:
+        registry = context.registry.existing(app)
+        if snapshot is not None:
+            SnapshotStore(registry).get(snapshot)
+    if snapshot is not None:
+        check_name("snapshot", snapshot)
+    try:
+        planned = plan_application(
+            context.need_launcher(),
+            application,
+            root=context.root,
+            storage_options=context.storage_options,
+            against=f"snapshot:{snapshot}" if snapshot else "current",
+            agree=agree,
+            renames=renames,
+            fork=fork,
+            from_app=from_app,
+        )
+    except NotFoundError as error:
+        if app is None:
+            raise
+        # the app is there, and so is the snapshot: what was not found is what the file asks for
+        raise ApplicationError(
+            f"{application.file} defines another app than {app}: {error}; give the file of {app}"
+        ) from error
+    if app is not None:
+        same_app(application, planned.plan, app)
+    assert planned.report is not None  # it was checked against something
+    report = with_batches_again(context, planned.report, planned.plan, snapshot if in_place else None, agree)
+    return attrs.evolve(planned, report=report)
+
+
+def with_batches_again(
+    context: Context, report: CompatibilityReport, plan: AppPlan, snapshot: str | None, agree: Iterable[str]
+) -> CompatibilityReport:
+    """The report, and which batches run again when the version starts from the snapshot in place."""
+    registry = context.registry.app(plan.app)
+    if snapshot is None:
+        return with_again(report, plan, plan, {}, agree)
+    current = registry.current_id()
+    running = current is not None and context.drivers(registry).state(current) not in (*FINAL_STATES, NEW)
+    saved = SnapshotStore(registry).get(snapshot)
+    return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
+
+
+def store_report(context: Context, report: CompatibilityReport, deployment: str) -> str:
+    """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""
+    check_name("deployment", deployment)
+    folder = context.registry.app(report.app).folder
+    folder.write(f"updates/{deployment}.report.json", to_json(report))
+    folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())
+    return f"{folder.uri}/updates/{deployment}.report.md"
 
 
 def same_app(application: Application, plan: AppPlan, app: str) -> None:

@@ -18,10 +18,10 @@ from ...core.snapshots.superseded import Retention, Superseded
 from ...core.storage import stray_files as strays
 from ...core.storage import usage
 from ..drivers.drivers import Drivers
-from ..waiting import Progress
+from ..waiting import Progress, quiet
 from .batch_ids import has_later_ids
+from .context import Context
 from .delete import deleting
-from .requests import Requests, quiet
 
 EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
 SILENT_SECONDS = 86400.0  # a driver on another machine that was not heard of for so long does not come back
@@ -61,53 +61,54 @@ class _Found:
     free: Callable[[], object]
 
 
-class CollectRequests(Requests):
-    """The client's request to free what nothing needs."""
+def collect(
+    context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+) -> Collected:
+    """Free bytes of failed exports, objects of no snapshot, checkpoints and logs of superseded deployments beyond
+    `retention`, left-behind rehearsals and temporary files of the app; or, with `dry_run`, only tell.
+    LeaseHeldError while an update of the app is under way. Works on a full disk.
 
-    def collect(
-        self, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
-    ) -> Collected:
-        """Free bytes of failed exports, objects of no snapshot, checkpoints and logs of superseded deployments beyond
-        `retention`, left-behind rehearsals and temporary files of the app; or, with `dry_run`, only tell.
-        LeaseHeldError while an update of the app is under way. Works on a full disk.
+    A checkpoint is kept that is current, that an update under way, a restart or a rollback goes on with, or whose
+    driver may live.
+    """
+    registry = context.registry.existing(app)
+    keep = check_retention(retention or Retention())
+    if dry_run:
+        found, kept = _find(registry, context.drivers(registry), keep, only_look=True)
+        return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
 
-        A checkpoint is kept that is current, that an update under way, a restart or a rollback goes on with, or whose
-        driver may live.
-        """
-        registry = self.registry.existing(app)
-        keep = check_retention(retention or Retention())
-        if dry_run:
-            found, kept = self._find(registry, keep, only_look=True)
-            return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
+    def work() -> Collected:
+        found, kept = _find(registry, context.drivers(registry), keep, only_look=False)
+        return _freed(registry, found, kept, progress)
 
-        def work() -> Collected:
-            found, kept = self._find(registry, keep, only_look=False)
-            return _freed(registry, found, kept, progress)
+    return deleting(registry, "gc", work, progress)
 
-        return deleting(registry, "gc", work, progress)
 
-    def collect_all(
-        self, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
-    ) -> list[Collected]:
-        """`collect_or_leave` of every app."""
-        return [self.collect_or_leave(app, retention, dry_run, progress) for app in self.apps()]
+def collect_all(
+    context: Context, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+) -> list[Collected]:
+    """`collect_or_leave` of every app."""
+    return [collect_or_leave(context, app, retention, dry_run, progress) for app in context.registry.apps()]
 
-    def collect_or_leave(
-        self, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
-    ) -> Collected:
-        """`collect`; but an app that is being updated is kept as it is, for that reason."""
-        try:
-            return self.collect(app, retention, dry_run, progress)
-        except LeaseHeldError as error:
-            kept = Thing(kind="app", name=app, reason=str(error))
-            return Collected(app=app, dry_run=dry_run, freed=(), kept=(kept,))
 
-    def _find(self, registry: AppRegistry, retention: Retention, only_look: bool) -> tuple[list[_Found], list[Thing]]:
-        objects, kept = _objects(registry, only_look)
-        drivers = self._drivers(registry)
-        old, stay = _checkpoints(registry, drivers, retention)
-        live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not _over(drivers, s.deployment)]
-        return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
+def collect_or_leave(
+    context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+) -> Collected:
+    """`collect`; but an app that is being updated is kept as it is, for that reason."""
+    try:
+        return collect(context, app, retention, dry_run, progress)
+    except LeaseHeldError as error:
+        kept = Thing(kind="app", name=app, reason=str(error))
+        return Collected(app=app, dry_run=dry_run, freed=(), kept=(kept,))
+
+
+def _find(
+    registry: AppRegistry, drivers: Drivers, retention: Retention, only_look: bool
+) -> tuple[list[_Found], list[Thing]]:
+    objects, kept = _objects(registry, only_look)
+    old, stay = _checkpoints(registry, drivers, retention)
+    live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not _over(drivers, s.deployment)]
+    return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
 
 
 def check_retention(retention: Retention) -> Retention:

@@ -19,8 +19,8 @@ from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
 from ..drivers import process, runtime
+from ..drivers.driver_log import last_lines
 from ..drivers.launcher import Launcher, driver_environment, in_client_mode
-from ..drivers.log_tail import tail
 
 TIMEOUT_SECONDS = 300.0
 
@@ -82,7 +82,7 @@ def plan_application(
                 raise errors.WaitTimeoutError(
                     f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s, so "
                     "it was ended; nothing was started. Try again when the machine is less busy. Its last log lines:\n"
-                    f"{tail(log)}"
+                    + "\n".join(last_lines(log, application))
                 ) from error
         if not out.exists():
             raise _no_answer(application, code, log)
@@ -122,5 +122,5 @@ def _no_answer(application: Application, code: int, log: Path) -> errors.StreamU
         )
     return errors.DriverError(
         f"planning {application.file} ended with code {code}; nothing was started. Correct what its last log lines "
-        f"say and try again:\n{tail(log)}"
+        "say and try again:\n" + "\n".join(last_lines(log, application))
     )

@@ -15,116 +15,116 @@ from ...core.registry.application import Application
 from ...core.serde import to_json
 from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
 from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress
+from ..waiting import Progress, quiet
 from .check import same_app
+from .context import Context
 from .plan import Planned, plan_application
-from .requests import Requests, quiet
 
 BATCHES = 5
 
 
-class RehearseRequests(Requests):
-    """The client's request to rehearse."""
+def rehearse(
+    context: Context,
+    application: Application,
+    app: str | None = None,
+    snapshot: str | None = None,
+    batches: int = BATCHES,
+    agree: Iterable[str] = (),
+    deployment: str | None = None,
+    renames: Mapping[str, str] | None = None,
+    timeout: float = 600.0,
+    progress: Progress = quiet,
+    fork: bool = False,
+) -> RehearsalReport:
+    """Run the application's first `batches` batches from a snapshot (default: the app's newest), on the input that
+    follows it, with muted sinks; then the same with the version the snapshot is of. Nothing of the running app is
+    touched, and no lease is needed.
 
-    def rehearse(
-        self,
-        application: Application,
-        app: str | None = None,
-        snapshot: str | None = None,
-        batches: int = BATCHES,
-        agree: Iterable[str] = (),
-        deployment: str | None = None,
-        renames: Mapping[str, str] | None = None,
-        timeout: float = 600.0,
-        progress: Progress = quiet,
-        fork: bool = False,
-    ) -> RehearsalReport:
-        """Run the application's first `batches` batches from a snapshot (default: the app's newest), on the input that
-        follows it, with muted sinks; then the same with the version the snapshot is of. Nothing of the running app is
-        touched, and no lease is needed.
+    deployment: store the report for that update. timeout: seconds, for each of the two. fork: it is to run beside
+    the app, under query ids of its own. DriverError or WaitTimeoutError when the new version's driver died or was
+    not in time.
+    """
+    check_batches(batches)
+    if app is not None and snapshot is not None:
+        SnapshotStore(context.registry.existing(app)).get(snapshot)
+    elif app is not None:
+        SnapshotStore(context.registry.existing(app)).newest()
+    against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"
+    progress(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}")
+    planned = _play(context, application, against, batches, timeout, agree, renames, fork)
+    if app is not None:
+        same_app(application, planned.plan, app)
+    assert planned.report is not None  # it was compared
+    report = RehearsalReport(
+        app=planned.plan.app,
+        snapshot=planned.report.source.removeprefix("snapshot "),
+        newest=snapshot is None,
+        wanted=batches,
+        compatibility=planned.report,
+        new=planned.rehearsal,
+    )
+    if planned.rehearsal is not None and report.passed:
+        report = _beside(context, report, planned.rehearsal, timeout, progress)
+    if deployment:
+        store_rehearsal(context, report, deployment)
+    return report
 
-        deployment: store the report for that update. timeout: seconds, for each of the two. fork: it is to run beside
-        the app, under query ids of its own. DriverError or WaitTimeoutError when the new version's driver died or was
-        not in time.
-        """
-        check_batches(batches)
-        if app is not None and snapshot is not None:
-            SnapshotStore(self.registry.existing(app)).get(snapshot)
-        elif app is not None:
-            SnapshotStore(self.registry.existing(app)).newest()
-        against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"
-        progress(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}")
-        planned = self._play(application, against, batches, timeout, agree, renames, fork)
-        if app is not None:
-            same_app(application, planned.plan, app)
-        assert planned.report is not None  # it was compared
-        report = RehearsalReport(
-            app=planned.plan.app,
-            snapshot=planned.report.source.removeprefix("snapshot "),
-            newest=snapshot is None,
-            wanted=batches,
-            compatibility=planned.report,
-            new=planned.rehearsal,
+
+def store_rehearsal(context: Context, report: RehearsalReport, deployment: str) -> str:
+    """Keep it under ``updates/<deployment>.rehearsal.report.json`` and ``.md``; the latter's URI."""
+    folder = context.registry.app(report.app).folder
+    folder.write(f"updates/{deployment}.rehearsal.report.json", to_json(report))
+    folder.write(f"updates/{deployment}.rehearsal.report.md", report.to_markdown().encode())
+    return f"{folder.uri}/updates/{deployment}.rehearsal.report.md"
+
+
+def _beside(
+    context: Context, report: RehearsalReport, new: Rehearsal, timeout: float, progress: Progress
+) -> RehearsalReport:
+    """The report with the figures of the version the snapshot is of. That it cannot be rehearsed (any more) says
+    nothing against the new one."""
+    registry = context.registry.existing(report.app)
+    if new.deployment not in registry.deployment_ids():
+        return attrs.evolve(report, old_missing=f"there is no deployment {new.deployment}, which the snapshot is of")
+    progress(f"rehearsing deployment {new.deployment} on the same snapshot, to compare")
+    try:
+        application = context.drivers(registry).application(registry.spec(new.deployment))
+        played = _play(context, application, f"snapshot:{new.snapshot}", report.wanted, timeout)
+    except StreamUpdateError as error:
+        return attrs.evolve(report, old_missing=f"deployment {new.deployment}: {error}")
+    failed = [q.error for q in played.rehearsal.queries if q.error] if played.rehearsal else ["it is refused"]
+    missing = f"deployment {new.deployment}: {failed[0]}" if failed else None
+    return attrs.evolve(report, old=played.rehearsal, old_missing=missing)
+
+
+def _play(
+    context: Context,
+    application: Application,
+    against: str,
+    batches: int,
+    timeout: float,
+    agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
+    fork: bool = False,
+) -> Planned:
+    name = uuid.uuid4().hex
+    context.registry.folder.check_writable()
+    try:
+        return plan_application(
+            context.need_launcher(),
+            application,
+            root=context.root,
+            storage_options=context.storage_options,
+            against=against,
+            agree=agree,
+            renames=renames,
+            fork=fork,
+            rehearse=(batches, name),
+            timeout=timeout,
         )
-        if planned.rehearsal is not None and report.passed:
-            report = self._beside(report, planned.rehearsal, timeout, progress)
-        if deployment:
-            self.store_rehearsal(report, deployment)
-        return report
-
-    def store_rehearsal(self, report: RehearsalReport, deployment: str) -> str:
-        """Keep it under ``updates/<deployment>.rehearsal.report.json`` and ``.md``; the latter's URI."""
-        folder = self.registry.app(report.app).folder
-        folder.write(f"updates/{deployment}.rehearsal.report.json", to_json(report))
-        folder.write(f"updates/{deployment}.rehearsal.report.md", report.to_markdown().encode())
-        return f"{folder.uri}/updates/{deployment}.rehearsal.report.md"
-
-    def _beside(self, report: RehearsalReport, new: Rehearsal, timeout: float, progress: Progress) -> RehearsalReport:
-        """The report with the figures of the version the snapshot is of. That it cannot be rehearsed (any more) says
-        nothing against the new one."""
-        registry = self.registry.existing(report.app)
-        if new.deployment not in registry.deployment_ids():
-            return attrs.evolve(
-                report, old_missing=f"there is no deployment {new.deployment}, which the snapshot is of"
-            )
-        progress(f"rehearsing deployment {new.deployment} on the same snapshot, to compare")
-        try:
-            application = self._drivers(registry).application(registry.spec(new.deployment))
-            played = self._play(application, f"snapshot:{new.snapshot}", report.wanted, timeout)
-        except StreamUpdateError as error:
-            return attrs.evolve(report, old_missing=f"deployment {new.deployment}: {error}")
-        failed = [q.error for q in played.rehearsal.queries if q.error] if played.rehearsal else ["it is refused"]
-        missing = f"deployment {new.deployment}: {failed[0]}" if failed else None
-        return attrs.evolve(report, old=played.rehearsal, old_missing=missing)
-
-    def _play(
-        self,
-        application: Application,
-        against: str,
-        batches: int,
-        timeout: float,
-        agree: Iterable[str] = (),
-        renames: Mapping[str, str] | None = None,
-        fork: bool = False,
-    ) -> Planned:
-        name = uuid.uuid4().hex
-        self.registry.folder.check_writable()
-        try:
-            return plan_application(
-                self.need_launcher(),
-                application,
-                root=self.root,
-                storage_options=self.storage_options,
-                against=against,
-                agree=agree,
-                renames=renames,
-                fork=fork,
-                rehearse=(batches, name),
-                timeout=timeout,
-            )
-        finally:  # the driver has removed it, unless it was killed; Spark's last thread may have written there since
-            for app in self.registry.apps():
-                scratch.remove(self.registry.app(app), name)
+    finally:  # the driver has removed it, unless it was killed; Spark's last thread may have written there since
+        for app in context.registry.apps():
+            scratch.remove(context.registry.app(app), name)
 
 
 def check_batches(batches: int) -> int:

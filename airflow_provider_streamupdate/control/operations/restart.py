@@ -10,90 +10,89 @@ from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import committed
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Progress, wait_for
-from .requests import Requests, quiet
+from ..waiting import Progress, quiet, wait_for
+from .context import Context
 from .stateless import told
 from .stop import STOP_SECONDS
 from .submit import Deployed
 
 
-class RestartRequests(Requests):
-    """The client's request to start a driver again."""
+def restart(
+    context: Context,
+    app: str,
+    deployment: str | None = None,
+    timeout: float = 300.0,
+    progress: Progress = quiet,
+    reattach: bool = False,
+) -> Deployed:
+    """Start the driver of the app's current deployment again, with the code, parameters and checkpoint it has, and
+    wait until its queries run. A rerun after a crash at any point does what is missing.
 
-    def restart(
-        self,
-        app: str,
-        deployment: str | None = None,
-        timeout: float = 300.0,
-        progress: Progress = quiet,
-        reattach: bool = False,
-    ) -> Deployed:
-        """Start the driver of the app's current deployment again, with the code, parameters and checkpoint it has, and
-        wait until its queries run. A rerun after a crash at any point does what is missing.
+    AlreadyRunningError when its driver lives; LeaseHeldError when an update is under way; NotRunningError when
+    there is no deployment, or another one than `deployment` is current; DriverError when it dies at its start.
+    One on another machine that was not heard of for long may still run: it is kept from beginning another batch.
 
-        AlreadyRunningError when its driver lives; LeaseHeldError when an update is under way; NotRunningError when
-        there is no deployment, or another one than `deployment` is current; DriverError when it dies at its start.
-        One on another machine that was not heard of for long may still run: it is kept from beginning another batch.
+    deployment: the one that is to be started again; None: whichever is current
+    timeout: seconds until it must run
+    reattach: a driver that lives is waited for instead: what was asked for was done, by an earlier try
+    """
+    if deployment is not None:
+        check_name("deployment", deployment)
+    registry = context.registry.existing(app)
+    context.need_launcher().check()
+    context.registry.folder.check_writable()
+    drivers = context.drivers(registry)
+    found = _restartable(context, registry, deployment)
+    with holding(registry, found):
+        deployed = _restart(context, registry, drivers, _restartable(context, registry, deployment), progress, reattach)
+        if not deployed.reattached:
+            progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
+        drivers.wait_running(deployed.deployment, timeout)
+    progress(f"deployment {deployed.deployment} of {app} is running")
+    return deployed
 
-        deployment: the one that is to be started again; None: whichever is current
-        timeout: seconds until it must run
-        reattach: a driver that lives is waited for instead: what was asked for was done, by an earlier try
-        """
-        if deployment is not None:
-            check_name("deployment", deployment)
-        registry = self.registry.existing(app)
-        self.need_launcher().check()
-        self.registry.folder.check_writable()
-        drivers = self._drivers(registry)
-        found = self._restartable(registry, deployment)
-        with holding(registry, found):
-            deployed = self._restart(registry, drivers, self._restartable(registry, deployment), progress, reattach)
-            if not deployed.reattached:
-                progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
-            drivers.wait_running(deployed.deployment, timeout)
-        progress(f"deployment {deployed.deployment} of {app} is running")
-        return deployed
 
-    def _restartable(self, registry: AppRegistry, wanted: str | None) -> str:
-        """The current deployment, when it may be started again."""
-        current, _ = registry.running()
-        if wanted not in (None, current):
-            raise NotRunningError(
-                f"deployment {wanted} of {registry.name} is not current, {current} is "
-                f"({self._drivers(registry).state(current)}); only the current one can be started again"
-            )
-        update = registry.update_under_way()
-        if update is not None:
-            found = lease.read(registry.folder)
-            holder = found.holder if found and lease.held(registry.folder, found) else None
-            who = f"process {holder.pid} on {holder.host} works on it" if holder else "no process works on it now"
-            raise LeaseHeldError(
-                f"an update of {registry.name} to {update.new} is under way ({update.strategy}, {update.step}), and "
-                f"{who}; run that update again to continue it, or streamupdate rollback {registry.name}"
-            )
-        return current
+def _restartable(context: Context, registry: AppRegistry, wanted: str | None) -> str:
+    """The current deployment, when it may be started again."""
+    current, _ = registry.running()
+    if wanted not in (None, current):
+        raise NotRunningError(
+            f"deployment {wanted} of {registry.name} is not current, {current} is "
+            f"({context.drivers(registry).state(current)}); only the current one can be started again"
+        )
+    update = registry.update_under_way()
+    if update is not None:
+        found = lease.read(registry.folder)
+        holder = found.holder if found and lease.held(registry.folder, found) else None
+        who = f"process {holder.pid} on {holder.host} works on it" if holder else "no process works on it now"
+        raise LeaseHeldError(
+            f"an update of {registry.name} to {update.new} is under way ({update.strategy}, {update.step}), and "
+            f"{who}; run that update again to continue it, or streamupdate rollback {registry.name}"
+        )
+    return current
 
-    def _restart(
-        self, registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool
-    ) -> Deployed:
-        current = registry.current()
-        assert current is not None  # `deployment` is
-        state = drivers.state(deployment)
-        if state not in (*FINAL_STATES, NEW):
-            if reattach and state != SUSPENDED:
-                progress(f"deployment {deployment} of {registry.name} is {state}: nothing is started")
-                return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch, reattached=True)
-            app = registry.name
-            way = f"streamupdate resume {app}" if state == SUSPENDED else "cancel it first to start it anew"
-            raise AlreadyRunningError(
-                f"deployment {deployment} is {state}: the driver of app {app} lives, and none was started; {way}"
-            )
-        _end_processes(drivers, deployment, progress)
-        batches = committed(registry, deployment)
-        where = f"from its own checkpoint ({told(batches)})" if batches else "which has committed no batch"
-        progress(f"starting {deployment} again, {where}")
-        drivers.start(registry.spec(deployment), current.epoch + 1, promoted=current.promoted)
-        return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
+
+def _restart(
+    context: Context, registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool
+) -> Deployed:
+    current = registry.current()
+    assert current is not None  # `deployment` is
+    state = drivers.state(deployment)
+    if state not in (*FINAL_STATES, NEW):
+        if reattach and state != SUSPENDED:
+            progress(f"deployment {deployment} of {registry.name} is {state}: nothing is started")
+            return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch, reattached=True)
+        app = registry.name
+        way = f"streamupdate resume {app}" if state == SUSPENDED else "cancel it first to start it anew"
+        raise AlreadyRunningError(
+            f"deployment {deployment} is {state}: the driver of app {app} lives, and none was started; {way}"
+        )
+    _end_processes(drivers, deployment, progress)
+    batches = committed(registry, deployment)
+    where = f"from its own checkpoint ({told(batches)})" if batches else "which has committed no batch"
+    progress(f"starting {deployment} again, {where}")
+    drivers.start(registry.spec(deployment), current.epoch + 1, promoted=current.promoted)
+    return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
 
 
 def _end_processes(drivers: Drivers, deployment: str, progress: Progress) -> None:

@@ -15,133 +15,136 @@ from ...core.registry.deployment import FINAL_STATES, NEW
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.export import export
 from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress, wait_for
+from ..waiting import Progress, quiet, wait_for
+from .context import Context
 from .delete import deleting
-from .requests import Requests, quiet
 
 
-class SnapshotRequests(Requests):
-    """The client's requests on snapshots."""
+def snapshots(context: Context, app: str | None = None) -> list[Snapshot]:
+    """Of one app or of all, oldest first; without damaged ones."""
+    return sorted((s for store in _stores(context, app) for s in store.all()), key=lambda s: s.created_at)
 
-    def snapshots(self, app: str | None = None) -> list[Snapshot]:
-        """Of one app or of all, oldest first; without damaged ones."""
-        return sorted((s for store in self._stores(app) for s in store.all()), key=lambda s: s.created_at)
 
-    def damaged_snapshots(self, app: str | None = None) -> list[DamagedSnapshot]:
-        """Those of one app or of all whose description cannot be read."""
-        return [damaged for store in self._stores(app) for damaged in store.damaged()]
+def damaged_snapshots(context: Context, app: str | None = None) -> list[DamagedSnapshot]:
+    """Those of one app or of all whose description cannot be read."""
+    return [damaged for store in _stores(context, app) for damaged in store.damaged()]
 
-    def snapshot(self, app: str, name: str) -> Snapshot:
-        return SnapshotStore(self.registry.existing(app)).get(name)
 
-    def verify_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
-        """Compare every file with its checksum; the number of files. CorruptError lists what is wrong. What was found
-        is noted beside the snapshot, where that can be written."""
-        store = SnapshotStore(self.registry.existing(app))
-        files, problem = 0, None
-        try:
-            files = store.verify(name, progress)
-        except CorruptError as error:
-            problem = str(error)
-            raise
-        finally:
-            if files or problem:
-                with contextlib.suppress(StorageError):
-                    store.note_verified(name, files, problem)
-        return files
+def snapshot(context: Context, app: str, name: str) -> Snapshot:
+    return SnapshotStore(context.registry.existing(app)).get(name)
 
-    def delete_snapshot(self, app: str, name: str, progress: Progress | None = None) -> int:
-        """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged
-        one can be deleted; `progress` is told what goes with it, and when a damaged one keeps bytes from being freed.
-        """
-        registry = self.registry.existing(app)
-        check_name("snapshot", name)
-        store, say = SnapshotStore(registry), progress or quiet
-        return deleting(registry, f"delete-snapshot {name}", lambda: store.delete(name, say), say)
 
-    def begin_snapshot(self, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
-        """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
+def verify_snapshot(context: Context, app: str, name: str, progress: Progress | None = None) -> int:
+    """Compare every file with its checksum; the number of files. CorruptError lists what is wrong. What was found
+    is noted beside the snapshot, where that can be written."""
+    store = SnapshotStore(context.registry.existing(app))
+    files, problem = 0, None
+    try:
+        files = store.verify(name, progress)
+    except CorruptError as error:
+        problem = str(error)
+        raise
+    finally:
+        if files or problem:
+            with contextlib.suppress(StorageError):
+                store.note_verified(name, files, problem)
+    return files
 
-        A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
-        `again`, the one this driver took under the name. NotRunningError when nothing runs, but for `cancel`: what an
-        app that has ended committed is all there, whatever it ended of.
-        """
-        registry = self.registry.existing(app)
-        check_name("snapshot", name)
-        store, drivers = SnapshotStore(registry), self._drivers(registry)
-        deployment, epoch = registry.running()
-        box = CommandBox(registry.deployment_folder(deployment), epoch)
-        asked = box.issued(commands.SNAPSHOT, name)
-        state = drivers.state(deployment)
-        ended = state in FINAL_STATES and drivers.gone(deployment)
-        if store.exists(name):
-            taken = store.get(name)
-            known = asked or (cancel and ended and _all_of_it(registry, taken))
-            same = known and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
-            if same and (cancel or again):
-                return
-            raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
-        if state in FINAL_STATES or state == NEW:
-            if cancel and (asked or ended):
-                return  # poll_snapshot exports what it committed
-            raise NotRunningError(
-                f"app {app} is not running (deployment {deployment} is {state}), so no snapshot of it can be taken; "
-                "one with cancel (save-snapshot --cancel) saves what it committed before it ended, to continue from"
-            )
-        box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
-        boundary("snapshot-asked")
 
-    def poll_snapshot(self, app: str, name: str, cancel: bool = False) -> Snapshot | None:
-        """The snapshot once it is complete (and, with `cancel`, no driver runs any more); None while under way.
-        StreamUpdateError with the agent's words when it failed."""
-        registry = self.registry.existing(app)
-        store, drivers = SnapshotStore(registry), self._drivers(registry)
-        deployment, epoch = registry.running()
-        state = drivers.state(deployment)
-        over = state in FINAL_STATES and drivers.gone(deployment)
-        if store.exists(name) and (over or not cancel):
-            return store.get(name)
-        box = CommandBox(registry.deployment_folder(deployment), epoch)
-        pending = [c for c in box.pending() if c.snapshot == name]
-        failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
-        if failures and not pending and not over:
-            raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app keeps running")
-        if not over:
-            return None
-        plan = registry.plan(deployment)
-        if not cancel or plan is None:
-            raise NotRunningError(
-                f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}"
-            )
-        # What the driver committed is all there is, and nothing runs any more, so it can be exported from here.
-        status = registry.status(deployment)
-        return export(registry, deployment, name, plan, True, status.queries if status else {})
+def delete_snapshot(context: Context, app: str, name: str, progress: Progress | None = None) -> int:
+    """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged
+    one can be deleted; `progress` is told what goes with it, and when a damaged one keeps bytes from being freed.
+    """
+    registry = context.registry.existing(app)
+    check_name("snapshot", name)
+    store, say = SnapshotStore(registry), progress or quiet
+    return deleting(registry, f"delete-snapshot {name}", lambda: store.delete(name, say), say)
 
-    def save_snapshot(
-        self,
-        app: str,
-        name: str,
-        cancel: bool = False,
-        timeout: float = 300.0,
-        progress: Progress = quiet,
-        again: bool = False,
-    ) -> Snapshot:
-        """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
 
-        See `begin_snapshot` for a name in use and for `again`.
-        """
-        progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
-        self.begin_snapshot(app, name, cancel, again)
-        what = f"snapshot {name} of {app}"
-        snapshot = wait_for(lambda: self.poll_snapshot(app, name, cancel), what, timeout)
-        boundary("snapshot-seen")
-        batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
-        progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
-        return snapshot
+def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
+    """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
 
-    def _stores(self, app: str | None) -> list[SnapshotStore]:
-        apps = [self.registry.existing(app)] if app else [self.registry.app(a) for a in self.apps()]
-        return [SnapshotStore(a) for a in apps]
+    A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
+    `again`, the one this driver took under the name. NotRunningError when nothing runs, but for `cancel`: what an
+    app that has ended committed is all there, whatever it ended of.
+    """
+    registry = context.registry.existing(app)
+    check_name("snapshot", name)
+    store, drivers = SnapshotStore(registry), context.drivers(registry)
+    deployment, epoch = registry.running()
+    box = CommandBox(registry.deployment_folder(deployment), epoch)
+    asked = box.issued(commands.SNAPSHOT, name)
+    state = drivers.state(deployment)
+    ended = state in FINAL_STATES and drivers.gone(deployment)
+    if store.exists(name):
+        taken = store.get(name)
+        known = asked or (cancel and ended and _all_of_it(registry, taken))
+        same = known and taken.deployment == deployment and (taken.kind == "cancelled") == cancel
+        if same and (cancel or again):
+            return
+        raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
+    if state in FINAL_STATES or state == NEW:
+        if cancel and (asked or ended):
+            return  # poll_snapshot exports what it committed
+        raise NotRunningError(
+            f"app {app} is not running (deployment {deployment} is {state}), so no snapshot of it can be taken; "
+            "one with cancel (save-snapshot --cancel) saves what it committed before it ended, to continue from"
+        )
+    box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
+    boundary("snapshot-asked")
+
+
+def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -> Snapshot | None:
+    """The snapshot once it is complete (and, with `cancel`, no driver runs any more); None while under way.
+    StreamUpdateError with the agent's words when it failed."""
+    registry = context.registry.existing(app)
+    store, drivers = SnapshotStore(registry), context.drivers(registry)
+    deployment, epoch = registry.running()
+    state = drivers.state(deployment)
+    over = state in FINAL_STATES and drivers.gone(deployment)
+    if store.exists(name) and (over or not cancel):
+        return store.get(name)
+    box = CommandBox(registry.deployment_folder(deployment), epoch)
+    pending = [c for c in box.pending() if c.snapshot == name]
+    failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
+    if failures and not pending and not over:
+        raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app keeps running")
+    if not over:
+        return None
+    plan = registry.plan(deployment)
+    if not cancel or plan is None:
+        raise NotRunningError(f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}")
+    # What the driver committed is all there is, and nothing runs any more, so it can be exported from here.
+    status = registry.status(deployment)
+    return export(registry, deployment, name, plan, True, status.queries if status else {})
+
+
+def save_snapshot(
+    context: Context,
+    app: str,
+    name: str,
+    cancel: bool = False,
+    timeout: float = 300.0,
+    progress: Progress = quiet,
+    again: bool = False,
+) -> Snapshot:
+    """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
+
+    See `begin_snapshot` for a name in use and for `again`.
+    """
+    progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
+    begin_snapshot(context, app, name, cancel, again)
+    what = f"snapshot {name} of {app}"
+    snapshot = wait_for(lambda: poll_snapshot(context, app, name, cancel), what, timeout)
+    boundary("snapshot-seen")
+    batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
+    progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
+    return snapshot
+
+
+def _stores(context: Context, app: str | None) -> list[SnapshotStore]:
+    apps = [context.registry.existing(app)] if app else [context.registry.app(a) for a in context.registry.apps()]
+    return [SnapshotStore(a) for a in apps]
 
 
 def _all_of_it(registry: AppRegistry, taken: Snapshot) -> bool:

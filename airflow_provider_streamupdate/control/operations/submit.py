@@ -20,10 +20,10 @@ from ...core.snapshots.fresh_start import NOTHING, check_agreed
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Progress
-from .check import CheckRequests, same_app
+from ..waiting import Progress, quiet
+from .check import same_app, with_batches_again
+from .context import Context
 from .plan import plan_application
-from .requests import quiet
 from .stateless import check_no_state, check_start
 from .version import store_application
 
@@ -40,196 +40,200 @@ class Deployed:
     reattached: bool = False
 
 
-class SubmitRequests(CheckRequests):
-    """The client's request to start a deployment."""
+def find_owned(context: Context, app: str, owner: str) -> DeploymentSpec | None:
+    """The newest deployment that was submitted with this owner token."""
+    owned = [s for s in context.registry.app(app).deployments() if owner and s.owner == owner]
+    return owned[-1] if owned else None
 
-    def find_owned(self, app: str, owner: str) -> DeploymentSpec | None:
-        """The newest deployment that was submitted with this owner token."""
-        owned = [s for s in self.registry.app(app).deployments() if owner and s.owner == owner]
-        return owned[-1] if owned else None
 
-    def submit(
-        self,
-        application: Application,
-        deployment: str | None = None,
-        snapshot: str | None = None,
-        agree: Iterable[str] = (),
-        owner: str = "",
-        timeout: float = 180.0,
-        progress: Progress = quiet,
-        app: str | None = None,
-        renames: Mapping[str, str] | None = None,
-        fork: bool = False,
-        from_app: str | None = None,
-        fresh: bool = False,
-    ) -> Deployed:
-        """Start a new deployment, from a snapshot or without state, and wait until its queries run. CorruptError, with
-        nothing started, when a file of the snapshot is not what was stored; RefusedError, with nothing started, when
-        the app has state and no snapshot is given; ApplicationError when an app without state could never be updated,
-        and that was not agreed to.
+def submit(
+    context: Context,
+    application: Application,
+    deployment: str | None = None,
+    snapshot: str | None = None,
+    agree: Iterable[str] = (),
+    owner: str = "",
+    timeout: float = 180.0,
+    progress: Progress = quiet,
+    app: str | None = None,
+    renames: Mapping[str, str] | None = None,
+    fork: bool = False,
+    from_app: str | None = None,
+    fresh: bool = False,
+) -> Deployed:
+    """Start a new deployment, from a snapshot or without state, and wait until its queries run. CorruptError, with
+    nothing started, when a file of the snapshot is not what was stored; RefusedError, with nothing started, when
+    the app has state and no snapshot is given; ApplicationError when an app without state could never be updated,
+    and that was not agreed to.
 
-        fresh: leave the state that the app has behind on purpose. IncompatibleError, with nothing started, when what
-            the sinks have makes that wrong, or it was not agreed to
-        app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
-        fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
-            is another one
-        owner: a token; submitting again with the same one reattaches to, or restarts, the same deployment.
-        """
-        application.check()
-        if (fork and snapshot is None) or (from_app and not fork):
-            raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
-        if fresh and snapshot is not None:
-            raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
-        launcher = self.need_launcher()
-        launcher.check()
-        self.registry.folder.check_writable()
-        agree = tuple(agree)
-        if snapshot is None and (app is None or (fresh and self.find_owned(app, owner) is None)):
-            app = self.check_stateless(application, app, agree, owner, fresh, progress)
-        elif app is None:
-            progress(f"planning {application.file}")
-            plan = plan_application(launcher, application).plan
-            app = plan.app
-            if snapshot is not None and not fork and self.find_owned(app, owner) is None:
-                self.check_again(plan, snapshot, agree)
-        registry = self.registry.app(app)
-        drivers = self._drivers(registry)
-        if deployment is None:
-            owned = self.find_owned(app, owner)
-            used = set(registry.deployment_ids())
-            deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
-        check_name("deployment", deployment)
-        with holding(registry, deployment):
-            spec = DeploymentSpec(
-                app=app,
-                deployment=deployment,
-                application=application,
-                digest=application.digest(),
-                submitted_at=clock.now(),
-                from_snapshot=snapshot,
-                agree=agree,
-                renames=dict(renames or {}),
-                owner=owner,
-                fork=fork,
-                from_app=None if from_app == app else from_app,
-                fresh=fresh,
-            )
-            deployed = self._submit(registry, drivers, spec, progress)
-            progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
-            drivers.wait_running(deployment, timeout)
-            boundary("new-running")
-            progress(f"deployment {deployment} of {app} is running")
-            return deployed
-
-    def _submit(self, registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec, progress: Progress) -> Deployed:
-        """`wanted`: with the application where the caller has it, and without a parent."""
-        current = registry.current()
-        epoch = (current.epoch if current else 0) + 1
-        deployment = wanted.deployment
-        if deployment in registry.deployment_ids():
-            spec = registry.spec(deployment)
-            record = registry.update(deployment)
-            if not wanted.owner or spec.owner != wanted.owner or (record is not None and record.outcome is not None):
-                raise AlreadyExistsError(used_before(registry.name, deployment))
-            if drivers.state(deployment) not in (*FINAL_STATES, NEW):
-                return Deployed(
-                    app=registry.name,
-                    deployment=deployment,
-                    epoch=current.epoch if current else 0,
-                    reattached=True,
-                )
-            _check_not_replaced(registry, current, deployment)
-            self._check_nothing_runs(registry, drivers, current, but=deployment)
-            check_start(registry, drivers, spec)
-            if _unrestored(registry, deployment):
-                _verify(registry, spec, progress)
-        else:
-            self._check_nothing_runs(registry, drivers, current)
-            check_start(registry, drivers, wanted)
-            _verify(registry, wanted, progress)
-            if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
-                self.check_adopted(registry.name, wanted.from_snapshot)
-            kept = store_application(wanted.application, registry.deployment_folder(deployment))
-            spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
-            registry.create_deployment(spec)
-        drivers.start(spec, epoch)
-        return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
-
-    def check_stateless(
-        self,
-        application: Application,
-        app: str | None,
-        agree: tuple[str, ...],
-        owner: str,
-        fresh: bool,
-        progress: Progress,
-    ) -> str:
-        """The name of the app that is to start without state, by a plan-only driver, which looks at its sinks, too.
-        Nothing more is looked at when this owner has submitted it: then what the app has is its own."""
+    fresh: leave the state that the app has behind on purpose. IncompatibleError, with nothing started, when what
+        the sinks have makes that wrong, or it was not agreed to
+    app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
+    fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
+        is another one
+    owner: a token; submitting again with the same one reattaches to, or restarts, the same deployment.
+    """
+    application.check()
+    if (fork and snapshot is None) or (from_app and not fork):
+        raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
+    if fresh and snapshot is not None:
+        raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
+    launcher = context.need_launcher()
+    launcher.check()
+    context.registry.folder.check_writable()
+    agree = tuple(agree)
+    if snapshot is None and (app is None or (fresh and find_owned(context, app, owner) is None)):
+        app = check_stateless(context, application, app, agree, owner, fresh, progress)
+    elif app is None:
         progress(f"planning {application.file}")
-        planned = plan_application(
-            self.need_launcher(),
-            application,
-            root=self.root,
-            storage_options=self.storage_options,
-            against=NOTHING,
+        plan = plan_application(launcher, application).plan
+        app = plan.app
+        if snapshot is not None and not fork and find_owned(context, app, owner) is None:
+            check_again(context, plan, snapshot, agree)
+    registry = context.registry.app(app)
+    drivers = context.drivers(registry)
+    if deployment is None:
+        owned = find_owned(context, app, owner)
+        used = set(registry.deployment_ids())
+        deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
+    check_name("deployment", deployment)
+    with holding(registry, deployment):
+        spec = DeploymentSpec(
+            app=app,
+            deployment=deployment,
+            application=application,
+            digest=application.digest(),
+            submitted_at=clock.now(),
+            from_snapshot=snapshot,
             agree=agree,
+            renames=dict(renames or {}),
+            owner=owner,
+            fork=fork,
+            from_app=None if from_app == app else from_app,
+            fresh=fresh,
         )
-        if app is not None:
-            same_app(application, planned.plan, app)
-        name, report = planned.plan.app, planned.report
-        assert report is not None  # it was asked for
-        if self.find_owned(name, owner) is not None:
-            return name
-        registry = self.registry.app(name)
-        drivers = self._drivers(registry)
-        self._check_nothing_runs(registry, drivers, registry.current())
-        if not fresh:
-            check_no_state(registry, drivers)
-        check_agreed(report, agree)
-        if not report.compatible:
-            raise IncompatibleError(
-                f"{application.file} cannot start without state; nothing was started:\n  "
-                + "\n  ".join(report.problems),
-                report,
+        deployed = _submit(context, registry, drivers, spec, progress)
+        progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
+        drivers.wait_running(deployment, timeout)
+        boundary("new-running")
+        progress(f"deployment {deployment} of {app} is running")
+        return deployed
+
+
+def _submit(
+    context: Context, registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec, progress: Progress
+) -> Deployed:
+    """`wanted`: with the application where the caller has it, and without a parent."""
+    current = registry.current()
+    epoch = (current.epoch if current else 0) + 1
+    deployment = wanted.deployment
+    if deployment in registry.deployment_ids():
+        spec = registry.spec(deployment)
+        record = registry.update(deployment)
+        if not wanted.owner or spec.owner != wanted.owner or (record is not None and record.outcome is not None):
+            raise AlreadyExistsError(used_before(registry.name, deployment))
+        if drivers.state(deployment) not in (*FINAL_STATES, NEW):
+            return Deployed(
+                app=registry.name,
+                deployment=deployment,
+                epoch=current.epoch if current else 0,
+                reattached=True,
             )
+        _check_not_replaced(registry, current, deployment)
+        _check_nothing_runs(context, registry, drivers, current, but=deployment)
+        check_start(registry, drivers, spec)
+        if _unrestored(registry, deployment):
+            _verify(registry, spec, progress)
+    else:
+        _check_nothing_runs(context, registry, drivers, current)
+        check_start(registry, drivers, wanted)
+        _verify(registry, wanted, progress)
+        if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
+            check_adopted(context, registry.name, wanted.from_snapshot)
+        kept = store_application(wanted.application, registry.deployment_folder(deployment))
+        spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
+        registry.create_deployment(spec)
+    drivers.start(spec, epoch)
+    return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+
+def check_stateless(
+    context: Context,
+    application: Application,
+    app: str | None,
+    agree: tuple[str, ...],
+    owner: str,
+    fresh: bool,
+    progress: Progress,
+) -> str:
+    """The name of the app that is to start without state, by a plan-only driver, which looks at its sinks, too.
+    Nothing more is looked at when this owner has submitted it: then what the app has is its own."""
+    progress(f"planning {application.file}")
+    planned = plan_application(
+        context.need_launcher(),
+        application,
+        root=context.root,
+        storage_options=context.storage_options,
+        against=NOTHING,
+        agree=agree,
+    )
+    if app is not None:
+        same_app(application, planned.plan, app)
+    name, report = planned.plan.app, planned.report
+    assert report is not None  # it was asked for
+    if find_owned(context, name, owner) is not None:
         return name
+    registry = context.registry.app(name)
+    drivers = context.drivers(registry)
+    _check_nothing_runs(context, registry, drivers, registry.current())
+    if not fresh:
+        check_no_state(registry, drivers)
+    check_agreed(report, agree)
+    if not report.compatible:
+        raise IncompatibleError(
+            f"{application.file} cannot start without state; nothing was started:\n  " + "\n  ".join(report.problems),
+            report,
+        )
+    return name
 
-    def check_again(self, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
-        """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not
-        agreed to; AlreadyRunningError when it runs."""
-        registry = self.registry.app(plan.app)
-        self._check_nothing_runs(registry, self._drivers(registry), registry.current())
-        report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
-        report = self.with_again(report, plan, snapshot, agree)
-        if not report.compatible:
-            raise IncompatibleError(
-                f"{plan.app} cannot start from snapshot {snapshot} without agreement; nothing was started:\n  "
-                + "\n  ".join(report.problems),
-                report,
-            )
 
-    def check_adopted(self, app: str, snapshot: str) -> None:
-        """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
-        app would compute again."""
-        if went_on := moved_on(SnapshotStore(self.registry.app(app)).get(snapshot), self.storage_options):
-            raise AlreadyRunningError(
-                f"since snapshot {snapshot} of {app} was adopted, {'; '.join(went_on)}: rows of these batches would "
-                "reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt its "
-                "checkpoint again under another name (adopt --snapshot), and start from that"
-            )
+def check_again(context: Context, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
+    """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not
+    agreed to; AlreadyRunningError when it runs."""
+    registry = context.registry.app(plan.app)
+    _check_nothing_runs(context, registry, context.drivers(registry), registry.current())
+    report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
+    report = with_batches_again(context, report, plan, snapshot, agree)
+    if not report.compatible:
+        raise IncompatibleError(
+            f"{plan.app} cannot start from snapshot {snapshot} without agreement; nothing was started:\n  "
+            + "\n  ".join(report.problems),
+            report,
+        )
 
-    def _check_nothing_runs(
-        self, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
-    ) -> None:
-        if current is None or current.deployment == but:
-            return
-        state = drivers.state(current.deployment)
-        if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
-            raise AlreadyRunningError(
-                f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
-                "or cancel it first; a fork that is to run beside it needs a file that defines another app"
-            )
+
+def check_adopted(context: Context, app: str, snapshot: str) -> None:
+    """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
+    app would compute again."""
+    if went_on := moved_on(SnapshotStore(context.registry.app(app)).get(snapshot), context.storage_options):
+        raise AlreadyRunningError(
+            f"since snapshot {snapshot} of {app} was adopted, {'; '.join(went_on)}: rows of these batches would "
+            "reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt its "
+            "checkpoint again under another name (adopt --snapshot), and start from that"
+        )
+
+
+def _check_nothing_runs(
+    context: Context, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
+) -> None:
+    if current is None or current.deployment == but:
+        return
+    state = drivers.state(current.deployment)
+    if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
+        raise AlreadyRunningError(
+            f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
+            "or cancel it first; a fork that is to run beside it needs a file that defines another app"
+        )
 
 
 def _check_not_replaced(registry: AppRegistry, current: Current | None, deployment: str) -> None:

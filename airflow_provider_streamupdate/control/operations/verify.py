@@ -9,9 +9,9 @@ from ...core.errors import StreamUpdateError
 from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress, wait_for
+from ..waiting import Progress, quiet, wait_for
+from .context import Context
 from .health import Health, assess
-from .requests import Requests, quiet
 
 # Stages whose functions put and remove what they like, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
@@ -43,52 +43,50 @@ def _not_counted(given: Mapping[str, str]) -> bool:
     return given.get(_TRACKED, "true").lower() == "false" or (reports.isdecimal() and int(reports) < FEW_REPORTS)
 
 
-class HealthRequests(Requests):
-    """The client's requests on a deployment's health."""
+def health(
+    context: Context,
+    app: str,
+    deployment: str | None = None,
+    baseline_snapshot: str | None = None,
+    batches: int = 2,
+    run_for: float = 0.0,
+) -> Health:
+    """How a deployment (default: the current one) does, against what it was in a snapshot. See `health.assess`."""
+    registry = context.registry.existing(app)
+    deployment = deployment or registry.running()[0]
+    registry.spec(deployment)
+    drivers = context.drivers(registry)
+    baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
+    state = drivers.state(deployment)
+    apart = uncounted(registry, deployment) if baseline and state == RUNNING else ()
+    return assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
 
-    def health(
-        self,
-        app: str,
-        deployment: str | None = None,
-        baseline_snapshot: str | None = None,
-        batches: int = 2,
-        run_for: float = 0.0,
-    ) -> Health:
-        """How a deployment (default: the current one) does, against what it was in a snapshot. See `health.assess`."""
-        registry = self.registry.existing(app)
-        deployment = deployment or registry.running()[0]
-        registry.spec(deployment)
-        drivers = self._drivers(registry)
-        baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
-        state = drivers.state(deployment)
-        apart = uncounted(registry, deployment) if baseline and state == RUNNING else ()
-        return assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
 
-    def wait_healthy(
-        self,
-        app: str,
-        deployment: str | None = None,
-        baseline_snapshot: str | None = None,
-        timeout: float = 300.0,
-        batches: int = 2,
-        run_for: float = 0.0,
-        progress: Progress = quiet,
-    ) -> Health:
-        """Until the deployment is healthy; StreamUpdateError when it fails or is not in time, with the reasons.
-        timeout: seconds it gets beside `run_for`"""
-        last: list[Health] = []
+def wait_healthy(
+    context: Context,
+    app: str,
+    deployment: str | None = None,
+    baseline_snapshot: str | None = None,
+    timeout: float = 300.0,
+    batches: int = 2,
+    run_for: float = 0.0,
+    progress: Progress = quiet,
+) -> Health:
+    """Until the deployment is healthy; StreamUpdateError when it fails or is not in time, with the reasons.
+    timeout: seconds it gets beside `run_for`"""
+    last: list[Health] = []
 
-        def poll() -> Health | None:
-            health = self.health(app, deployment, baseline_snapshot, batches, run_for)
-            if not last or last[-1].reasons != health.reasons:
-                progress("; ".join(health.reasons) or "; ".join((f"{app} is healthy", *health.holds)))
-            last.append(health)
-            if health.failed:
-                raise StreamUpdateError(f"{app} is not healthy: {'; '.join(health.reasons)}")
-            return health if health.healthy else None
+    def poll() -> Health | None:
+        found = health(context, app, deployment, baseline_snapshot, batches, run_for)
+        if not last or last[-1].reasons != found.reasons:
+            progress("; ".join(found.reasons) or "; ".join((f"{app} is healthy", *found.holds)))
+        last.append(found)
+        if found.failed:
+            raise StreamUpdateError(f"{app} is not healthy: {'; '.join(found.reasons)}")
+        return found if found.healthy else None
 
-        try:
-            return wait_for(poll, f"the health of {app}", timeout + run_for)
-        except TimeoutError as error:
-            reasons = "; ".join(last[-1].reasons) if last else "no status"
-            raise StreamUpdateError(f"{app} is not healthy after {timeout + run_for:g} s: {reasons}") from error
+    try:
+        return wait_for(poll, f"the health of {app}", timeout + run_for)
+    except TimeoutError as error:
+        reasons = "; ".join(last[-1].reasons) if last else "no status"
+        raise StreamUpdateError(f"{app} is not healthy after {timeout + run_for:g} s: {reasons}") from error

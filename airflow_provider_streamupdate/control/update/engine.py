@@ -4,7 +4,7 @@ that the chain can be run again from the start after a crash anywhere."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -16,11 +16,12 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalReport
 from ..app_lease import holding
+from ..operations import check, rehearse, verify
+from ..operations.context import Context
 from ..operations.health import Health
 from ..operations.plan import Planned
-from ..operations.requests import quiet
 from ..operations.submit import Deployed
-from ..waiting import Progress
+from ..waiting import Progress, quiet
 from . import preflight, record, rollback
 from .options import UpdateOptions
 from .promotion import promote
@@ -29,20 +30,33 @@ from .strategies import Strategy, strategy_named
 from .update import Update
 from .usual_times import usually
 
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
-
 
 def strategy_of(update: Update) -> Strategy:
     """That which the update was begun with: one that is continued keeps it, whatever is asked for now."""
     return strategy_named(update.record.strategy)
 
 
+def update(context: Context, options: UpdateOptions, progress: Progress = quiet) -> UpdateRecord:
+    """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises when
+    the new version fails after the old one was stopped. Run again after a crash, it continues."""
+    return UpdateEngine(context, options, progress).update()
+
+
+def begin_update(
+    context: Context, app: str, deployment: str, digest: str = "", strategy: str = "restart"
+) -> UpdateRecord:
+    """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
+    LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
+    there is nothing to update."""
+    registry, in_place = context.registry.existing(app), strategy_named(strategy).in_place
+    return record.begin(context, record.draft(registry, deployment, digest, strategy, in_place))
+
+
 class UpdateEngine:
     """Runs an update: all of it (`update`), or a step at a time (`begin` for the first, then `resume` and `run`)."""
 
-    def __init__(self, client: StreamUpdateClient, options: UpdateOptions, progress: Progress = quiet) -> None:
-        self.client, self.progress = client, progress
+    def __init__(self, context: Context, options: UpdateOptions, progress: Progress = quiet) -> None:
+        self.context, self.progress = context, progress
         self.strategy: Strategy = strategy_named(options.strategy).accept(options)
         self.options = attrs.evolve(options, strategy=self.strategy.name)
         self._steps: dict[Step, Callable[[Update], Any]] = {
@@ -69,13 +83,13 @@ class UpdateEngine:
             except Exception as error:
                 self.progress(f"the update failed: {error}")
                 gone_back = rollback.rollback(
-                    self.client,
+                    self.context,
                     update.app,
                     new,
                     self.options.submit_timeout,
                     self.progress,
-                    str(error),
                     self.options.asked_by,
+                    reason=str(error),
                 )
                 if gone_back is None:
                     self.progress(strategy.left_alone(str(old)))
@@ -98,21 +112,21 @@ class UpdateEngine:
         app: its name, when that is known; ApplicationError when the file defines another one
         """
         application, digest = self.options.application, self.options.application.digest()
-        begun = record.interrupted(self.client, digest, self.options.deployment, app)
+        begun = record.interrupted(self.context, digest, self.options.deployment, app)
         planned: Planned | None = None
         own_driver = False
         if begun is not None:
             app = begun.app
         else:
-            preflight.look(self.client, application, self.options.deployment, self.options.snapshot, app)
-            app = app or preflight.known_app(self.client, application)
+            preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
+            app = app or preflight.known_app(self.context, application)
             own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
             if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)
                 app = planned.plan.app
         if app is None:  # nothing is known of it yet, and a check only is to leave nothing
-            app = self.client.plan(application).app
-        registry = self.client.registry.existing(app)
+            app = check.plan(self.context, application).app
+        registry = self.context.registry.existing(app)
         boundary("planned")
         deployment = record.new_deployment(registry, digest, self.options.deployment)
         draft = self._draft(registry, deployment)
@@ -121,11 +135,11 @@ class UpdateEngine:
         if self.options.check_only:
             return self._of(draft)
         with holding(registry, deployment):
-            written = record.begin(self.client, draft)
+            written = record.begin(self.context, draft)
             if own_driver:
                 planned = self._plan_by_own_driver(self._of(written))
             if planned is not None and planned.report is not None:
-                self.client.store_report(planned.report, deployment)
+                check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
                 registry.remove_report(deployment)  # of an earlier try, perhaps of other options: it is checked again
         return self._of(written)
@@ -138,11 +152,11 @@ class UpdateEngine:
                 f"application {self.options.application.file} was changed after it was planned and checked (digest "
                 f"{now[:8]}, was {digest[:8]}); run the update again from its first task"
             )
-        registry = self.client.registry.existing(check_name("app", app))
+        registry = self.context.registry.existing(check_name("app", app))
         if self.options.check_only:
             new = record.new_deployment(registry, now, self.options.deployment)
             return self._of(self._draft(registry, new))
-        return self._of(record.begin(self.client, self._draft(registry, str(deployment))))
+        return self._of(record.begin(self.context, self._draft(registry, str(deployment))))
 
     def run(self, step: Step, update: Update) -> Any:
         """One step; nothing, and None, when the update's strategy does not have it."""
@@ -160,7 +174,7 @@ class UpdateEngine:
         return record.draft(registry, deployment, digest, strategy.name, strategy.in_place)
 
     def _of(self, found: UpdateRecord) -> Update:
-        return Update(client=self.client, options=self.options, record=found, progress=self.progress)
+        return Update(context=self.context, options=self.options, record=found, progress=self.progress)
 
     def _check(self, update: Update) -> CompatibilityReport | None:
         registry, new = update.registry, update.record.new
@@ -172,7 +186,7 @@ class UpdateEngine:
             strategy.check_plan(update, planned.plan)
             report = planned.report
             if report is not None and not self.options.check_only:
-                self.client.store_report(report, new)
+                check.store_report(self.context, report, new)
         if report is not None and not report.compatible and update.pending:
             if not self.options.check_only:
                 strategy_of(update).drop(update)
@@ -195,7 +209,8 @@ class UpdateEngine:
         if record_now is not None and "rehearsed" in record_now.step_times:
             return None
         version = update.version
-        report = self.client.rehearse(
+        report = rehearse.rehearse(
+            self.context,
             version.application,
             update.app,
             self.options.snapshot,
@@ -243,7 +258,8 @@ class UpdateEngine:
         return deployed
 
     def _verify(self, update: Update) -> Health:
-        health = self.client.wait_healthy(
+        health = verify.wait_healthy(
+            self.context,
             update.app,
             update.record.runs,
             strategy_of(update).baseline(update),
@@ -257,7 +273,7 @@ class UpdateEngine:
         return health
 
     def _promote(self, update: Update) -> UpdateRecord | None:
-        return promote(self.client, update.app, update.record.new)
+        return promote(self.context, update.app, update.record.new)
 
     def _done(self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()) -> None:
         if not self.options.check_only:
@@ -282,13 +298,14 @@ class UpdateEngine:
         planned = strategy.plan(update)
         if planned is None or planned.report is None:
             return planned
-        report = self.client.with_again(planned.report, planned.plan, None, self.options.agree)
+        report = check.with_batches_again(self.context, planned.report, planned.plan, None, self.options.agree)
         return attrs.evolve(planned, report=report)
 
     def _plan_and_check(self, app: str | None, strategy: Strategy | None = None) -> Planned:
         self.progress(f"planning and checking {self.options.application.file}")
         beside = (strategy or self.strategy).runs_beside
-        return self.client.plan_and_check(
+        return check.plan_and_check(
+            self.context,
             self.options.application,
             app,
             self.options.snapshot,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,10 +14,8 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import check_free
+from ..operations.context import Context
 from . import record as records
-
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
 
 
 @attrs.frozen(kw_only=True)
@@ -58,48 +55,43 @@ def app_named_in(file: str) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def known_app(client: StreamUpdateClient, application: Application) -> str | None:
+def known_app(context: Context, application: Application) -> str | None:
     """The app that a file defines, where the file says it and there is one."""
     name = app_named_in(application.file)
-    return name if name is not None and name in client.apps() else None
+    return name if name is not None and name in context.registry.apps() else None
 
 
 def look(
-    client: StreamUpdateClient,
+    context: Context,
     application: Application,
     deployment: str | None = None,
     snapshot: str | None = None,
     app: str | None = None,
 ) -> Unchanged | None:
-    """Refuse what is known to fail: AlreadyExistsError for a deployment id that was used before, LeaseHeldError while
-    another update keeps the app, NotFoundError, CorruptError for a snapshot that cannot be started from,
-    NewerFormatError where a newer version of this package worked on the app. Unchanged: there is nothing to update.
-    None: plan it.
+    """Look at an update before a driver is started, and refuse what is known to fail. AlreadyExistsError for a
+    deployment id that was used before, LeaseHeldError while another update keeps the app, NotFoundError, CorruptError
+    for a snapshot that cannot be started from, NewerFormatError where a newer version of this package worked on the
+    app. Unchanged: there is nothing to update. None: plan it.
 
     app: its name; None: as far as its file says it
     """
-    name = app or known_app(client, application)
-    if name is None or name not in client.apps():
+    name = app or known_app(context, application)
+    if name is None or name not in context.registry.apps():
         return None
-    registry, digest = client.registry.existing(name), application.digest()
+    registry, digest = context.registry.existing(name), application.digest()
     registry.check_readable()
     if snapshot is not None:
         SnapshotStore(registry).get(snapshot)
-    if snapshot is None and (found := _unchanged(client, registry, digest, deployment)):
+    if snapshot is None and (found := _unchanged(context, registry, digest, deployment)):
         return found
     check_free(registry, records.new_deployment(registry, digest, deployment))
     return None
 
 
-def _unchanged(
-    client: StreamUpdateClient, registry: AppRegistry, digest: str, deployment: str | None
-) -> Unchanged | None:
+def _unchanged(context: Context, registry: AppRegistry, digest: str, deployment: str | None) -> Unchanged | None:
     current = registry.current_id()
     if current is None or deployment not in (None, current) or registry.update_under_way() is not None:
         return None
-    if (
-        registry.spec(current).digest != digest
-        or client.drivers(registry.name, watch=False).look(current)[0] != RUNNING
-    ):
+    if registry.spec(current).digest != digest or context.drivers(registry, watch=False).look(current)[0] != RUNNING:
         return None
     return Unchanged(app=registry.name, deployment=current, record=registry.update(current))

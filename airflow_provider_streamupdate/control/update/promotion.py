@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from ...core import clock
@@ -12,16 +10,14 @@ from ...core.errors import NotRunningError
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
 from ..app_lease import holding
+from ..operations.context import Context
 from .record import end, step
 from .strategies import strategy_named
 
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
 
-
-def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateRecord | None:
-    """See StreamUpdateClient.promote."""
-    registry = client.registry.existing(app)
+def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
+    """Make the deployment the one a rollback goes back to later; ends its update."""
+    registry = context.registry.existing(app)
     with holding(registry, deployment):
         current, record = registry.current(), registry.update(deployment)
         runs = record.runs if record else deployment
@@ -39,7 +35,7 @@ def promote(client: StreamUpdateClient, app: str, deployment: str) -> UpdateReco
             assert noted is not None
             registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
             boundary("pause-noted")
-        return end(client, app, deployment, PROMOTED)
+        return end(context, app, deployment, PROMOTED)
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import socket
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,9 +17,7 @@ from ...core.registry.deployment import NEW, RUNNING
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import SUPERSEDED, Outcome, UpdateRecord
 from ..app_lease import holding
-
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
+from ..operations.context import Context
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
@@ -60,12 +57,12 @@ def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in
     )
 
 
-def begin(client: StreamUpdateClient, wanted: UpdateRecord) -> UpdateRecord:
+def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
     """Write the record `wanted` (`draft`), unless one of the same update is there, which is returned. LeaseHeldError
     when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when there is nothing
     to update."""
     app, deployment = wanted.app, wanted.new
-    registry = client.registry.existing(app)
+    registry = context.registry.existing(app)
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None and record.outcome is not None:
@@ -77,7 +74,7 @@ def begin(client: StreamUpdateClient, wanted: UpdateRecord) -> UpdateRecord:
         if deployment in registry.deployment_ids():
             raise AlreadyExistsError(used_before(app, deployment))
         old = registry.current_id()
-        state = client.drivers(app).state(old) if old else NEW
+        state = context.drivers(registry).state(old) if old else NEW
         if old is None or state != RUNNING:
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
@@ -122,10 +119,10 @@ def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
 
 
 def end(
-    client: StreamUpdateClient, app: str, deployment: str, outcome: Outcome, reason: str | None = None
+    context: Context, app: str, deployment: str, outcome: Outcome, reason: str | None = None
 ) -> UpdateRecord | None:
-    """See StreamUpdateClient.end_update."""
-    registry = client.registry.existing(app)
+    """Record how the update ended and give the lease back; nothing when it had ended already."""
+    registry = context.registry.existing(app)
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None and record.outcome is None:
@@ -140,17 +137,15 @@ def this_user() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def interrupted(
-    client: StreamUpdateClient, digest: str, deployment: str | None, app: str | None = None
-) -> UpdateRecord | None:
+def interrupted(context: Context, digest: str, deployment: str | None, app: str | None = None) -> UpdateRecord | None:
     """The record of an update that did not come to its end and brings in the same application.
 
     app: where to look; None: in all of them
     """
-    for name in client.apps() if app is None else [app]:
+    for name in context.registry.apps() if app is None else [app]:
         # told when that app is the one to update; else it is not of interest
         with contextlib.suppress(CorruptError, NewerFormatError):
-            for record in client.registry.app(name).updates():
+            for record in context.registry.app(name).updates():
                 if record.outcome is None and record.digest == digest and deployment in (None, record.new):
                     return record
     return None

@@ -3,7 +3,7 @@ step looks at what is there, so that it can be gone again after a crash anywhere
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import attrs
 
@@ -20,29 +20,36 @@ from ...core.snapshots.superseded import check_kept
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
+from ..operations.context import Context
+from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
-from ..waiting import Progress, wait_for
+from ..waiting import Progress, quiet, wait_for
 from .record import this_user
 from .strategies import strategy_named
 
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
-
 
 def rollback(
-    client: StreamUpdateClient,
+    context: Context,
     app: str,
-    deployment: str | None,
-    timeout: float,
-    progress: Progress,
-    reason: str | None = None,
+    deployment: str | None = None,
+    timeout: float = 300.0,
+    progress: Progress = quiet,
     asked_by: str | None = None,
-    later_ids: tuple[str, ...] = (),
+    later_ids: Iterable[str] = (),
+    reason: str | None = None,
 ) -> Deployed | None:
-    """See StreamUpdateClient.rollback."""
+    """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one before
+    it, at the state it was stopped with. Ends with that one running; None when it never stopped running.
+
+    asked_by: for the rollback's record; None: this process's user and host
+    later_ids: queries whose sink function skips batch ids it has had, and whose app does not say so (`seen_batch`):
+        what they compute again gets ids after those that `deployment` used. InvalidInputError for another query
+    reason: why, for the records
+    """
+    later_ids = tuple(later_ids)
     if deployment is not None:
         check_name("deployment", deployment)
-    registry = client.registry.existing(app)
+    registry = context.registry.existing(app)
     new = deployment or _to_leave(registry)
     record = registry.update(new) if new else None
     old = record.old if record else registry.spec(str(new)).parent
@@ -56,18 +63,18 @@ def rollback(
     check_kept(registry, old)
     check_later_ids(registry, old, later_ids)
     with holding(registry, new):
-        if later_ids and _has_begun(client, registry, old):
+        if later_ids and _has_begun(context, registry, old):
             raise RefusedError(
                 f"{old} of {app} runs again already, and has used the batch ids it had: later ids can be given only "
                 f"before it starts. Where its sinks lack rows, look at the batches since {new}"
             )
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
-        return _go_back(client, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
+        return _go_back(context, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
 
 
 def _go_back(
-    client: StreamUpdateClient,
+    context: Context,
     registry: AppRegistry,
     new: str,
     old: str,
@@ -77,7 +84,7 @@ def _go_back(
     asked_by: str,
     later_ids: tuple[str, ...],
 ) -> Deployed | None:
-    app, drivers, record = registry.name, client.drivers(registry.name), registry.update(new)
+    app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
     before = registry.current()
     note = interrupted = _open(registry, new, old)
     if note is None:
@@ -104,7 +111,7 @@ def _go_back(
         if before is not None and before.deployment == new:
             committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
             progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
-        client.stop_deployment(app, new)  # if it stands by, too
+        stop_deployment(context, app, new)  # if it stands by, too
     boundary("new-stopped")
     state = _settled(registry, drivers, old, timeout)
     boundary("old-settled")
@@ -139,10 +146,10 @@ def _go_back(
     return deployed
 
 
-def _has_begun(client: StreamUpdateClient, registry: AppRegistry, old: str) -> bool:
+def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
     """Whether the version that a rollback goes back to was started, or was never stopped."""
     current = registry.current()
-    return current is not None and current.deployment == old and client.drivers(registry.name).state(old) == RUNNING
+    return current is not None and current.deployment == old and context.drivers(registry).state(old) == RUNNING
 
 
 def _to_leave(registry: AppRegistry) -> str | None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ..drivers.drivers import Drivers
+from ..operations.context import Context
 from ..operations.version import NewVersion
 from ..waiting import Progress
 from .options import UpdateOptions
-
-if TYPE_CHECKING:
-    from ..client import StreamUpdateClient
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +20,7 @@ class Update:
     record: of a check only it is not stored, and its `new` is the id the new version would get
     """
 
-    client: StreamUpdateClient
+    context: Context
     options: UpdateOptions
     record: UpdateRecord
     progress: Progress
@@ -35,11 +31,11 @@ class Update:
 
     @property
     def registry(self) -> AppRegistry:
-        return self.client.registry.existing(self.record.app)
+        return self.context.registry.existing(self.record.app)
 
     @property
     def drivers(self) -> Drivers:
-        return self.client.drivers(self.record.app)
+        return self.context.drivers(self.registry)
 
     @property
     def pending(self) -> bool:

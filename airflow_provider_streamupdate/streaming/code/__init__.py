@@ -8,6 +8,6 @@ Source: cloudpickle pickles what is defined in the app's own file by value and w
 pickle alone does not hold the code of the app's other files; it is loaded and walked.
 """
 
-from .digest import CodeDigest, code_digest, describe
+from .digest import CodeDigest, describe
 
-__all__ = ["CodeDigest", "code_digest", "describe"]
+__all__ = ["CodeDigest", "describe"]

@@ -116,11 +116,6 @@ def _walked(loaded: Any, broadcasts: Mapping[int, Any]) -> tuple[Walk, list[Any]
     return walk, [*walk.all(loaded, Where()), written]
 
 
-def code_digest(command: bytes) -> str | None:
-    """The digest of a pickled function; None when something in it cannot be compared."""
-    return describe(command).digest
-
-
 def _nothing(reason: str, packages: list[str]) -> CodeDigest:
     return CodeDigest(None, None, (reason,), tuple(packages))
 

@@ -7,6 +7,7 @@ from ....core.registry.deployment import FINAL_STATES, DriverState
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.plan_answer import PlanAnswer, read_answer
 from ...operations.plan import TIMEOUT_SECONDS, Planned, planned
+from ...operations.stop import stop_deployment
 from ...operations.version import NewVersion, stored_spec
 from ...waiting import wait_for
 from ..update import Update
@@ -38,7 +39,7 @@ def drop(update: Update) -> None:
     """Drop the new version's deployment, with its driver; nothing when there is none, or it has built a checkpoint."""
     registry, version = update.registry, update.version
     if stored_spec(registry, version) is not None and not _has_restored(registry, version):
-        update.client.stop_deployment(update.app, version.deployment)
+        stop_deployment(update.context, update.app, version.deployment)
         registry.remove_deployment(version.deployment)
 
 

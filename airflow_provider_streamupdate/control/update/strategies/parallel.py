@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ....core import clock
 from ....core.checkpoint.checkpoint import Checkpoint
@@ -18,10 +17,14 @@ from ....core.plan.rename import rename
 from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
+from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers
+from ...operations.context import Context
 from ...operations.health import assess
 from ...operations.plan import Planned
+from ...operations.snapshot import save_snapshot, verify_snapshot
+from ...operations.stop import cancel
 from ...operations.verify import uncounted
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
@@ -29,9 +32,6 @@ from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
 from .strategy import Strategy
-
-if TYPE_CHECKING:
-    from ...client import StreamUpdateClient
 
 CLOSE_SECONDS = 30.0  # the new version may be so far behind the old one, which goes on reading
 POLL_SECONDS = 1.0  # a file source's log is read every time
@@ -82,7 +82,7 @@ def start(update: Update) -> bool:
     it."""
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
-    update.client.need_launcher().check()
+    update.context.need_launcher().check()
     with holding(registry, deployment):
         parent, epoch = registry.running()
         if parent == deployment:
@@ -101,7 +101,7 @@ def run_beside(update: Update) -> None:
     """Have the new version run beside the current one, from its snapshot under query ids of its own, and wait until its
     queries run. The current deployment goes on; at most it takes the (`fresh`) snapshot, while it runs. A rerun finds
     the driver of an earlier one, or starts it again on its own checkpoint."""
-    app, version, client, timeout = update.app, update.version, update.client, update.options.submit_timeout
+    app, version, context, timeout = update.app, update.version, update.context, update.options.submit_timeout
     registry, drivers, progress = update.registry, update.drivers, update.progress
     deployment, snapshot = version.deployment, version.snapshot
     with holding(registry, deployment):
@@ -114,9 +114,9 @@ def run_beside(update: Update) -> None:
                 pass  # an earlier try took the snapshot, and this driver goes on after it
             elif version.fresh:
                 check_shared(registry, parent, progress)
-                client.save_snapshot(app, snapshot, timeout=timeout, progress=progress, again=True)
+                save_snapshot(context, app, snapshot, timeout=timeout, progress=progress, again=True)
             else:
-                client.verify_snapshot(app, snapshot, progress)
+                verify_snapshot(context, app, snapshot, progress)
             launch = registry.launch(deployment)
             assert launch is not None  # it was started
             CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.RESUME)
@@ -152,7 +152,7 @@ def take_over(update: Update) -> None:
         if old == new:
             return
         if not _ended(drivers, old):
-            update.client.cancel(app, drain=True, timeout=update.options.drain_timeout, progress=update.progress)
+            cancel(update.context, app, drain=True, timeout=update.options.drain_timeout, progress=update.progress)
             _ended(drivers, old)
         launch = registry.launch(new)
         if launch is None or drivers.state(new) != RUNNING:
@@ -165,7 +165,7 @@ def take_over(update: Update) -> None:
 def _catch_up(update: Update) -> CatchUp:
     options = update.options
     return CatchUp(
-        update.client, update.app, update.record.new, update.snapshot, options.run_beside, options.catch_up_timeout
+        update.context, update.app, update.record.new, update.snapshot, options.run_beside, options.catch_up_timeout
     )
 
 
@@ -179,19 +179,19 @@ class CatchUp:
 
     def __init__(
         self,
-        client: StreamUpdateClient,
+        context: Context,
         app: str,
         new: str,
         snapshot: str,
         run_beside: float | None,
         catch_up_timeout: float | None,
     ) -> None:
-        registry = client.registry.existing(app)
+        registry = context.registry.existing(app)
         old, noted = registry.current_id(), registry.update(new)
         assert old is not None  # an update has begun
         self.old, self.new = old, new
-        self._registry, self._drivers = registry, client.drivers(app)
-        self._baseline = client.snapshot(app, snapshot)
+        self._registry, self._drivers = registry, context.drivers(registry)
+        self._baseline = SnapshotStore(registry).get(snapshot)
         self._since = (noted.step_times.get(Parallel.ready) if noted else None) or clock.now()
         self._seconds = run_beside or 0.0
         self._timeout = catch_up_timeout or CATCH_UP_SECONDS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ...operations.snapshot import save_snapshot
+from ...operations.stop import cancel
 from ..record import note_checked
 from ..step import Step
 from ..update import Update
@@ -22,12 +24,17 @@ class Restart(Strategy):
         the old one ended with that snapshot."""
         if not update.pending:
             return
-        client, options, runs = update.client, update.options, check_saved(update)
+        context, options, runs = update.context, update.options, check_saved(update)
         if update.fresh:
-            client.save_snapshot(
-                update.app, update.snapshot, cancel=True, timeout=options.drain_timeout, progress=update.progress
+            save_snapshot(
+                context,
+                update.app,
+                update.snapshot,
+                cancel=True,
+                timeout=options.drain_timeout,
+                progress=update.progress,
             )
         elif runs:
-            client.cancel(update.app, drain=True, timeout=options.drain_timeout, progress=update.progress)
+            cancel(context, update.app, drain=True, timeout=options.drain_timeout, progress=update.progress)
         if runs:
             note_checked(update.registry, update.record.new, update.snapshot)

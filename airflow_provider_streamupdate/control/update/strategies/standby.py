@@ -64,7 +64,7 @@ def start(update: Update) -> bool:
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
-    update.client.need_launcher().check()
+    update.context.need_launcher().check()
     with holding(registry, deployment):
         parent, epoch = registry.running()
         if parent == deployment:
@@ -110,7 +110,7 @@ def hand_over(update: Update) -> None:
 
     def poll() -> bool | None:
         if not command and registry.current_id() == old:  # an earlier call asked for it
-            raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.log_tail(new)}")
+            raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.last_lines(new)}")
         return _handed_over(registry, drivers, old, new, box.result(command) if command else None)
 
     wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout)
@@ -124,7 +124,7 @@ def _handed_over(
     registry: AppRegistry, drivers: Drivers, old: str, new: str, answer: CommandResult | None
 ) -> bool | None:
     if answer is not None and answer.error:
-        raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.log_tail(new)}")
+        raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.last_lines(new)}")
     if registry.current_id() == new:
         if (state := drivers.state(new)) in FINAL_STATES and drivers.gone(old):
             raise DriverError(drivers.death(new, state))

@@ -12,7 +12,8 @@ from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
 from ...operations.plan import Planned
-from ...operations.submit import Deployed
+from ...operations.snapshot import verify_snapshot
+from ...operations.submit import Deployed, check_adopted, submit
 from ..options import UpdateOptions
 from ..step import Step
 from ..update import Update
@@ -88,7 +89,8 @@ class Strategy:
     def start_new(self, update: Update) -> Deployed:
         """The step `submit`: start the new version where the old one ended, or find it running."""
         version = update.version
-        return update.client.submit(
+        return submit(
+            update.context,
             version.application,
             version.deployment,
             version.snapshot,
@@ -116,12 +118,12 @@ class Strategy:
 def check_saved(update: Update) -> bool:
     """Whether the old version runs. Then what the new one will start from is read and compared with its checksums while
     it does: a damaged snapshot stops nothing, and the pause does not grow with the state."""
-    record, client = update.record, update.client
+    record = update.record
     if record.old is None or not update.pending or update.drivers.state(record.old) in FINAL_STATES:
         return False
     if update.fresh:
         check_shared(update.registry, record.old, update.progress)
     else:
-        client.verify_snapshot(update.app, update.snapshot, update.progress)
-        client.check_adopted(update.app, update.snapshot)
+        verify_snapshot(update.context, update.app, update.snapshot, update.progress)
+        check_adopted(update.context, update.app, update.snapshot)
     return True

@@ -1,0 +1,50 @@
+"""What every operation works with. An operation is a function whose first argument is a context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ...core.errors import StreamUpdateError
+from ...core.registry.registry import AppRegistry, Registry
+from ..drivers.clusters import Alive, alive
+from ..drivers.drivers import Drivers
+from ..drivers.launcher import Launcher
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """The apps under one root, and how their drivers are started.
+
+    root: as drivers are told it
+    launcher: how drivers are started; None: reading only
+    storage_options: what fsspec needs to reach the root
+    """
+
+    registry: Registry
+    root: str
+    launcher: Launcher | None = None
+    storage_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, root: str, launcher: Launcher | None = None, storage_options: dict[str, Any] | None = None) -> Context:
+        """root: local path or fsspec URI of the registry"""
+        registry = Registry(root, storage_options)
+        # Drivers run elsewhere with another working directory, so a relative path must not be handed on.
+        here = registry.folder.path_here
+        return cls(
+            registry=registry,
+            root=root if here is None else str(here),
+            launcher=launcher,
+            storage_options=dict(storage_options or {}),
+        )
+
+    def drivers(self, registry: AppRegistry, watch: bool = True, alive: Alive = alive) -> Drivers:
+        """Those of one app. watch: see `Drivers`"""
+        return Drivers(registry, self.launcher, self.root, self.storage_options, alive, watch)
+
+    def need_launcher(self) -> Launcher:
+        if self.launcher is None:
+            raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
+        return self.launcher

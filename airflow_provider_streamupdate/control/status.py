@@ -1,0 +1,104 @@
+"""Operations that only look at one app: its state, its deployments, the end of a driver's log."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
+from ..core.registry.registry import AppRegistry
+from ..core.registry.update import UpdateRecord
+from .drivers import driver_log as logs
+from .drivers.drivers import Drivers
+from .interruption import Interruption, interruption
+from .next_step import next_step
+from .operations.context import Context
+from .update.strategies import strategy_named
+
+
+@attrs.frozen(kw_only=True)
+class Beside:
+    """The new version of an update whose versions run side by side, before it is promoted."""
+
+    deployment: str
+    state: DriverState
+    status: Status | None
+
+
+@attrs.frozen(kw_only=True)
+class AppStatus:
+    """An app at a glance.
+
+    state: its current deployment's, ``new`` before the first
+    update: one under way; interrupted: what is known of it when nobody works on it
+    beside: what it runs beside the current deployment
+    """
+
+    app: str
+    state: DriverState
+    current: Current | None
+    spec: DeploymentSpec | None
+    status: Status | None
+    launch: Launch | None
+    update: UpdateRecord | None
+    beside: Beside | None = None
+    interrupted: Interruption | None = None
+
+    @property
+    def next_step(self) -> str | None:
+        """What to do about a dead driver or an interrupted update; None when nothing has to be done."""
+        return next_step(self.app, self.state, self.current, self.update, self.interrupted)
+
+
+def status(context: Context, app: str, watch: bool = True) -> AppStatus:
+    """NotFoundError for an unknown app. watch: see `Drivers`; without, to show things at once."""
+    registry = context.registry.existing(app)
+    current = registry.current()
+    drivers = context.drivers(registry, watch)
+    update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
+    if current is None:
+        return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=update)
+    return AppStatus(
+        app=app,
+        state=drivers.state(current.deployment),
+        current=current,
+        spec=registry.spec(current.deployment),
+        status=drivers.status(current.deployment),
+        launch=registry.launch(current.deployment),
+        update=update,
+        beside=beside(registry, drivers, current, update),
+        interrupted=interruption(registry, update),
+    )
+
+
+def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
+    """What `update`, the last one, runs beside the current deployment."""
+    if update is None or update.outcome is not None or not strategy_named(update.strategy).runs_beside:
+        return None
+    if update.new == current.deployment or registry.launch(update.new) is None:
+        return None
+    state, status = drivers.look(update.new)
+    return Beside(deployment=update.new, state=state, status=status)
+
+
+def apps(context: Context) -> list[str]:
+    return context.registry.apps()
+
+
+def deployments(context: Context, app: str) -> list[DeploymentSpec]:
+    return context.registry.existing(app).deployments()
+
+
+def deployment_state(context: Context, app: str, deployment: str) -> DriverState:
+    registry = context.registry.existing(app)
+    registry.spec(deployment)
+    return context.drivers(registry, watch=False).state(deployment)
+
+
+def drivers(context: Context, app: str, watch: bool = True) -> Drivers:
+    """The app's drivers, for what lies between the operations."""
+    return context.drivers(context.registry.existing(app), watch)
+
+
+def driver_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> logs.DriverLog:
+    """The end of a driver's log. NotFoundError for an unknown deployment."""
+    return logs.driver_log(context.registry.existing(app), deployment, lines)

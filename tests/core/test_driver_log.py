@@ -1,0 +1,70 @@
+"""What is shown of a driver's log: its end, and no secret of its application's."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+import pytest
+
+import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import launcher
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.operations import plan as planning
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import DriverError
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import Launch
+from tests.core.builders import spec
+
+SAID = "first\nconnecting with hunter2 and /in\nRuntimeError: hunter2 was refused\n"
+SHOWN = ("connecting with (hidden) and /in", "RuntimeError: (hidden) was refused")
+APPLICATION = Application(file="a.py", params={"input": "/in"}, env_vars={"API_TOKEN": "hunter2"})
+
+
+def test_the_end_of_a_log_and_the_text_of_a_death_hide_secrets(tmp_path: Path) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
+    app.create_deployment(spec("v1", application=APPLICATION))
+    log.write_text(SAID)
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    app.set_launch("v1", launch)
+    found = client.driver_log("flights", "v1", 2)
+    assert (found.path, found.lines) == (str(log), SHOWN)
+    told = client.drivers("flights").death("v1", "lost")
+    assert told.endswith("\n".join((f"last lines of {log}:", "first", *SHOWN))) and "hunter2" not in told
+    log.unlink()
+    assert client.drivers("flights").last_lines("v1") == f"(there is no log at {log})"
+    app.folder.remove("deployments/v1/launch.json")
+    assert client.drivers("flights").last_lines("v1") == "(no driver was started)"
+
+
+def test_the_text_of_a_plan_that_failed_hides_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "app.py"
+    file.write_text("")
+
+    def run(_command: list[str], _environment: dict[str, str], _folder: Path, output: IO[bytes], _seconds: Any) -> int:
+        output.write(SAID.encode())
+        return 3
+
+    monkeypatch.setattr(planning.process, "run", run)
+    monkeypatch.setattr(launcher, "check_environment", lambda *_: None)
+    with pytest.raises(DriverError) as caught:
+        planning.plan_application(SparkSubmit("spark-submit"), attrs.evolve(APPLICATION, file=str(file)))
+    assert str(caught.value).endswith("\n".join(SHOWN)) and "hunter2" not in str(caught.value)
+
+
+def test_nobody_else_reads_a_log() -> None:
+    """Who reads one by another way shows its secrets."""
+    package = Path(airflow_provider_streamupdate.__file__).parent
+    readers = {
+        file.name
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("log_tail")
+    }
+    assert readers == {"driver_log.py"}
