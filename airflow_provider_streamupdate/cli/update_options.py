@@ -16,8 +16,6 @@ from .option_types import Duration
 if TYPE_CHECKING:
     from ..core.registry.application import Application
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 
 class _Choice(click.Choice):
     """What can be chosen is read when somebody looks: the help of other commands does not need what that imports."""
@@ -58,7 +56,7 @@ _KINDS: dict[Kind, Callable[[Option], dict[str, Any]]] = {
 }
 
 
-def option_named(name: str, *more: str) -> Decorator:
+def option_named(name: str, *more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option of an update, for any command. `more`: what its help says besides."""
     option = next(option for option in OPTIONS if option.name == name)
     attributes = _KINDS[option.kind](option)
@@ -68,8 +66,8 @@ def option_named(name: str, *more: str) -> Decorator:
         attributes |= {"default": str(option.default).removesuffix(".0"), "show_default": True}
     if attributes.get("multiple"):
         more = (*more, "Repeatable.")
-    names = (str(option.flag), name)
-    return click.option(*names, cls=_Option, option=option, more=more, envvar=option.variable, **attributes)
+    attributes |= {"cls": _Option, "option": option, "more": more, "envvar": option.variable}
+    return click.option(str(option.flag), name, **attributes)
 
 
 def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +79,5 @@ def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
         asked = {name: value for name in shown if (value := given.pop(name)) is not None}
         return function(*args, options=UpdateOptions(application=application, **asked), **given)
 
-    made: Callable[..., Any] = wrapper
-    for name in reversed(shown):
-        made = option_named(name)(made)
-    return application_argument(made)
+    options = [application_argument, *map(option_named, shown)]
+    return functools.reduce(lambda made, option: option(made), reversed(options), wrapper)

@@ -75,5 +75,4 @@ def option(kind: Kind, help: str, default: Any = None, **more: Any) -> Any:
 
 def options_of(options: type) -> tuple[Option, ...]:
     """The options among the fields of a class, in their order, with all their names."""
-    declared = {field.name: field.metadata["option"] for field in attrs.fields(options) if "option" in field.metadata}
-    return tuple(option.of(name) for name, option in declared.items())
+    return tuple(f.metadata["option"].of(f.name) for f in attrs.fields(options) if "option" in f.metadata)

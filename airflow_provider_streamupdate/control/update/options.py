@@ -32,8 +32,7 @@ class UpdateOptions:
 
     application: the new version
     asked_by: for the record of a change in flight and of a rollback; None: this process's user and host
-
-    What the others mean is their help.
+    the others: their help says it
     """
 
     application: Application
