@@ -80,8 +80,8 @@ def usual(option: Option, blank: str) -> str:
 
 def check_names(given: Iterable[str]) -> None:
     """InvalidInputError for the name of an option that an update does not have."""
-    names = [*APPLICATION_FIELDS, *(option.argument for option in OPTIONS)]
-    if unknown := sorted(set(given) - set(names)):
+    names = [option.argument for option in OPTIONS]
+    if unknown := sorted({*given} - {*APPLICATION_FIELDS, *names}):
         raise InvalidInputError(f"an update has no option {', '.join(unknown)}; it has {', '.join(names)}")
 
 
