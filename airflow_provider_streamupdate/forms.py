@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from airflow.configuration import conf
+from airflow.sdk import Param
 
+from .control.update.option import Kind, Option
+from .control.update.options import OPTIONS
 from .core.errors import InvalidInputError
 from .core.names import check_name
+from .hooks.update_options import usual
 
 
 def suggested_apps() -> dict[str, Any]:
@@ -20,6 +25,51 @@ def suggested_apps() -> dict[str, Any]:
     names = [name.strip() for name in conf.get("streamupdate", "apps", fallback="").split(",")]
     known = [name for name in dict.fromkeys(names) if name and _usable(name)]
     return {"examples": known} if known else {}
+
+
+def update_params() -> dict[str, Param]:
+    """The options of an update, by the name of their argument."""
+    return {option.argument: _param(option) for option in OPTIONS if option.section}
+
+
+def update_templates() -> dict[str, str]:
+    """The arguments of `stream_update` that take what was entered there."""
+    as_json = {option.argument: " | tojson" for option in OPTIONS if option.kind in (Kind.NAMES, Kind.RENAMES)}
+    return {name: f"{{{{ params.{name}{as_json.get(name, '')} }}}}" for name in update_params()}
+
+
+# By kind: the default, the schema's type with what else it takes, and what is said of a value.
+_KINDS: dict[Kind, Callable[[Option], tuple[Any, dict[str, Any], str]]] = {
+    Kind.NAME: lambda option: (None, {"type": ["null", "string"]}, ""),
+    Kind.NAMES: lambda option: (
+        [],
+        {"type": ["null", "array"], "items": {"type": "string"}},
+        f"Enter one a line, for example {option.examples[0]}.",
+    ),
+    Kind.RENAMES: lambda option: (
+        {},
+        {"type": ["null", "object"]},
+        f"A JSON object, for example {option.examples[0]}.",
+    ),
+    Kind.CHOICE: lambda option: (option.default, {"type": "string", "enum": list(option.choices())}, ""),
+    Kind.COUNT: lambda option: (option.default, {"type": "integer", "minimum": 0}, f"0: {option.blank}."),
+    Kind.SECONDS: lambda option: (
+        None if option.default is None or option.variable else _iso(option.default),
+        {"type": ["null", "string"], "examples": list(option.examples)},
+        "Seconds or an ISO 8601 duration.",
+    ),
+    Kind.SWITCH: lambda option: (option.default, {"type": "boolean"}, ""),
+}
+
+
+def _param(option: Option) -> Param:
+    default, schema, of_value = _KINDS[option.kind](option)
+    description = option.text(of_value, usual(option, "Empty") if "null" in schema["type"] else "")
+    return Param(default, description, section=option.section, title=option.title, **schema)
+
+
+def _iso(seconds: float) -> str:
+    return f"PT{seconds:g}S" if seconds % 60 else f"PT{seconds / 60:g}M"
 
 
 def _usable(name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .control.update.options import OPTIONS
 from .core.coordination import lease
 from .core.errors import InvalidInputError
 from .core.names import check_name
@@ -15,14 +16,12 @@ from .core.registry.deployment import RUNNING
 from .core.registry.update import ROLLED_BACK
 from .hooks.application import APPLICATION_FIELDS, application_from
 from .hooks.templated_values import text_list
-from .hooks.update_options import UPDATE_FIELDS
 
 if TYPE_CHECKING:
     from .control.client import StreamUpdateClient
 
 # What describes a release; the first two are required, the rest are as for `stream_update`.
-_NOT_HERE = ("deployment_id", "from_snapshot", "submit_timeout", "check_only")
-FIELDS = ("app", *APPLICATION_FIELDS, *(field for field in UPDATE_FIELDS if field not in _NOT_HERE))
+FIELDS = ("app", *APPLICATION_FIELDS, *(option.argument for option in OPTIONS if option.in_release))
 
 
 def read_release(path: str) -> dict[str, Any]:

@@ -78,33 +78,6 @@ def _parameters(strict: bool) -> Iterator[None]:
 application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))
 
 
-agree_option = click.option(
-    "--agree",
-    multiple=True,
-    metavar="NAME",
-    help="Agree to a loss, as check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same; "
-    "for a fresh submit QUERY/STAGE, which no update could carry. Repeatable.",
-)
-
-
-def rename_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--rename OLD=NEW``, repeatable, as a dict `renames`."""
-
-    @click.option(
-        "--rename",
-        "renames",
-        type=pairs,
-        multiple=True,
-        metavar="OLD=NEW",
-        help="A stage or source has a new name; repeatable.",
-    )
-    @functools.wraps(function)
-    def wrapper(*args: Any, renames: Sequence[tuple[str, str]], **kwargs: Any) -> Any:
-        return function(*args, renames=dict(renames), **kwargs)
-
-    return wrapper
-
-
 def make_application(
     app_file: str,
     params: Sequence[tuple[str, str]] = (),

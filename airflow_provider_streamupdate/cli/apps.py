@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import agree_option, application_argument, rename_option
+from .application import application_argument
 from .option_types import Duration
 from .output import print_json
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
+from .update_options import option_named
 
 if TYPE_CHECKING:
     from ..core.registry.application import Application
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else the app must have none).")
 @click.option("--fresh", is_flag=True, help="Start without state on purpose, although the app has some.")
-@agree_option
-@rename_option
+@option_named("agree", "For a fresh submit QUERY/STAGE, which no update could carry.")
+@option_named("renames")
 @click.option("--fork", is_flag=True, help="Continue from the snapshot beside the app it is of, under new query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the snapshot is of (else the file's own).")
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")

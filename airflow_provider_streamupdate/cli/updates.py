@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.registry.update import DEFAULT_STRATEGY, RUN_FOR_VARIABLE
-from .application import agree_option, application_argument, rename_option
+from .application import application_argument
 from .failure import FAILED, USAGE, Failure
 from .option_types import Duration
 from .output import print_facts, print_json, print_table, report_document
@@ -16,9 +15,10 @@ from .printable import echo
 from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 from .snapshots import need_snapshot
-from .strategy import StrategyChoice, StrategyOption
+from .update_options import option_named, update_options
 
 if TYPE_CHECKING:
+    from ..control.update.options import UpdateOptions
     from ..core.compatibility.report import CompatibilityReport
     from ..core.plan.plan import AppPlan, StagePlan
     from ..core.registry.application import Application
@@ -55,8 +55,8 @@ def plan(settings: Settings, application: Application) -> None:
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
 @click.option("--plan", "plan_file", metavar="FILE", help="Check against this plan alone, without state or a root.")
-@agree_option
-@rename_option
+@option_named("agree")
+@option_named("renames")
 @click.option("--fork", is_flag=True, help="Check it as a fork, which runs beside the app under its own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app the state is of (else the file's own).")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
@@ -129,8 +129,8 @@ def check(
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Rehearse on this snapshot (else on the app's newest).")
 @click.option("--batches", type=click.IntRange(min=1), default=5, show_default=True, help="Of each query, at most.")
-@agree_option
-@rename_option
+@option_named("agree")
+@option_named("renames")
 @click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each of the two versions.")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
@@ -191,61 +191,10 @@ def rehearse(
 
 
 @click.command(short_help="Replace a running app with its next version, keeping its state.")
-@application_argument
-@click.option("--deployment", metavar="ID", help="Id of the new deployment, never used before (else from its digest).")
-@click.option(
-    "--snapshot", metavar="NAME", help="Start from this snapshot (else from the one the old version ends with)."
-)
-@agree_option
-@rename_option
-@click.option(
-    "--strategy",
-    cls=StrategyOption,
-    type=StrategyChoice(),
-    default=DEFAULT_STRATEGY,
-    show_default=True,
-    help="With --snapshot, restart replaces standby.",
-)
-@click.option(
-    "--rehearse",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Rehearse K batches before the old version is touched (else no rehearsal), on --snapshot or the newest one.",
-)
-@click.option(
-    "--run-beside", type=Duration(), help="With parallel: both run at least this long (else until it caught up)."
-)
-@click.option(
-    "--catch-up-timeout", type=Duration(), help="With parallel: how long catching up may then take.  [default: 3600]"
-)
-@click.option(
-    "--verify-for",
-    type=Duration(zero=True),
-    default="10",
-    show_default=True,
-    envvar=RUN_FOR_VARIABLE,
-    help="How long the new version must have run, and be healthy at the end, before it is promoted. It must always "
-    "have committed two batches, unless there is no input.",
-)
-@click.option("--drain-timeout", type=Duration(), default="300", show_default=True, help="For ending the old version.")
-@click.option("--timeout", type=Duration(), default="300", show_default=True, help="For start and verification, each.")
+@update_options
 @shared
 @pass_settings
-def update(
-    settings: Settings,
-    application: Application,
-    deployment: str | None,
-    snapshot: str | None,
-    agree: tuple[str, ...],
-    renames: dict[str, str],
-    strategy: str,
-    rehearse: int | None,
-    run_beside: float | None,
-    catch_up_timeout: float | None,
-    verify_for: float,
-    drain_timeout: float,
-    timeout: float,
-) -> None:
+def update(settings: Settings, options: UpdateOptions) -> None:
     """Update the running app that APP_FILE defines: plan, check, stand by, snapshot with cancel, submit from it,
     verify, promote.
 
@@ -261,31 +210,16 @@ def update(
       streamupdate update flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate update flight_windows/v2.py --strategy parallel --set input=/data/in --set output=/data/new
     """
-    from ..control.update.options import UpdateOptions
 
-    options = UpdateOptions(
-        application=application,
-        deployment=deployment,
-        snapshot=snapshot,
-        agree=agree,
-        renames=renames,
-        strategy=strategy,
-        rehearse=rehearse or 0,
-        run_beside=run_beside,
-        catch_up_timeout=catch_up_timeout,
-        drain_timeout=drain_timeout,
-        submit_timeout=timeout,
-        verify_for=verify_for,
-    )
     client = settings.client()
-    if snapshot is not None:
-        need_snapshot(client, snapshot)
-    if unchanged := client.look_ahead(application, deployment, snapshot):
+    if options.snapshot is not None:
+        need_snapshot(client, options.snapshot)
+    if unchanged := client.look_ahead(options.application, options.deployment, options.snapshot):
         if settings.as_json:
             print_json(unchanged)
         return note(settings, str(unchanged))
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
-    with progress(f"updating to {application.file}", interrupted) as report:
+    with progress(f"updating to {options.application.file}", interrupted) as report:
         record = client.update(options, report)
     if settings.as_json:
         print_json(record)

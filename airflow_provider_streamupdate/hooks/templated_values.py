@@ -7,7 +7,6 @@ optional name is accepted as text too.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -15,9 +14,13 @@ from typing import Any
 import pendulum
 
 from ..core.errors import InvalidInputError
-from ..core.registry.update import RUN_FOR_SECONDS, RUN_FOR_VARIABLE
 
 BLANK = ("", "None", "none", "null")  # what an unset value becomes in a rendered template
+
+
+def blank(value: Any) -> bool:
+    """None, or what an unset value renders to."""
+    return isinstance(value, str | None) and optional_text(value) is None
 
 
 def optional_text(value: Any) -> str | None:
@@ -79,18 +82,6 @@ def seconds(value: Any, what: str) -> float:
     if not 0 <= result < float("inf"):
         raise InvalidInputError(f"{what} must not be negative or endless, but is {value!r}")
     return result
-
-
-def optional_seconds(value: Any, what: str, default: float) -> float:
-    """As `seconds`; `default` for None and blank text."""
-    return default if isinstance(value, str | None) and optional_text(value) is None else seconds(value, what)
-
-
-def verify_for(value: Any, what: str) -> float:
-    """As `seconds`; for None and blank text what the environment says (RUN_FOR_VARIABLE), else RUN_FOR_SECONDS."""
-    usual = os.environ.get(RUN_FOR_VARIABLE) or RUN_FOR_SECONDS
-    blank = isinstance(value, str | None) and optional_text(value) is None
-    return seconds(usual, RUN_FOR_VARIABLE) if blank else seconds(value, what)
 
 
 def _seconds(value: Any, what: str) -> float:

@@ -2,61 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
 
-from ..control.update.options import UpdateOptions
+import attrs
+
+from ..control.update.option import Kind, Option
+from ..control.update.options import OPTIONS, UpdateOptions
 from ..core.errors import InvalidInputError
-from ..core.registry.update import DEFAULT_STRATEGY
 from .application import APPLICATION_FIELDS, application_from
 from .settings import Settings
-from .templated_values import optional_seconds, optional_text, text_list, text_map, truth, verify_for
-
-# By name, as `update_dag.stream_update` has them, beside those of an application.
-UPDATE_FIELDS = (
-    "deployment_id",
-    "from_snapshot",
-    "agree",
-    "renames",
-    "strategy",
-    "rehearse",
-    "run_beside",
-    "catch_up_timeout",
-    "drain_timeout",
-    "submit_timeout",
-    "verify_for",
-    "check_only",
-)
+from .templated_values import blank, optional_text, seconds, text_list, text_map, truth
 
 
-def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) -> UpdateOptions:
-    """InvalidInputError for what cannot be meant, ApplicationError for an application that cannot be read; blank values
-    are those of the connection, or the usual ones."""
-    unknown = sorted(set(given) - {*APPLICATION_FIELDS, *UPDATE_FIELDS})
-    if unknown:
-        raise InvalidInputError(f"an update has no option {', '.join(unknown)}; it has {', '.join(UPDATE_FIELDS)}")
-    value = dict(given).get
-    return UpdateOptions(
-        application=application_from(**{name: value(name) for name in APPLICATION_FIELDS}),
-        deployment=optional_text(value("deployment_id")),
-        snapshot=optional_text(value("from_snapshot")),
-        agree=text_list(value("agree"), "agree"),
-        renames=text_map(value("renames"), "renames"),
-        strategy=optional_text(value("strategy")) or DEFAULT_STRATEGY,
-        rehearse=count(value("rehearse"), "rehearse"),
-        run_beside=_duration(value("run_beside"), "run_beside"),
-        catch_up_timeout=_duration(value("catch_up_timeout"), "catch_up_timeout"),
-        drain_timeout=optional_seconds(value("drain_timeout"), "drain_timeout", settings.drain_timeout),
-        submit_timeout=optional_seconds(value("submit_timeout"), "submit_timeout", settings.submit_timeout),
-        verify_for=verify_for(value("verify_for"), "verify_for"),
-        check_only=truth(value("check_only"), "check_only"),
-        asked_by=asked_by,
-    )
+class UpdateArguments(TypedDict, total=False):
+    """What `update_dag.stream_update` takes for an application and for its update (control/update/options.py): their
+    names, for who checks types."""
 
-
-def _duration(value: Any, what: str) -> float | None:
-    """Seconds, or None where there is nothing to wait for."""
-    return optional_seconds(value, what, 0.0) or None
+    py_files: Any
+    files: Any
+    app_params: Any
+    conf: Any
+    env_vars: Any
+    deployment_id: Any
+    from_snapshot: Any
+    agree: Any
+    renames: Any
+    strategy: Any
+    rehearse: Any
+    check_only: Any
+    run_beside: Any
+    catch_up_timeout: Any
+    verify_for: Any
+    drain_timeout: Any
+    submit_timeout: Any
 
 
 def count(value: Any, what: str) -> int:
@@ -66,3 +46,52 @@ def count(value: Any, what: str) -> int:
         return int(text)
     except ValueError as error:
         raise InvalidInputError(f"{what} must be a whole number, not {text!r}") from error
+
+
+_READ: dict[Kind, Callable[[Any, str], Any]] = {
+    Kind.NAME: lambda value, what: optional_text(value),
+    Kind.NAMES: text_list,
+    Kind.RENAMES: text_map,
+    Kind.CHOICE: lambda value, what: optional_text(value),
+    Kind.COUNT: count,
+    Kind.SECONDS: seconds,
+    Kind.SWITCH: truth,
+}
+
+
+def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) -> UpdateOptions:
+    """InvalidInputError for what cannot be meant, ApplicationError for an application that cannot be read; blank values
+    are those of the connection, or the usual ones."""
+    check_names(given)
+    return UpdateOptions(
+        application=application_from(**{name: given.get(name) for name in APPLICATION_FIELDS}),
+        asked_by=asked_by,
+        **{o.name: _value(o, given.get(o.argument), o.argument, settings) for o in OPTIONS},
+    )
+
+
+def usual(option: Option, blank: str) -> str:
+    """What is said after the word `blank`; nothing where the option's default says it."""
+    said = f"{option.default:g} s, or {option.variable} of the environment" if option.variable else option.blank
+    if option.name in attrs.fields_dict(Settings):
+        said = "the connection's"
+    return f"{blank}: {said}." if said else ""
+
+
+def check_names(given: Iterable[str]) -> None:
+    """InvalidInputError for the name of an option that an update does not have."""
+    names = [option.argument for option in OPTIONS]
+    if unknown := sorted({*given} - {*APPLICATION_FIELDS, *names}):
+        raise InvalidInputError(f"an update has no option {', '.join(unknown)}; it has {', '.join(names)}")
+
+
+def verify_for(value: Any, what: str) -> float:
+    """That option's value, under another name."""
+    [option] = [option for option in OPTIONS if option.name == "verify_for"]
+    return float(_value(option, value, what, None))
+
+
+def _value(option: Option, value: Any, what: str, settings: Settings | None) -> Any:
+    if blank(value) and option.variable:
+        value, what = os.environ.get(option.variable), option.variable
+    return getattr(settings, option.name, option.default) if blank(value) else _READ[option.kind](value, what)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..core.errors import ApplicationError
 from ..core.registry.application import Application
 from ..hooks.application import application_from
-from ..hooks.templated_values import optional_text
+from ..hooks.templated_values import optional_text, text_list, text_map
 from .base import StreamUpdateOperator
 
 
@@ -87,6 +87,41 @@ class ApplicationOperator(StreamUpdateOperator):
     def app_name(self) -> str | None:
         """The app's name, if given."""
         return optional_text(self.app)
+
+
+class VersionOperator(ApplicationOperator):
+    """Base of those for a version that goes on, or could go on, from saved state; templated as well.
+
+    agree: names of the losses that are agreed to, as the report gives them (``query/stage``)
+    renames: stages and sources that have new names, ``{"old": "new"}``
+    """
+
+    template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "agree", "renames")
+
+    def __init__(
+        self,
+        *,
+        deployment_id: str | None = None,
+        from_snapshot: str | None = None,
+        agree: Sequence[str] | str = (),
+        renames: Mapping[str, str] | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deployment_id = deployment_id
+        self.from_snapshot = from_snapshot
+        self.agree = agree
+        self.renames = renames
+
+    def version(self) -> dict[str, Any]:
+        """For a request of the client."""
+        return {
+            "app": self.app_name,
+            "deployment": optional_text(self.deployment_id),
+            "snapshot": optional_text(self.from_snapshot),
+            "agree": text_list(self.agree, "agree"),
+            "renames": text_map(self.renames, "renames"),
+        }
 
 
 def check_app(expected: str | None, defined: str, file: str) -> None:

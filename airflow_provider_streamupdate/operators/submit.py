@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,28 +11,26 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
 from ..core.registry.application import Application
-from ..hooks.templated_values import optional_text, seconds, text_list, text_map
+from ..hooks.templated_values import optional_text, seconds, text_list
 from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from .application import ApplicationOperator, check_app
+from .application import VersionOperator, check_app
 from .base import owner_of
 from .driver_links import link_driver, stop_driver
 
 
-class StreamSubmitOperator(ApplicationOperator):
+class StreamSubmitOperator(VersionOperator):
     """Starts an application as a new deployment and returns once its driver runs; the driver outlives the
     task.
 
     A retry of the task finds what an earlier try submitted, by `owner_token`, and goes on with it: there is
     never a second driver. A task killed before the driver ran stops that driver.
 
-    application ...: see ApplicationOperator
+    application ..., agree, renames: see VersionOperator
     deployment_id: id of the new deployment, never used before; None: made from the application's digest
     from_snapshot: the snapshot its state comes from; None: it starts without state, which is refused when the app has
         some
     fresh: start without state on purpose, although the app has some
-    agree: names of the losses that are agreed to
-    renames: stages and sources that have new names, ``{"old": "new"}``
     fork: go on from the snapshot beside the app it is of, under query ids of its own; from_app: that app, when it
         is another one
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
@@ -40,16 +38,7 @@ class StreamSubmitOperator(ApplicationOperator):
     owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
     """
 
-    template_fields = (
-        *ApplicationOperator.template_fields,
-        "deployment_id",
-        "from_snapshot",
-        "agree",
-        "renames",
-        "from_app",
-        "timeout",
-        "owner_token",
-    )
+    template_fields = (*VersionOperator.template_fields, "from_app", "timeout", "owner_token")
     operator_extra_links = (SparkUiLink(), DriverLogLink())
     ui_color = "#d5ecd9"
     needs_root = False
@@ -57,10 +46,6 @@ class StreamSubmitOperator(ApplicationOperator):
     def __init__(
         self,
         *,
-        deployment_id: str | None = None,
-        from_snapshot: str | None = None,
-        agree: Sequence[str] | str = (),
-        renames: Mapping[str, str] | str | None = None,
         fork: bool = False,
         from_app: str | None = None,
         fresh: bool = False,
@@ -70,10 +55,6 @@ class StreamSubmitOperator(ApplicationOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.deployment_id = deployment_id
-        self.from_snapshot = from_snapshot
-        self.agree = agree
-        self.renames = renames
         self.fork = fork
         self.from_app = from_app
         self.fresh = fresh
@@ -91,11 +72,7 @@ class StreamSubmitOperator(ApplicationOperator):
             try:
                 deployed = self.client.submit(
                     application,
-                    app=self._app(application, owner),
-                    deployment=optional_text(self.deployment_id),
-                    snapshot=optional_text(self.from_snapshot),
-                    agree=text_list(self.agree, "agree"),
-                    renames=text_map(self.renames, "renames"),
+                    **{**self.version(), "app": self._app(application, owner)},
                     fork=self.fork,
                     from_app=optional_text(self.from_app),
                     fresh=self.fresh,

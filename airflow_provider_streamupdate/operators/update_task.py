@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..control.update.engine import UpdateEngine
-from ..control.update.options import UpdateOptions
 from ..hooks.update_options import update_options
 from .base import StreamUpdateOperator, owner_of
 
@@ -28,5 +27,5 @@ class UpdateTaskOperator(StreamUpdateOperator):
 
     def engine(self, context: Any) -> UpdateEngine:
         """InvalidInputError for an option that cannot be meant."""
-        options: UpdateOptions = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
+        options = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
         return UpdateEngine(self.client.context, options, self.log.info)

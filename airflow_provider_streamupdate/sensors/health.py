@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.errors import airflow_errors
-from ..hooks.templated_values import optional_text, verify_for
+from ..hooks.templated_values import optional_text
+from ..hooks.update_options import verify_for
 from ..operators.driver_links import note_step
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor

@@ -1,85 +1,139 @@
-"""What an update can be asked for is the same at every edge: each field of UpdateOptions is an option of the command
-line, an argument of `stream_update`, a field of the form, and may be in a release."""
+"""An option of an update is declared once, and is the same at every edge: on the command line, in `stream_update`, in
+the form and in a release. One more is seen at all of them (new_option.py)."""
 
 from __future__ import annotations
 
-import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import attrs
+import click
 import pytest
+from airflow.sdk import DAG
 
 from airflow_provider_streamupdate.cli.updates import update
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.option import Option
+from airflow_provider_streamupdate.control.update.options import OPTIONS, UpdateOptions
+from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.registry.update import RUN_FOR_VARIABLE
 from airflow_provider_streamupdate.example_dags.stream_update import PARAMS
 from airflow_provider_streamupdate.hooks.application import APPLICATION_FIELDS
 from airflow_provider_streamupdate.hooks.settings import Settings
-from airflow_provider_streamupdate.hooks.update_options import UPDATE_FIELDS, update_options
+from airflow_provider_streamupdate.hooks.update_options import UpdateArguments, update_options
 from airflow_provider_streamupdate.release import FIELDS
 from airflow_provider_streamupdate.update_dag import stream_update
 
-# Names that differ from the field's, and why something is missing at an edge.
-IN_DAGS = {"deployment": "deployment_id", "snapshot": "from_snapshot"}
-ON_THE_COMMAND_LINE = {"submit_timeout": "timeout"}
+REPOSITORY = Path(__file__).resolve().parents[2]
+# Why something is missing at an edge.
+NOT_ASKED_FOR = {"application": "it is what is updated", "asked_by": "the task, or this user"}
 WITHOUT = {
-    "command line": {"asked_by": "this user", "check_only": "that is the command check"},
-    "dag": {"asked_by": "the task"},
-    "form": {"asked_by": "the task", "submit_timeout": "the connection's"},
+    "command line": {"check_only": "that is the command check"},
+    "form": {"submit_timeout": "the connection's"},
     "release": {
-        "asked_by": "the task",
         "submit_timeout": "the connection's",
         "check_only": "it is brought in",
         "deployment": "from its digest",
         "snapshot": "from where the app is",
     },
 }
-OPTIONS = [f.name for f in attrs.fields(UpdateOptions) if f.name != "application"]
+each = pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 
 
-def names(edge: str) -> set[str]:
-    renamed = ON_THE_COMMAND_LINE if edge == "command line" else IN_DAGS
-    return {renamed.get(name, name) for name in OPTIONS if name not in WITHOUT[edge]}
+def missing(edge: str, there: set[str]) -> set[str]:
+    return {option.name for option in OPTIONS if option.argument not in there} - set(WITHOUT.get(edge, ()))
 
 
-def test_on_the_command_line() -> None:
-    assert names("command line") <= {parameter.name for parameter in update.params}
+def test_every_field_is_declared_as_an_option() -> None:
+    assert {field.name for field in attrs.fields(UpdateOptions)} - {o.name for o in OPTIONS} == set(NOT_ASKED_FOR)
 
 
-def test_in_a_dag() -> None:
-    assert names("dag") == set(UPDATE_FIELDS)
-    assert names("dag") <= set(inspect.signature(stream_update).parameters)
+def test_every_option_is_at_every_edge() -> None:
+    on_the_command_line = {o.argument for o in OPTIONS for p in update.params if p.name == o.name}
+    assert missing("command line", on_the_command_line) == set()
+    assert missing("form", set(PARAMS)) == set()
+    assert missing("release", set(FIELDS)) == set()
+    assert missing("types of stream_update", set(UpdateArguments.__annotations__)) == set()
+    table = (REPOSITORY / "docs" / "update-dag.md").read_text()
+    assert missing("guide", {o.argument for o in OPTIONS if f"`{o.argument}`" in table}) == set()
 
 
-def test_in_the_form() -> None:
-    assert names("form") <= set(PARAMS)
+def test_there_are_no_others() -> None:
+    arguments = {option.argument for option in OPTIONS}
+    assert set(UpdateArguments.__annotations__) == {*APPLICATION_FIELDS[1:], *arguments}
+    assert set(FIELDS) <= {"app", *APPLICATION_FIELDS, *arguments}
+    with DAG("d", schedule=None), pytest.raises(InvalidInputError, match="an update has no option srategy; it has "):
+        stream_update(app="a", application="/a.py", srategy="restart")  # type: ignore[call-arg]
 
 
-def test_in_a_release() -> None:
-    assert {"app", *APPLICATION_FIELDS, *names("release")} == set(FIELDS)
+@each
+def test_it_has_its_help_and_its_default_at_every_edge(option: Option) -> None:
+    assert f"\n    {option.argument}: {option.text()}" in str(stream_update.__doc__)
+    for parameter in [p for p in update.params if p.name == option.name]:
+        assert isinstance(parameter, click.Option) and parameter.opts == [option.flag]
+        record = parameter.get_help_record(click.Context(update))
+        assert record is not None and record[1].startswith(option.text())
+        if parameter.show_default:
+            assert parameter.type.convert(parameter.default, parameter, None) == option.default
+    if option.section:
+        param = PARAMS[option.argument]
+        assert str(param.description).startswith(option.text())
+        param.resolve()  # the default is one that the form takes
 
 
-@pytest.mark.parametrize("name", UPDATE_FIELDS)
-def test_what_a_dag_is_given_arrives(name: str, tmp_path) -> None:
-    """Each option changes what the engine is asked for, from a native value and from a rendered template."""
+@each
+def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option changes what the engine is asked for, from a native value and from a rendered template; blank does
+    not."""
+    monkeypatch.delenv(RUN_FOR_VARIABLE, raising=False)
     file = tmp_path / "v2.py"
     file.write_text("x = 1\n")
-    settings = Settings(conn_id="c", root="/root")
-    field = next(f for f, given in {**{o: o for o in OPTIONS}, **IN_DAGS}.items() if given == name)
-    texts = {
-        "agree": '["windows/daily"]',
-        "renames": '{"a": "b"}',
-        "check_only": "True",
-        "rehearse": "2",
-        "strategy": "restart",
-        "deployment_id": "v2",
-        "from_snapshot": "monday",
-    }
-    asked = update_options({"application": str(file), name: texts.get(name, "PT7S")}, settings, "somebody")
-    usual = update_options({"application": str(file)}, settings, "somebody")
-    wanted = {
-        "agree": ("windows/daily",),
-        "renames": {"a": "b"},
-        "check_only": True,
-        "rehearse": 2,
-    }.get(name, texts.get(name, 7.0))
-    assert getattr(asked, field) == wanted != getattr(usual, field)
-    assert attrs.evolve(asked, **{field: getattr(usual, field)}) == usual
+    settings = Settings(conn_id="c", root="/root", submit_timeout=300.0)
+
+    def asked(**given: object) -> UpdateOptions:
+        return update_options({"application": str(file), **given}, settings, "somebody")
+
+    text, wanted = {
+        "agree": ('["windows/daily"]', ("windows/daily",)),
+        "renames": ('{"a": "b"}', {"a": "b"}),
+        "check_only": ("True", True),
+        "rehearse": ("2", 2),
+        "strategy": ("restart", "restart"),
+        "deployment": ("v2", "v2"),
+        "snapshot": ("monday", "monday"),
+    }.get(option.name, ("PT7S", 7.0))
+    usual = asked()
+    assert getattr(usual, option.name) == option.default
+    assert usual == UpdateOptions(application=usual.application, asked_by="somebody")
+    for value in (text, wanted):
+        changed = asked(**{option.argument: value})
+        assert getattr(changed, option.name) == wanted != option.default
+        assert attrs.evolve(changed, **{option.name: option.default}) == usual
+    for blank in (None, "", "None"):
+        assert asked(**{option.argument: blank}) == usual
+
+
+def test_one_more_is_seen_everywhere(tmp_path: Path) -> None:
+    """Declared in one place: new_option.py gives `UpdateOptions` a field, and asks the edges."""
+    file = tmp_path / "v2.py"
+    file.write_text("x = 1\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(Path(__file__).parent)])}
+    done = subprocess.run(
+        [sys.executable, "-m", "new_option", str(tmp_path), str(file)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    help, blank = "How long downstream is given to go quiet before the old version ends.", "it is not waited for"
+    assert f"--quiet-for DURATION {help} Without it: {blank}." in " ".join(seen["command line's help"].split())
+    assert seen["command line"] == 90.0
+    assert seen["form"] == f"{help} Seconds or an ISO 8601 duration. Empty: {blank}."
+    assert seen["template"] == "{{ params.quiet_for }}"
+    assert f"quiet_for: {help} None: {blank}." in seen["help(stream_update)"]
+    assert seen["DAG"] == 5.0 and seen["DAG's tasks"] == "PT5S"
+    assert seen["release"]

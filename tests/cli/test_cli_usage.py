@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.cli.option_types import Duration, KeyValue
 from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.redaction import redacted
-from airflow_provider_streamupdate.hooks.templated_values import verify_for
+from airflow_provider_streamupdate.hooks.update_options import verify_for
 
 from .conftest import Run, document
 

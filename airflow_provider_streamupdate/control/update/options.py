@@ -1,4 +1,7 @@
-"""What an update is asked for."""
+"""What an update is asked for. The command line, DAGs and their form are made of this: an option is declared here only.
+
+It imports little, since the command line reads it for every command's help.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,18 @@ import attrs
 
 from ...core.names import check_name
 from ...core.registry.application import Application
-from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS
-from ..operations.rehearse import check_batches
+from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS, RUN_FOR_VARIABLE
+from .option import APPLICATION, PARALLEL_ONLY, STATE, STEPS, Kind, option, options_of
 
 DRAIN_SECONDS = 300.0
 SUBMIT_SECONDS = 300.0
 CATCH_UP_SECONDS = 3600.0
+
+
+def _strategies() -> dict[str, str]:
+    from .strategies import STRATEGIES  # which are asked with these options
+
+    return {name: strategy.summary for name, strategy in STRATEGIES.items()}
 
 
 @attrs.frozen(kw_only=True)
@@ -22,34 +31,106 @@ class UpdateOptions:
     ApplicationError for an application that cannot be read.
 
     application: the new version
-    deployment: the id it gets; None: made from the application's digest
-    snapshot: start from this one instead of a fresh one; the results since then are computed again
-    agree: names of the losses that are agreed to
-    renames: stages and sources that have new names, ``{"old": "new"}``
-    strategy: how the new version takes the old one's place (strategies/)
-    rehearse: so many batches first, on `snapshot` or the app's newest; 0: none
-    run_beside: seconds both versions run at least, with a strategy that runs them side by side
-    catch_up_timeout: seconds the new version may take to catch up after that; None: CATCH_UP_SECONDS
-    drain_timeout: seconds for the old version's last batch
-    submit_timeout: seconds until the new version must run, and until it must be healthy, each
-    verify_for: seconds it must have run, and be well at the end, before it is promoted
-    check_only: leave it at the check (and the rehearsal): nothing is written, stopped or started
     asked_by: for the record of a change in flight and of a rollback; None: this process's user and host
+    the others: their help says it
     """
 
     application: Application
-    deployment: str | None = None
-    snapshot: str | None = None
-    agree: tuple[str, ...] = ()
-    renames: Mapping[str, str] = attrs.field(factory=dict)
-    strategy: str = DEFAULT_STRATEGY
-    rehearse: int = 0
-    run_beside: float | None = None
-    catch_up_timeout: float | None = None
-    drain_timeout: float = DRAIN_SECONDS
-    submit_timeout: float = SUBMIT_SECONDS
-    verify_for: float = RUN_FOR_SECONDS
-    check_only: bool = False
+    deployment: str | None = option(
+        Kind.NAME,
+        "Id of the new deployment, never used before.",
+        blank="made from the application's digest",
+        metavar="ID",
+        argument="deployment_id",
+        section=APPLICATION,
+        in_release=False,
+    )
+    snapshot: str | None = option(
+        Kind.NAME,
+        "Start from this snapshot. Results since then are computed again.",
+        blank="the snapshot that the old version ends with",
+        argument="from_snapshot",
+        title="Start from snapshot",
+        section=STATE,
+        in_release=False,
+    )
+    agree: tuple[str, ...] = option(
+        Kind.NAMES,
+        "Agree to a loss, as the check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same.",
+        default=(),
+        examples=("windows/daily",),
+        title="Agreed losses",
+        section=STATE,
+    )
+    renames: Mapping[str, str] | None = option(
+        Kind.RENAMES,
+        "Stages and sources that have new names.",
+        examples=('{"daily": "per_day"}',),
+        flag="--rename",
+        section=STATE,
+    )
+    strategy: str = option(
+        Kind.CHOICE,
+        "How the new version takes the old one's place. From a given snapshot, restart replaces standby.",
+        default=DEFAULT_STRATEGY,
+        choices=_strategies,
+        section=STEPS,
+    )
+    rehearse: int = option(
+        Kind.COUNT,
+        "Rehearse this many batches of the new version before the old one is touched, on the given snapshot or the "
+        "app's newest.",
+        default=0,
+        blank="no rehearsal",
+        section=STEPS,
+    )
+    check_only: bool = option(
+        Kind.SWITCH,
+        "Stop after the check, and after the rehearsal if there is one. Nothing is written, stopped or started.",
+        default=False,
+        flag="",  # that is the command check
+        section=STEPS,
+        in_release=False,
+    )
+    run_beside: float | None = option(
+        Kind.SECONDS,
+        "With strategy parallel: how long both versions run at least.",
+        blank="until the new one has caught up",
+        examples=("PT10M", "PT1H"),
+        section=PARALLEL_ONLY,
+    )
+    catch_up_timeout: float | None = option(
+        Kind.SECONDS,
+        "With strategy parallel: how long the new version may take to catch up after that.",
+        blank=f"{CATCH_UP_SECONDS:g} s",
+        examples=("PT10M", "PT2H"),
+        title="Catch-up timeout",
+        section=PARALLEL_ONLY,
+    )
+    verify_for: float = option(
+        Kind.SECONDS,
+        "How long the new version must have run, and be healthy at the end, before it is promoted. It must also have "
+        "committed two batches, unless there is no input.",
+        default=RUN_FOR_SECONDS,
+        examples=("PT2M", "PT10M"),
+        section=STEPS,
+        zero=True,
+        variable=RUN_FOR_VARIABLE,
+    )
+    drain_timeout: float = option(
+        Kind.SECONDS,
+        "How long the old version's last batch may take.",
+        default=DRAIN_SECONDS,
+        examples=("PT1M", "PT5M", "PT30M"),
+        section=STEPS,
+    )
+    submit_timeout: float = option(
+        Kind.SECONDS,
+        "How long the start of the new version may take, and its verification where that has no limit of its own.",
+        default=SUBMIT_SECONDS,
+        flag="--timeout",
+        in_release=False,
+    )
     asked_by: str | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -57,4 +138,9 @@ class UpdateOptions:
         if self.deployment is not None:
             check_name("deployment", self.deployment)
         if self.rehearse:
+            from ..operations.rehearse import check_batches
+
             check_batches(self.rehearse)
+
+
+OPTIONS = options_of(UpdateOptions)

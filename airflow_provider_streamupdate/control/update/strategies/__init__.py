@@ -21,8 +21,3 @@ def strategy_named(name: str) -> Strategy:
     if name not in STRATEGIES:
         raise InvalidInputError(f"there is no strategy {name!r}; choose one of {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
-
-
-def summaries() -> str:
-    """All of them with what they do, for whoever chooses one."""
-    return " ".join(f"{s.name}: {s.summary}." for s in STRATEGIES.values())

@@ -1,0 +1,83 @@
+"""The options of an update on the command line, made of their declarations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..control.update.option import Kind, Option
+from ..control.update.options import OPTIONS, UpdateOptions
+from .application import application_argument, pairs
+from .option_types import Duration
+
+if TYPE_CHECKING:
+    from ..core.registry.application import Application
+
+
+class _Choice(click.Choice):
+    """What can be chosen is read when somebody looks: the help of other commands does not need what that imports."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(())
+        self._option = option
+
+    def __getattribute__(self, name: str) -> Any:
+        return tuple(self._option.choices()) if name == "choices" else super().__getattribute__(name)
+
+
+class _Option(click.Option):
+    """Its help is read when somebody looks, too."""
+
+    def __init__(self, *names: Any, option: Option, more: tuple[str, ...], **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self._text = lambda: option.text(*more)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = self._text()
+        return super().get_help_record(ctx)
+
+
+_KINDS: dict[Kind, Callable[[Option], dict[str, Any]]] = {
+    Kind.NAME: lambda option: {"metavar": option.metavar},
+    Kind.NAMES: lambda option: {"metavar": option.metavar, "multiple": True},
+    Kind.RENAMES: lambda option: {
+        "metavar": "OLD=NEW",
+        "type": pairs,
+        "multiple": True,
+        "callback": lambda ctx, param, given: dict(given),
+    },
+    Kind.CHOICE: lambda option: {"type": _Choice(option)},
+    Kind.COUNT: lambda option: {"metavar": "K", "type": click.IntRange(min=1)},
+    Kind.SECONDS: lambda option: {"type": Duration(option.zero)},
+    Kind.SWITCH: lambda option: {"is_flag": True},
+}
+
+
+def option_named(name: str, *more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option of an update, for any command. `more`: what its help says besides."""
+    option = next(option for option in OPTIONS if option.name == name)
+    attributes = _KINDS[option.kind](option)
+    if option.blank:
+        more = (*more, f"Without it: {option.blank}.")
+    elif option.default:
+        attributes |= {"default": str(option.default).removesuffix(".0"), "show_default": True}
+    if attributes.get("multiple"):
+        more = (*more, "Repeatable.")
+    attributes |= {"cls": _Option, "option": option, "more": more, "envvar": option.variable}
+    return click.option(str(option.flag), name, **attributes)
+
+
+def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command `options` in place of those of an application and of an update."""
+    shown = [option.name for option in OPTIONS if option.flag]
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, application: Application, **given: Any) -> Any:
+        asked = {name: value for name in shown if (value := given.pop(name)) is not None}
+        return function(*args, options=UpdateOptions(application=application, **asked), **given)
+
+    options = [application_argument, *map(option_named, shown)]
+    return functools.reduce(lambda made, option: option(made), reversed(options), wrapper)
