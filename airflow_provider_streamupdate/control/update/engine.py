@@ -3,6 +3,7 @@ that the chain can be run again from the start after a crash anywhere."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -287,8 +288,9 @@ class UpdateEngine:
                 self.strategy.check_plan(update, planned.plan)
             return planned
         except BaseException:
-            self.strategy.drop(update)
-            update.registry.remove_update(update.record.new)
+            with contextlib.suppress(StreamUpdateError):  # what is left is found when the update is run again
+                self.strategy.drop(update)
+                update.registry.remove_update(update.record.new)
             raise
 
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
