@@ -8,8 +8,8 @@ import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.compatibility.report import CompatibilityReport
-from ...core.errors import AlreadyExistsError, AlreadyRunningError, IncompatibleError, InvalidInputError
+from ...core.compatibility.report import CompatibilityReport, IncompatibleError
+from ...core.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
 from ...core.names import check_name
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application, default_deployment_id
