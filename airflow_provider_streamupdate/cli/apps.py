@@ -64,7 +64,7 @@ def submit(
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
-    from ..core.errors import IncompatibleError
+    from ..core.compatibility.report import IncompatibleError
     from ..core.names import check_name
 
     if deployment is not None:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .compatibility.report import CompatibilityReport
-    from .snapshots.rehearsal import RehearsalReport
-
 
 class StreamUpdateError(Exception):
     """Base of every error this package raises on purpose."""
@@ -92,19 +86,3 @@ class FencedError(StreamUpdateError):
 
 class RefusedError(StreamUpdateError):
     """The request cannot be done in this way; the reason is known before anything is touched."""
-
-
-class IncompatibleError(StreamUpdateError):
-    """The new version cannot continue from the saved state; carries the report."""
-
-    def __init__(self, message: str, report: CompatibilityReport) -> None:
-        super().__init__(message)
-        self.report = report
-
-
-class RehearsalError(StreamUpdateError):
-    """The new version failed its rehearsal; carries the report."""
-
-    def __init__(self, message: str, report: RehearsalReport) -> None:
-        super().__init__(message)
-        self.report = report

@@ -12,11 +12,11 @@ from ..control.operations.submit import Deployed
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.step import Step
 from ..control.update.update import Update
-from ..core.compatibility.report import CompatibilityReport
-from ..core.errors import DriverError, IncompatibleError, RehearsalError
+from ..core.compatibility.report import CompatibilityReport, IncompatibleError
+from ..core.errors import DriverError
 from ..core.names import check_name
 from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
-from ..core.snapshots.rehearsal import RehearsalReport
+from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.templated_values import optional_text, seconds, truth
 from ..hooks.xcom import plain, rehearsal_dict, report_dict

@@ -32,8 +32,8 @@ import attrs
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
-from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, IncompatibleError, describe
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, describe
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters

@@ -64,9 +64,10 @@ GRAPH_OF_TYPES = {module: imports(module, for_types=True) for module in MODULES}
 
 
 def test_there_is_no_circle_of_imports() -> None:
-    assert sum(map(len, GRAPH.values())) > 1000
+    """Nor one of those that only a type checker follows."""
+    assert sum(map(len, GRAPH_OF_TYPES.values())) > sum(map(len, GRAPH.values())) > 1000
     try:
-        list(TopologicalSorter(GRAPH).static_order())
+        list(TopologicalSorter(GRAPH_OF_TYPES).static_order())
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from error
 

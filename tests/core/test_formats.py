@@ -178,7 +178,7 @@ def test_a_snapshot_of_a_newer_version_hides_no_other_and_costs_none_its_bytes(a
     objects = app.folder.files("objects")
     with pytest.raises(NewerFormatError):
         store.delete(names[-1])
-    garbage.remove(app.folder, garbage.find(store))
+    garbage.remove(app.folder, store.garbage())
     assert app.folder.files("objects") == objects and names[-1] in store.names()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core.errors import IncompatibleError
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from tests.ground.records import Records
 
 STATEFUL = Path(__file__).parents[1] / "ground" / "standalone_app.py"

@@ -23,7 +23,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from airflow_provider_streamupdate.core import errors
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.serde import from_dict
 from airflow_provider_streamupdate.core.snapshots.adoption import ONLY_QUERY, find_checkpoint, moved_on, save_adopted
@@ -91,7 +91,7 @@ def adopt(
     answer = plan_driver(bench, build, {query: str(checkpoint)}, mode)
     report = from_dict(answer["report"], CompatibilityReport)
     if not report.compatible:
-        raise errors.IncompatibleError("\n".join(report.problems), report)
+        raise IncompatibleError("\n".join(report.problems), report)
     plan = from_dict(answer["plan"], AppPlan)
     return save_adopted(bench.registry, name, name, plan, {"q": find_checkpoint(str(checkpoint))})
 
@@ -302,7 +302,7 @@ def both(b: Bench):
     ids=["other-aggregates", "other-operator", "other-type", "other-key", "stateless", "other-folder", "two-sources"],
 )
 def test_a_checkpoint_of_other_code_is_refused(legacy: Legacy, build, problem: str) -> None:
-    with pytest.raises(errors.IncompatibleError, match=problem) as error:
+    with pytest.raises(IncompatibleError, match=problem) as error:
         adopt(legacy.bench, build, legacy.checkpoint)
     assert "give the file (and parameters) of the code that wrote the checkpoint" in str(error.value)
 
@@ -336,7 +336,7 @@ def test_state_that_is_gone_is_refused(legacy: Legacy) -> None:
     (legacy.checkpoint / "state" / "0" / "1").mkdir()
     for zipped in (legacy.checkpoint / "state" / "0" / "0").glob("2.zip"):
         zipped.unlink()
-    with pytest.raises(errors.IncompatibleError, match=r"query q: .*has no files for version 2"):
+    with pytest.raises(IncompatibleError, match=r"query q: .*has no files for version 2"):
         adopt(legacy.bench, counts(), legacy.checkpoint)
 
 
@@ -361,7 +361,7 @@ def test_a_checkpoint_that_names_files_outside_is_not_adopted(legacy: Legacy) ->
     newest = legacy.checkpoint / "state/0/0/2.zip"
     rename_in_zip(newest, "../../../../../private.key")
     assert (newest.parent / "SSTs/../../../../../private.key").read_bytes() == b"key"
-    with pytest.raises(errors.IncompatibleError, match=r"state/0/0/2\.zip names '\.\./.*leads out of its folder"):
+    with pytest.raises(IncompatibleError, match=r"state/0/0/2\.zip names '\.\./.*leads out of its folder"):
         adopt(legacy.bench, counts(), legacy.checkpoint)
 
 
@@ -372,7 +372,7 @@ def test_a_checkpoint_with_a_link_in_it_is_not_adopted(legacy: Legacy, path: str
     place, elsewhere = legacy.checkpoint / path, legacy.checkpoint.parent / "elsewhere"
     place.rename(elsewhere)
     place.symlink_to(elsewhere)
-    with pytest.raises((errors.CorruptError, errors.IncompatibleError), match="is a symbolic link; links are not"):
+    with pytest.raises((errors.CorruptError, IncompatibleError), match="is a symbolic link; links are not"):
         adopt(legacy.bench, counts(), legacy.checkpoint)
 
 

@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, row
 from test_skipped_batch import once, written
 
-from airflow_provider_streamupdate.core.errors import IncompatibleError
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.streaming.restore.fresh_start import check_start, judge_start
 
 

@@ -8,8 +8,8 @@ import attrs
 
 from ...core import clock
 from ...core.checkpoint.snapshot import Snapshot
-from ...core.compatibility.report import CompatibilityReport
-from ...core.errors import AlreadyExistsError, IncompatibleError
+from ...core.compatibility.report import CompatibilityReport, IncompatibleError
+from ...core.errors import AlreadyExistsError
 from ...core.names import check_name
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application

@@ -120,7 +120,7 @@ def check_retention(retention: Retention) -> Retention:
 
 def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Found], list[Thing]]:
     store = SnapshotStore(registry)
-    found = garbage.find(store, only_look=only_look)
+    found = store.garbage(only_look=only_look)
     groups = [
         (Thing(kind=EXPORT, name=export.snapshot, reason=f"{export} failed, or its process died"), paths)
         for export, paths in found.failed.items()

@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 
 from ...core.boundaries import boundary
-from ...core.compatibility.report import CompatibilityReport
-from ...core.errors import ApplicationError, IncompatibleError, RehearsalError, StreamUpdateError
+from ...core.compatibility.report import CompatibilityReport, IncompatibleError
+from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
-from ...core.snapshots.rehearsal import RehearsalReport
+from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..app_lease import holding
 from ..operations import check, rehearse, verify
 from ..operations.context import Context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from ..errors import StreamUpdateError
 from ..text_enum import TextEnum
 
 
@@ -97,3 +98,11 @@ def _agreement(item: ReportItem) -> str:
     if not item.needs_agreement:
         return f"possible: {item.offer}" if item.offer else ""
     return ("agreed" + (f": {_cell(item.because)}" if item.because else "")) if item.agreed else "needed"
+
+
+class IncompatibleError(StreamUpdateError):
+    """The new version cannot continue from the saved state; carries the report."""
+
+    def __init__(self, message: str, report: CompatibilityReport) -> None:
+        super().__init__(message)
+        self.report = report

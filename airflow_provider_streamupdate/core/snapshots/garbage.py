@@ -6,17 +6,14 @@ who removes garbage needs no lock, and may sleep on the way.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 import attrs
 
+from ..checkpoint.snapshot import DamagedSnapshot, Snapshot
 from ..storage import Folder
 from . import pending_exports as exports
 from .pending_exports import Export
-
-if TYPE_CHECKING:
-    from .snapshots import SnapshotStore
 
 
 @attrs.frozen(kw_only=True)
@@ -33,9 +30,16 @@ class Garbage:
         return [path for paths in self.failed.values() for path in paths] + self.orphans
 
 
-def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = False) -> Garbage:
-    """The objects that nothing needs. Marks of dead exports are removed on the way, unless `only_look`.
+def find(
+    folder: Folder,
+    read: Callable[[], tuple[list[Snapshot], list[DamagedSnapshot]]],
+    own: Collection[str] = (),
+    only_look: bool = False,
+) -> Garbage:
+    """The objects in an app's folder that nothing needs. Marks of dead exports are removed on the way, unless
+    `only_look`.
 
+    read: the snapshots there are, and the damaged ones
     own: objects that were a deleted snapshot's, and that no export shares; they are garbage whatever runs
 
     The order counts. An export that wrote one of the listed objects, or that may refer to one because it read a
@@ -43,7 +47,6 @@ def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = Fals
     afterwards. One that is taken for dead has lost its mark before the manifests are read: either its manifest is among
     them, or it will not acknowledge it (exports.py).
     """
-    folder = store.folder
     found = [f"objects/{path}" for path in folder.files("objects")]
     marks = exports.marks(folder)
     living = exports.living(folder, marks)
@@ -51,7 +54,7 @@ def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = Fals
     if not only_look:
         for export in dead:
             exports.end(folder, export)
-    snapshots, damaged = store.read()
+    snapshots, damaged = read()
     needed = {f.object for s in snapshots for q in s.queries.values() for f in q.files}
     unneeded = [path for path in found if path not in needed]
     doubtful = {d.name for d in damaged}
@@ -65,9 +68,9 @@ def find(store: SnapshotStore, own: Collection[str] = (), only_look: bool = Fals
     orphans = [path for path in unneeded if path not in taken and _of(path) not in alive]
     kept = []
     if damaged and orphans:
-        names = ", ".join(sorted(doubtful))
+        names, app = ", ".join(sorted(doubtful)), damaged[0].app
         kept.append(
-            f"no bytes are freed, since {names} of {store.app.name} is damaged and may need them: restore its "
+            f"no bytes are freed, since {names} of {app} is damaged and may need them: restore its "
             "snapshot.json from a backup, or delete it too"
         )
         orphans = []

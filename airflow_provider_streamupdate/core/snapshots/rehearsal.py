@@ -10,6 +10,7 @@ import attrs
 
 from ..compatibility.report import REFUSED, CompatibilityReport, ReportItem
 from ..compatibility.rules.source import FILES, short_format
+from ..errors import StreamUpdateError
 from ..plan.plan import AppPlan, SourcePlan
 
 BATCHES = "batches"  # why it ended: as many batches as were asked for
@@ -176,3 +177,11 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
     names = list(columns)
     lines = ("| " + " | ".join("" if c is None else str(c) for c in row) + " |" for row in rows)
     return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""])
+
+
+class RehearsalError(StreamUpdateError):
+    """The new version failed its rehearsal; carries the report."""
+
+    def __init__(self, message: str, report: RehearsalReport) -> None:
+        super().__init__(message)
+        self.report = report

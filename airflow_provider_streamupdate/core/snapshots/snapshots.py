@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -291,11 +291,15 @@ class SnapshotStore:
             )
         if not self._remove_manifest(name, text):
             raise NotFoundError(f"snapshot {name} of {self.app.name} was deleted by another process meanwhile")
-        found = garbage.find(self, own)
+        found = self.garbage(own)
         freed = garbage.remove(self.folder, found)
         for line in found.kept:
             say(line)
         return freed
+
+    def garbage(self, own: Collection[str] = (), only_look: bool = False) -> garbage.Garbage:
+        """See `garbage.find`."""
+        return garbage.find(self.folder, self.read, own, only_look)
 
     def _remove_manifest(self, name: str, text: bytes) -> bool:
         """Remove exactly this manifest; False when it is gone, whatever is there now. Its folder, and the note beside
@@ -324,7 +328,7 @@ class SnapshotStore:
                 else "it is of an older version of this package, which gives no signs of life: it counts for 24 h"
             )
             raise InUseError(f"{living[0]} of {self.app.name} is under way; {until}")
-        return garbage.remove(self.folder, garbage.find(self))
+        return garbage.remove(self.folder, self.garbage())
 
     def users(self, name: str) -> list[str]:
         """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way, a fork

@@ -17,7 +17,7 @@ import attrs
 from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import take_down
-from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.compatibility.self_update import check_updatable
 from ...core.coordination import commands as words
 from ...core.coordination.commands import Command, CommandBox
@@ -27,7 +27,6 @@ from ...core.errors import (
     ApplicationError,
     DriverError,
     FencedError,
-    IncompatibleError,
     NotRunningError,
     StorageError,
     StreamUpdateError,

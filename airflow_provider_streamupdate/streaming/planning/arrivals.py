@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -21,9 +20,7 @@ from .expression import (
     text,
 )
 from .table_rows import BELOW, NO_ROWS, ORDER, each, itself, way
-
-if TYPE_CHECKING:
-    from .lineage import Lineage
+from .traced import Traced
 
 # The fields of a node's own columns.
 OUTPUTS = ("outputAttrs", "outputAttributes", "output")
@@ -81,7 +78,7 @@ def _branches(union: Node) -> Iterator[Node]:
         yield from _branches(top) if top.name == "Union" else [branch]
 
 
-def partitions_below(lineage: Lineage, node: Node) -> str:
+def partitions_below(lineage: Traced, node: Node) -> str:
     """What decides on which partitions of a stream the rows are that come to a node, and in which order, in a
     query that has anything that does. (A stage puts them by its keys, which are told there.)"""
     if not lineage.moves or node.stateful:
@@ -89,14 +86,14 @@ def partitions_below(lineage: Lineage, node: Node) -> str:
     return "; ".join(t for child in node.children if child.streaming for t in _partitioned(lineage, child))
 
 
-def _partitioned(lineage: Lineage, node: Node) -> list[str]:
+def _partitioned(lineage: Traced, node: Node) -> list[str]:
     """What does so in a node and below it, from the top down."""
     if id(node) not in lineage.partitions:
         lineage.partitions[id(node)] = list(_partitioning(lineage, node))
     return lineage.partitions[id(node)]
 
 
-def _partitioning(lineage: Lineage, node: Node) -> Iterator[str]:
+def _partitioning(lineage: Traced, node: Node) -> Iterator[str]:
     if node.stateful or not node.streaming:
         return
     if node.name == "Union":
@@ -117,13 +114,13 @@ def _partitioning(lineage: Lineage, node: Node) -> Iterator[str]:
         yield from _partitioned(lineage, child)
 
 
-def _in_place(lineage: Lineage, branch: Node) -> list[str]:
+def _in_place(lineage: Traced, branch: Node) -> list[str]:
     """What tells a branch of a union from the others: its partitions come after those of the one before it."""
     filters, made = sorted(all_filters(lineage, branch)), sorted(rows_made(lineage, branch))
     return [*sorted(lineage.names(branch)), "where", *filters, "by", *made, "in", *_partitioned(lineage, branch)]
 
 
-def generated(lineage: Lineage, node: Node) -> str:
+def generated(lineage: Traced, node: Node) -> str:
     """What a node makes rows of, that makes several of one."""
     if node.name == "Generate":
         outer = "outer " if node.fields.get("outer") is True else ""
@@ -133,7 +130,7 @@ def generated(lineage: Lineage, node: Node) -> str:
     return ""
 
 
-def whole(lineage: Lineage, node: Node) -> str:
+def whole(lineage: Traced, node: Node) -> str:
     """A function of whole batches, which knows its columns by their names."""
     function = node.expressions("functionExpr")[0]
     env = lineage.inputs(node)
@@ -142,7 +139,7 @@ def whole(lineage: Lineage, node: Node) -> str:
     return f"{text(function, env)} of ({', '.join(told)})"
 
 
-def below(lineage: Lineage, node: Node) -> str:
+def below(lineage: Traced, node: Node) -> str:
     """A digest of what decides which rows reach a node: everything below it but projections."""
     described = [
         (inner.name, [text(e, lineage.inputs(inner)) for e in inner.expressions("condition")])
@@ -152,7 +149,7 @@ def below(lineage: Lineage, node: Node) -> str:
     return digest([*described, [lineage.sources[id(n)] for n in node.walk() if id(n) in lineage.sources]])
 
 
-def arrivals(lineage: Lineage, node: Node) -> tuple[str, ...]:
+def arrivals(lineage: Traced, node: Node) -> tuple[str, ...]:
     """What makes other rows, or more or fewer of them, between a stage and its sources, sorted; and the columns it
     uses that have a watermark."""
     env = lineage.inputs(node)
@@ -164,13 +161,13 @@ def arrivals(lineage: Lineage, node: Node) -> tuple[str, ...]:
     return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
 
 
-def moving(lineage: Lineage, node: Node) -> list[str]:
+def moving(lineage: Traced, node: Node) -> list[str]:
     """What decides which rows move a watermark, down to the stages and sources."""
     names = [*nearest_stages(lineage, node), *_sources_of(lineage, node)]
     return [*sorted(all_filters(lineage, node)), *sorted(rows_made(lineage, node)), *sorted(names)]
 
 
-def rows_made(lineage: Lineage, node: Node) -> Iterator[str]:
+def rows_made(lineage: Traced, node: Node) -> Iterator[str]:
     if node.stateful:
         if node.name == "Join":
             yield "a join of streams"
@@ -184,7 +181,7 @@ def rows_made(lineage: Lineage, node: Node) -> Iterator[str]:
         yield from rows_made(lineage, child)
 
 
-def _own_rows(lineage: Lineage, node: Node) -> Iterator[str]:
+def _own_rows(lineage: Traced, node: Node) -> Iterator[str]:
     """What one node that is no stage does so."""
     if node.name == "Join":
         yield from (f"lookup by {way(lineage, side, node)}" for side in node.children if not side.streaming)
@@ -204,13 +201,13 @@ def _own_rows(lineage: Lineage, node: Node) -> Iterator[str]:
         yield f"{node.name}({digest(told)}){on}" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
 
 
-def _on(lineage: Lineage, node: Node) -> str:
+def _on(lineage: Traced, node: Node) -> str:
     """Of a node that looks at several rows at once: what has made them, and where they are."""
     told = [t for child in node.children if child.streaming for t in _partitioned(lineage, child)]
     return f" on {'; '.join(told)}" if told else ""
 
 
-def paths(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], ...]:
+def paths(lineage: Traced, node: Node) -> tuple[tuple[str, ...], ...]:
     """The ways on which rows come to a stage, a list each, sorted: the source, the stages they pass, and, from the
     last of these on, the filters they meet and what makes other rows of them. What comes after a watermark (and
     so drops rows that have moved it) is marked so."""
@@ -224,7 +221,7 @@ def paths(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(found))
 
 
-def _paths(lineage: Lineage, node: Node) -> Iterator[_Path]:
+def _paths(lineage: Traced, node: Node) -> Iterator[_Path]:
     if id(node) in lineage.sources:
         yield _Path(lineage.sources[id(node)])
     for child in node.children if node.streaming else ():
@@ -241,7 +238,7 @@ def _paths(lineage: Lineage, node: Node) -> Iterator[_Path]:
                 yield attrs.evolve(path, items=(*path.items, *own, *made), conditions=conditions)
 
 
-def _sources_of(lineage: Lineage, node: Node) -> Iterator[str]:
+def _sources_of(lineage: Traced, node: Node) -> Iterator[str]:
     """The sources whose rows come to a node, down to the stages below."""
     if id(node) in lineage.sources:
         yield lineage.sources[id(node)]
@@ -250,7 +247,7 @@ def _sources_of(lineage: Lineage, node: Node) -> Iterator[str]:
             yield from _sources_of(lineage, child)
 
 
-def nearest_stages(lineage: Lineage, node: Node) -> Iterator[str]:
+def nearest_stages(lineage: Traced, node: Node) -> Iterator[str]:
     if id(node) in lineage.stages:
         yield lineage.stages[id(node)]
     else:
@@ -258,7 +255,7 @@ def nearest_stages(lineage: Lineage, node: Node) -> Iterator[str]:
             yield from nearest_stages(lineage, child)
 
 
-def filters(lineage: Lineage, node: Node) -> tuple[str, ...]:
+def filters(lineage: Traced, node: Node) -> tuple[str, ...]:
     """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
     column is not null is left out where something else that is asked on the same way says so: Spark adds it to
     that anyway."""
@@ -266,7 +263,7 @@ def filters(lineage: Lineage, node: Node) -> tuple[str, ...]:
     return tuple(sorted({side(t) for side, child in sides for way in _ways(lineage, child) for t in _asked(way)}))
 
 
-def _ways(lineage: Lineage, node: Node) -> list[tuple[_Asked, ...]]:
+def _ways(lineage: Traced, node: Node) -> list[tuple[_Asked, ...]]:
     """The conditions on each way down to the next stages, to sources and tables."""
     if node.stateful:
         return [()]
@@ -276,7 +273,7 @@ def _ways(lineage: Lineage, node: Node) -> list[tuple[_Asked, ...]]:
     return [(*here, *way) for way in below or [()]]
 
 
-def sided(lineage: Lineage, node: Node) -> list[Callable[[str], str]]:
+def sided(lineage: Traced, node: Node) -> list[Callable[[str], str]]:
     """For each side of a node what is said of it: with the side, where a text does not say which it is of. It does
     by a source that the other side has not; there is none in what is made of constants or tables."""
     if len(node.children) != 2:
@@ -290,24 +287,24 @@ def sided(lineage: Lineage, node: Node) -> list[Callable[[str], str]]:
     return [functools.partial(told, side, own) for side, own in zip(("left", "right"), names, strict=True)]
 
 
-def all_filters(lineage: Lineage, node: Node) -> Iterator[str]:
+def all_filters(lineage: Traced, node: Node) -> Iterator[str]:
     """The conditions of a node and of those below it, down to the next stages."""
     for condition, env in _all_conditions(lineage, node):
         yield text(condition, env)
 
 
-def _all_conditions(lineage: Lineage, node: Node) -> Iterator[tuple[Node, Columns]]:
+def _all_conditions(lineage: Traced, node: Node) -> Iterator[tuple[Node, Columns]]:
     if not node.stateful:
         yield from ((condition, lineage.inputs(node)) for condition in _parts(lineage, node))
         for child in node.children:
             yield from _all_conditions(lineage, child)
 
 
-def _conditions(lineage: Lineage, node: Node) -> Iterator[str]:
+def _conditions(lineage: Traced, node: Node) -> Iterator[str]:
     yield from (text(condition, lineage.inputs(node)) for condition in _parts(lineage, node))
 
 
-def _parts(lineage: Lineage, node: Node) -> Iterator[Node]:
+def _parts(lineage: Traced, node: Node) -> Iterator[Node]:
     """The conditions of a filter that all have to be met."""
     conditions = node.expressions("condition") if node.name == "Filter" else []
     while conditions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ...core.plan.plan import UNKNOWN, unknown
 from ..catalyst.tree import OUTPUT, Node, is_tree, parse
@@ -16,9 +15,7 @@ from .expression import (
     shown_value,
     text,
 )
-
-if TYPE_CHECKING:
-    from .lineage import Lineage
+from .traced import Traced
 
 EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR
 
@@ -92,7 +89,7 @@ def _asks(expression: Node) -> bool:
     return any(is_tree(inner.fields.get("plan")) for inner in expression.walk())
 
 
-def lookups(lineage: Lineage) -> Columns:
+def lookups(lineage: Traced) -> Columns:
     """How rows of tables are found that a stream is joined with: the condition, and all that decides which rows the
     table's side has and in which order. By the ids of the tables' columns."""
     return _certain(
@@ -105,7 +102,7 @@ def lookups(lineage: Lineage) -> Columns:
     )
 
 
-def branches(lineage: Lineage) -> Columns:
+def branches(lineage: Traced) -> Columns:
     """What decides the rows of the branches of unions of tables, by the ids of the tables' columns."""
     return _certain(
         (key, rows(lineage, side))
@@ -116,7 +113,7 @@ def branches(lineage: Lineage) -> Columns:
     )
 
 
-def _how(lineage: Lineage, join: Node, side: Node) -> str:
+def _how(lineage: Traced, join: Node, side: Node) -> str:
     """How the rows of a table's side are found."""
     kept = join_type(join)
     if side is join.children[0]:
@@ -126,21 +123,21 @@ def _how(lineage: Lineage, join: Node, side: Node) -> str:
     return f"{kind}{conditions[0]}, {rows(lineage, side)}"
 
 
-def rows(lineage: Lineage, side: Node) -> str:
+def rows(lineage: Traced, side: Node) -> str:
     """A digest of what decides a table's rows; unknown when some of it is."""
     described = list(_described(lineage, side))
     found = next((name for name, told in described if any(map(unknown, told))), None)
     return f"{UNKNOWN}{found} of a table" if found else f"#{digest(described)}"
 
 
-def _described(lineage: Lineage, side: Node) -> Iterator[tuple[str, list[str]]]:
+def _described(lineage: Traced, side: Node) -> Iterator[tuple[str, list[str]]]:
     """Everything that decides the rows of a side without streams, from the top down, a node each; the branches of a
     union in the order of their texts, where it is not theirs that counts."""
     return _nodes(lineage, side, ORDER if _of_any_order(side) else frozenset(), _of_any_branches(side))
 
 
 def _nodes(
-    lineage: Lineage, node: Node, left_out: frozenset[str], any_branches: bool
+    lineage: Traced, node: Node, left_out: frozenset[str], any_branches: bool
 ) -> Iterator[tuple[str, list[str]]]:
     if node.name not in left_out:
         yield from itself(lineage, node)
@@ -149,7 +146,7 @@ def _nodes(
         yield from nodes
 
 
-def itself(lineage: Lineage, node: Node) -> Iterator[tuple[str, list[str]]]:
+def itself(lineage: Traced, node: Node) -> Iterator[tuple[str, list[str]]]:
     """A node, without those below it. What a projection makes is in the texts of the columns that are used, but for
     subqueries: the optimizer makes joins of them, whose conditions are in no column's text."""
     if node.name == "Project" and (asked := [e for e in node.expressions("projectList") if _asks(e)]):
@@ -173,23 +170,23 @@ def itself(lineage: Lineage, node: Node) -> Iterator[tuple[str, list[str]]]:
     yield node.name, texts + details(node.name, rest)
 
 
-def way(lineage: Lineage, side: Node, join: Node) -> str:
+def way(lineage: Traced, side: Node, join: Node) -> str:
     """How rows of a table's side are found: as it was written, where that is known."""
     known = {lineage.lookups[k] for k in _leaf_ids(lineage, side) if k in lineage.lookups}
     return known.pop() if len(known) == 1 else _how(lineage, join, side)
 
 
-def branch(lineage: Lineage, side: Node) -> str:
+def branch(lineage: Traced, side: Node) -> str:
     """What decides the rows of a branch of a union of tables: as it was written, where that is known."""
     known = {lineage.branches[k] for k in _leaf_ids(lineage, side) if k in lineage.branches}
     return known.pop() if len(known) == 1 else rows(lineage, side)
 
 
-def _leaf_ids(lineage: Lineage, node: Node) -> list[int]:
+def _leaf_ids(lineage: Traced, node: Node) -> list[int]:
     return [k for leaf in node.walk() if not leaf.children for k, _ in lineage.columns(leaf)]
 
 
-def each(lineage: Lineage, node: Node, field: str) -> list[Node]:
+def each(lineage: Traced, node: Node, field: str) -> list[Node]:
     value = node.fields[field]
     nested = isinstance(value, list) and value and isinstance(value[0], list) and not isinstance(value[0][0], dict)
     return [parse(tree) for inner in value for tree in inner] if nested else node.expressions(field)
