@@ -89,6 +89,7 @@ class StreamingApp:
         """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""
         if not self._queries:
             raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
+        spark_internals.answer_at_once(spark)  # it is this thread that plans them
         writers = {}
         self._asked = set()
         for name, function in self._queries.items():

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming.planning.expression import _NULL_INTOLERANT
-from airflow_provider_streamupdate.streaming.spark_internals.jvm import pre_order
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import itself, sequence
 
 Version = Callable[[Bench], DataFrame]
 WIDE = "k string, k2 string, a long, b long, ts timestamp, ts2 timestamp, items array<string>"
@@ -250,7 +250,7 @@ def test_what_is_taken_for_null_intolerant_is_so_for_spark(spark) -> None:
     seen, other = set(), set()
     for text in INTOLERANT.split(";"):
         plan = rows.select(F.expr(text))._jdf.queryExecution().analyzed()
-        for node in pre_order(spark._jvm, plan.expressions().apply(0)):
+        for node in sequence(plan.expressions().apply(0).map(itself(spark._jvm))):
             name = node.getClass().getSimpleName()
             if name in _NULL_INTOLERANT:
                 seen.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,10 +42,12 @@ class Node:
     told: tuple[Any, str] | None = attrs.field(default=None, init=False, repr=False)  # its text, and of which columns
 
     def walk(self) -> Iterator[Node]:
-        """Pre-order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """Pre-order. (In a loop: a plan's nodes are walked many times, and a generator in a generator is slow.)"""
+        left = [self]
+        while left:
+            node = left.pop()
+            yield node
+            left += node.children[::-1]
 
     @property
     def streaming(self) -> bool:
@@ -111,11 +114,17 @@ def parse(nodes: list[dict[str, Any]]) -> Node:
         nonlocal position
         raw = dict(nodes[position])
         position += 1
-        name = str(raw.pop("class")).rsplit(".", 1)[-1].rsplit("$", 1)[-1]
+        name = _simple(raw.pop("class"))
         count = int(raw.pop("num-children"))
         return Node(name, raw, [build() for _ in range(count)])
 
     return build()
+
+
+@functools.cache
+def _simple(name: str) -> str:
+    """A class's name without its package and what it is in."""
+    return name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]
 
 
 def is_tree(value: Any) -> bool:

@@ -50,8 +50,10 @@ from .python_imports import imports, migration_imports, with_imports
 from .schema_file import read_schemas
 from .surroundings import surroundings
 from .unaffected import unaffected
+from .uncollected import uncollected
 
 
+@uncollected()
 def plan_app(
     spark: SparkSession,
     app: str,
@@ -167,9 +169,10 @@ def _plan_query(
             f"{where}: {'; '.join(problems)}: the descriptions of state refer to both by their names; give one of them "
             "another name (--rename old=new, when state under the old one goes on)"
         )
+    buffers = planned.buffers
     stages = tuple(
         attrs.evolve(
-            _counted(stage, planned.buffers.get(stage.operator_id, ())),
+            _counted(stage, buffers.get(stage.operator_id, ())),
             migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
         )
         for stage in stages

@@ -18,14 +18,14 @@ _PYTHON = "python"
 
 def imports(found: Any) -> Iterator[str]:
     """Those that a plan's JSON tells of: of functions, sources and types ("module#digest"; spark_internals)."""
-    if isinstance(found, dict):
-        yield from map(str, found.get("imports") or ())
-        found = found.values()
-    elif not isinstance(found, list):
-        return
-    for inner in found:
-        if isinstance(inner, (dict, list)):
-            yield from imports(inner)
+    left = [found]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            yield from map(str, value.get("imports") or ())
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
 
 
 def migration_imports(functions: Mapping[tuple[str, str], Any]) -> Iterator[str]:

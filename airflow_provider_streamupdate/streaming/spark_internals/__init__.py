@@ -4,6 +4,7 @@ Class and field names are verified with javap on the released jars. What differs
 `adapters`; `check_version` refuses those that have none.
 """
 
+from .connection import answer_at_once
 from .jvm import activate, unanswered
 from .markers import with_marker
 from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
@@ -47,6 +48,7 @@ __all__ = [
     "OperatorReport",
     "activate",
     "analyzed_plan",
+    "answer_at_once",
     "batch_function",
     "check_version",
     "default_settings",

@@ -148,11 +148,6 @@ def array(jvm: Any, kind: str, values: list[Any]) -> Any:
     return made
 
 
-def pre_order(jvm: Any, plan: Any) -> list[Any]:
-    """A tree's nodes (of a plan or of an expression)."""
-    return sequence(plan.map(itself(jvm)))
-
-
 def unanswered(error: BaseException) -> bool:
     """Whether a call of the JVM failed without an answer from it, as when it has ended."""
     return isinstance(error, (Py4JError, ConnectionError)) and not isinstance(error, Py4JJavaError)

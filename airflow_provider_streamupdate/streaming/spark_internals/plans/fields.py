@@ -59,10 +59,10 @@ def complete(
         _Completed(spark, expressions, number, nodes[number]).fill(special)
 
 
-def rendered_fields(spark: SparkSession, node: JsonNode, plan: Any) -> None:
-    """Fill in those fields of a plan's own node, in place."""
+def rendered_fields(spark: SparkSession, node: JsonNode, plan: Callable[[], Any]) -> None:
+    """Fill in those fields of a plan's own node, in place. plan: gives the node, when it has to be looked at."""
     for field in _left_out(node):
-        node[field] = _rendered(spark, plan, node, field)
+        node[field] = _rendered(spark, plan(), node, field)
 
 
 @attrs.frozen

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
 from ...code import describe
-from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, pre_order, sequence
+from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, sequence
 from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, timed
@@ -89,7 +89,7 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
     """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
     it would be without the node and everything above it."""
     execution = df._jdf.queryExecution()
-    node = pre_order(df.sparkSession._jvm, _written(df))[position]
+    node = _written(df).map(itself(df.sparkSession._jvm)).apply(position)
     optimizer = execution.sparkSession().sessionState().optimizer()
     inputs = [at_one_time(df.sparkSession, child) or child for child in sequence(node.children())]
     return [plan_json(df.sparkSession, optimizer.execute(child)) for child in inputs]
@@ -108,31 +108,33 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     the digest of their classes' ``code``; and of all that is Python what importing its modules does (``imports``)."""
     told = str(plan.toJSON())
     nodes: list[dict[str, Any]] = json.loads(told)
-    inner = pre_order(spark._jvm, plan)
-    streams = [jnode.isStreaming() for jnode in inner]
-    for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
+    inner = plan.map(itself(spark._jvm))
+    told_streams = lines(spark._jvm, inner.map(asking(spark._jvm, f"{_LOGICAL}.LogicalPlan#isStreaming")))
+    streams = [streaming == "true" for streaming in told_streams]
+    at = functools.cache(inner.apply)  # most nodes are not looked at
+    for number, (node, streaming) in enumerate(zip(nodes, streams, strict=True)):
         kind = _kind(node)
         if kind == "EventTimeWatermark":
             companion = module(spark, "org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark")
-            node["delay_ms"] = companion.getDelayMs(jnode.delay())
+            node["delay_ms"] = companion.getDelayMs(at(number).delay())
         if kind == "Expand" and node["projections"] is None:  # lists that are no scala List (unpivot)
-            rows = sequence(jnode.projections())
+            rows = sequence(at(number).projections())
             node["projections"] = [[json.loads(e.toJSON()) for e in sequence(row)] for row in rows]
         if node["num-children"] and not (streaming and kind == "EventTimeWatermark"):
-            rendered_fields(spark, node, jnode)
-    _complete_expressions(spark, plan, nodes, inner)
-    for node, jnode, streaming in zip(nodes, inner, streams, strict=True):
+            rendered_fields(spark, node, functools.partial(at, number))
+    _complete_expressions(spark, plan, nodes, at)
+    for number, (node, streaming) in enumerate(zip(nodes, streams, strict=True)):
         if streaming and _kind(node) in _TIMED:
-            node["timed"] = timed(spark._jvm, jnode.references().toSeq())
-        if _kind(node) in RELATIONS and (python := python_class(spark, jnode)):
+            node["timed"] = timed(spark._jvm, at(number).references().toSeq())
+        if _kind(node) in RELATIONS and (python := python_class(spark, at(number))):
             node["imports"] = list(python.imports)
-        if not node["num-children"] and (notes := _notes(jnode)):
+        if not node["num-children"] and (notes := _notes(at(number))):
             node["notes"] = notes
         if not streaming and not node["num-children"]:
-            node["identity"] = identity(spark, _kind(node), jnode)
-            node["reads"] = reads(_kind(node), jnode)
+            node["identity"] = identity(spark, _kind(node), at(number))
+            node["reads"] = reads(_kind(node), at(number))
         elif not streaming:
-            node[OUTPUT] = [int(i) for i in _ID.findall(str(jnode.output().mkString("\n")))]
+            node[OUTPUT] = [int(i) for i in _ID.findall(str(at(number).output().mkString("\n")))]
     if '"udt"' in told:
         with_codes(nodes)
     _number_loops(nodes)
@@ -155,13 +157,16 @@ def _kind(node: dict[str, Any]) -> str:
     return str(node["class"].rsplit(".", 1)[-1])
 
 
-def _complete_expressions(spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], inner: list[Any]) -> None:
-    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one."""
+def _complete_expressions(
+    spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], at: Callable[[int], Any]
+) -> None:
+    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one. at: gives a node of
+    the plan by its place."""
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
     trees = [
-        (jnode, field, path, tree)
-        for node, jnode in zip(nodes, inner, strict=True)
+        (number, field, path, tree)
+        for number, node in enumerate(nodes)
         for field, value in node.items()
         for path, tree in _trees(value)
     ]
@@ -173,8 +178,8 @@ def _complete_expressions(spark: SparkSession, plan: Any, nodes: list[dict[str, 
             for number, first in expressions.buffers().items():
                 together[number][BUFFER] = first
         return
-    for jnode, field, path, tree in trees:
-        complete(spark, tree, functools.partial(_alone, spark, jnode, field, path), special)
+    for number, field, path, tree in trees:
+        complete(spark, tree, functools.partial(_alone, spark, at(number), field, path), special)
 
 
 # Notes on a source's column that decide what is read: the values that a reader puts where a row has none

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import time
 from collections.abc import Iterator
@@ -32,7 +31,8 @@ _SCRATCH = {
 
 
 class DryRun:
-    """What Spark planned. Read when it is asked for, since most dry runs are for what Spark checks or writes."""
+    """What Spark planned. Read when it is asked for, each time: most dry runs are for what Spark checks or writes, and
+    are kept for long."""
 
     def __init__(self, spark: SparkSession, execution: Any, timeless: Any | None = None) -> None:
         """timeless: of the same plan, in which it is always the same time (clocks.py); where it asks for that"""
@@ -43,7 +43,7 @@ class DryRun:
         """The physical plan before Spark prepares it for a batch."""
         return self._execution.sparkPlan()
 
-    @functools.cached_property
+    @property
     def optimized(self) -> list[dict[str, Any]]:
         """The optimized logical plan as JSON. It is that of another time where it would have the same nodes then, so
         that it is the same whenever it is made."""
@@ -52,7 +52,7 @@ class DryRun:
         alike = other is plan or class_names(jvm, plan.map(itself(jvm))) == class_names(jvm, other.map(itself(jvm)))
         return plan_json(self._spark, other if alike else plan)
 
-    @functools.cached_property
+    @property
     def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
         """The aggregates' buffers by operator id."""
         return aggregate_buffers(self._spark._jvm, self._execution.executedPlan())

@@ -1,0 +1,28 @@
+"""This thread's connection to the JVM (py4j's)."""
+
+from __future__ import annotations
+
+from py4j.clientserver import ClientServer
+from pyspark.sql import SparkSession
+
+from .jvm import java_class
+
+
+def answer_at_once(spark: SparkSession) -> None:
+    """Have the JVM send its answers to this thread at once.
+
+    It writes an answer of more than 8 KB in several pieces, py4j does not tell TCP to send the last one before those
+    before it are acknowledged (Nagle's algorithm), and Linux puts that off for 40 ms: *measured*, 44 ms for an answer
+    of 9 KB, and 0.1 ms with this. A plan takes about seven of these. Where threads have no connections of their own
+    (PYSPARK_PIN_THREAD=false) it stays as it is.
+    """
+    gateway = spark.sparkContext._gateway
+    if not isinstance(gateway, ClientServer):
+        return
+    # Not by PythonClient.getPerThreadConnection: Spark makes a new client for foreachBatch, which knows none.
+    held = java_class(spark._jvm, "py4j.GatewayServer").getDeclaredField("connections")
+    held.setAccessible(True)
+    own = gateway._gateway_client.get_thread_connection().socket.getsockname()[1]  # there is one since these calls
+    for connection in held.get(gateway.java_gateway_server).toArray():
+        if connection.getSocket().getPort() == own:
+            connection.getSocket().setTcpNoDelay(True)
