@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from airflow_provider_streamupdate.core.compatibility.rules import NEEDS_AGREEMENT, TABLE, Rule
-from airflow_provider_streamupdate.core.compatibility.rules.setting import HARMLESS
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.setting import HARMLESS
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
@@ -50,7 +50,7 @@ Everything counts that is not known to be harmless. Two expressions are the same
 field of every node** of the expression: functions and their flags, options, patterns, constants, formats, time zones where one is
 used, evaluation modes, a Python function's code, result type and argument names. Spark's own JSON of a plan omits some of these
 (sets, maps, enumerations); they are read from the plan itself. What does not count is one short list, with a reason for each entry:
-`airflow_provider_streamupdate/streaming/planning/noise.py`.
+`airflow_provider_streamupdate/streaming/planning/expressions/noise.py`.
 
 Beyond the expression itself, these count:
 
@@ -143,7 +143,7 @@ holds their values as the session has them, or Spark's defaults where nothing is
 (`--agree windows:spark.sql.session.timeZone`).
 
 - A setting that provably changes nothing in both versions needs no agreement: the time zone where nothing in the plan depends on
-  time, settings of Parquet and ORC where no such file is read or written (`streaming/planning/unaffected.py`).
+  time, settings of Parquet and ORC where no such file is read or written (`streaming/planning/settings/unaffected.py`).
 - Plans of earlier versions hold only the time zone, case sensitivity and ANSI mode. There, any value other than Spark's default needs
   agreement.
 - Queries without state may change all of them.

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from ..core.compatibility.rules.source_options import (
+from ..core.compatibility.rules.sources.source_options import (
     CORRUPT,
     CORRUPT_RECORD,
     FILES,

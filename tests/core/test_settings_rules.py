@@ -7,8 +7,8 @@ import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import ReportItem
-from airflow_provider_streamupdate.core.compatibility.rules.setting import HARMLESS, harmless
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.setting import HARMLESS, harmless
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 from airflow_provider_streamupdate.core.plan.plan import TIME_ZONE
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 
@@ -123,7 +123,7 @@ def test_a_query_without_state_may_change_them() -> None:
 
 def test_the_table_is_in_order_and_leaves_out_what_is_handled_elsewhere() -> None:
     assert list(MEASURED) == sorted(MEASURED) and all(m.key == key for key, m in MEASURED.items())
-    assert not {PARTITIONS, PROVIDER} & MEASURED.keys()  # core/compatibility/rules/store.py
+    assert not {PARTITIONS, PROVIDER} & MEASURED.keys()  # core/compatibility/rules/stages/store.py
     assert not [key for key in MEASURED if harmless(key)]
     assert all(m.default != m.other for m in MEASURED.values())
     assert {TIME_ZONE, ANSI, PARSER, POLICY, "spark.sql.caseSensitive"} <= MEASURED.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_streamupdate.core.compatibility.rules.change import RESTART
+from airflow_provider_streamupdate.core.compatibility.rules.stages.change import RESTART
 from airflow_provider_streamupdate.core.plan.wording import once, worded, words
 
 

@@ -1,4 +1,4 @@
-"""What of an expression does not count (streaming/planning/noise.py): each entry, and that there are no others.
+"""What of an expression does not count (planning/expressions/noise.py): each entry, and that there are no others.
 
 Spark's own plans give the fields: of every expression below, two columns that differ in nothing but what does not count
 have one text, and the values that are left out are seen to differ.
@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.catalyst.tree import parse
-from airflow_provider_streamupdate.streaming.planning import noise
-from airflow_provider_streamupdate.streaming.planning.expression import text
-from airflow_provider_streamupdate.streaming.planning.lineage import Lineage
+from airflow_provider_streamupdate.streaming.planning.expressions import noise
+from airflow_provider_streamupdate.streaming.planning.expressions.expression import text
+from airflow_provider_streamupdate.streaming.planning.lineage.lineage import Lineage
 from tests.sweep.judge import meanings
 
 

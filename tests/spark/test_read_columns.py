@@ -10,7 +10,7 @@ import pytest
 from bench import HDFS, Bench, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.compatibility.rules.source_options import (
+from airflow_provider_streamupdate.core.compatibility.rules.sources.source_options import (
     CORRUPT,
     OF_THE_SESSION,
     ORC_BY_POSITION,

@@ -14,7 +14,12 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import ReportItem
-from airflow_provider_streamupdate.core.compatibility.rules.source_options import CORRUPT, CSV, FORMATS, format_of
+from airflow_provider_streamupdate.core.compatibility.rules.sources.source_options import (
+    CORRUPT,
+    CSV,
+    FORMATS,
+    format_of,
+)
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules

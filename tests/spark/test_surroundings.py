@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
 from airflow_provider_streamupdate.streaming import spark_internals
-from airflow_provider_streamupdate.streaming.planning.surroundings import python_zone
+from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.streaming.planning.expression import _NULL_INTOLERANT
+from airflow_provider_streamupdate.streaming.planning.expressions.expression import _NULL_INTOLERANT
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import itself, sequence
 
 Version = Callable[[Bench], DataFrame]

@@ -20,7 +20,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_streamupdate.streaming.catalyst.tree import parse_plan
-from airflow_provider_streamupdate.streaming.planning.lineage import Lineage
+from airflow_provider_streamupdate.streaming.planning.lineage.lineage import Lineage
 from airflow_provider_streamupdate.streaming.spark_internals import activate
 from airflow_provider_streamupdate.streaming.spark_internals.plans.plans import plan_json
 from tests.sweep.corpus import Expression

@@ -37,8 +37,8 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.core.compatibility.rules.setting import harmless as uncompared
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.setting import harmless as uncompared
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 
 from .settings_corpus import Statement, corpus
 from .settings_frames import write_files

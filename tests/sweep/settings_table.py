@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.core.compatibility.rules.measured import Measured
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.measured import Measured
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import STREAMING, module, sequence
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
@@ -25,8 +25,8 @@ from .settings_frames import frames, write_files
 from .settings_registry import settings
 from .settings_streams import QUERIES, Streams
 
-TABLE = Path(__file__).parents[2] / "airflow_provider_streamupdate/core/compatibility/rules/settings_table.py"
-OTHER_RULES = (PARTITIONS, PROVIDER)  # core/compatibility/rules/store.py
+TABLE = Path(__file__).parents[2] / "airflow_provider_streamupdate/core/compatibility/rules/settings/settings_table.py"
+OTHER_RULES = (PARTITIONS, PROVIDER)  # core/compatibility/rules/stages/store.py
 HEAD = '''"""Spark's settings that change results. Written by tests/sweep/settings_table.py: do not change it by hand.
 
 Of {count} of the {all} settings in the registry of Spark {version} (SQLConf, public and internal ones) it was seen;

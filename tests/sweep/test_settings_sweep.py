@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.core.compatibility.rules.setting import HARMLESS, harmless
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.setting import HARMLESS, harmless
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 from airflow_provider_streamupdate.core.plan.plan import TIME_ZONE
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings, other_settings

@@ -21,9 +21,6 @@ from .agreement import agree as agreed
 from .migration import Migration, plan_migration
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
-from .rules.change import RESTART, StageChange
-from .rules.layout import same_form
-from .rules.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
@@ -33,12 +30,15 @@ from .rules.query import (
     AppChange,
     QueryChange,
 )
-from .rules.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
-from .rules.settings_table import MEASURED
+from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
+from .rules.settings.settings_table import MEASURED
 from .rules.sink import SINK_RULES, SinkChange
-from .rules.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
-from .rules.stage import STAGE_RULES
-from .rules.store import STORE_RULES
+from .rules.sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
+from .rules.stages.change import RESTART, StageChange
+from .rules.stages.layout import same_form
+from .rules.stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
+from .rules.stages.stage import STAGE_RULES
+from .rules.stages.store import STORE_RULES
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 

@@ -9,7 +9,7 @@ import attrs
 
 from ..checkpoint.checkpoint import Checkpoint
 from ..compatibility.rules.fork import FUNCTIONS, NO_LOCATION, same_sink
-from ..compatibility.rules.source import short_format
+from ..compatibility.rules.sources.source import short_format
 from ..errors import RefusedError
 from ..plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from ..snapshots.rehearsal import READABLE

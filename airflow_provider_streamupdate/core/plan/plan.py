@@ -47,7 +47,7 @@ TEXTS = 3
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
-# What a plan has beside the settings of a session, by names of the same form (streaming/planning/surroundings.py).
+# What a plan has beside a session's settings, by names of the same form (streaming/planning/settings/surroundings.py).
 PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
 PYTHON_IMPORTS = "python.imports"
 JVM_ZONE, PARALLELISM = "jvm.timezone", "default.parallelism"
@@ -203,7 +203,7 @@ class QueryPlan:
     conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
         those that its Spark has; and what the machine says (PYTHON_ZONE ...)
     not_default: those of them that are not Spark's default
-    unaffected: those of them that provably change nothing here (streaming/planning/unaffected.py)
+    unaffected: those of them that provably change nothing here (streaming/planning/settings/unaffected.py)
     given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;
         None in plans of earlier versions
     hadoop: what Spark was told of Hadoop's settings (`spark.hadoop.`), without those that are known to be harmless;

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..compatibility.report import REFUSED, CompatibilityReport, ReportItem
-from ..compatibility.rules.source import FILES, short_format
+from ..compatibility.rules.sources.source import FILES, short_format
 from ..errors import StreamUpdateError
 from ..plan.plan import AppPlan, SourcePlan
 

@@ -10,7 +10,7 @@ from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.renumber import begun, put_back, renumber
 from ...core.compatibility.rules.fork import is_function, skips_ids
 from ...core.compatibility.rules.repeated_batches import TABLES
-from ...core.compatibility.rules.source import FILES, short_format
+from ...core.compatibility.rules.sources.source import FILES, short_format
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.state_stores import PARTITIONS
 from ...core.registry.registry import AppRegistry

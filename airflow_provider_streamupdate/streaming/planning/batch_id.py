@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.rules.fork import FUNCTIONS
-from ...core.compatibility.rules.source import short_format
+from ...core.compatibility.rules.sources.source import short_format
 from ...core.errors import ApplicationError
 from ...core.plan.plan import UNUSED
 from .. import spark_internals

@@ -16,10 +16,10 @@ from typing import Any
 from ...core.plan.plan import PYTHON, UNKNOWN
 from ..catalyst import marks
 from ..catalyst.tree import Node
-from .arrivals import sided
-from .expression import text
-from .lineage import Lineage, aggregates
-from .table_rows import join_type
+from .expressions.expression import text
+from .lineage.arrivals import sided
+from .lineage.lineage import Lineage, aggregates
+from .lineage.table_rows import join_type
 
 # Spark's name of an operator -> the kind of stage
 KINDS = {

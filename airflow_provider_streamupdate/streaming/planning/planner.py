@@ -15,9 +15,9 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.compatibility.rules.setting import SHARES, harmless
-from ...core.compatibility.rules.settings_table import MEASURED
-from ...core.compatibility.rules.source_options import FILES, short_format
+from ...core.compatibility.rules.settings.setting import SHARES, harmless
+from ...core.compatibility.rules.settings.settings_table import MEASURED
+from ...core.compatibility.rules.sources.source_options import FILES, short_format
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.plan import (
@@ -38,18 +38,18 @@ from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan
 from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from ..stages import stage_names
-from .arrivals import arrivals, below, paths
-from .arrivals import filters as filters_below
 from .batch_id import seen_batch
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
-from .expression import zone
+from .expressions.expression import zone
 from .first_batch import keep
-from .lineage import Lineage, watermarks
-from .python_imports import imports, migration_imports, with_imports
+from .lineage.arrivals import arrivals, below, paths
+from .lineage.arrivals import filters as filters_below
+from .lineage.lineage import Lineage, watermarks
 from .schema_file import read_schemas
-from .surroundings import surroundings
-from .unaffected import unaffected
+from .settings.python_imports import imports, migration_imports, with_imports
+from .settings.surroundings import surroundings
+from .settings.unaffected import unaffected
 from .uncollected import uncollected
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
-from ...core.compatibility.rules.source import FILES, short_format
+from ...core.compatibility.rules.sources.source import FILES, short_format
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import compare_fresh, plans_before

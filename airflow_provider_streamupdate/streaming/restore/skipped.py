@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.rules.repeated_batches import TABLES
-from ...core.compatibility.rules.source import FILES, short_format
+from ...core.compatibility.rules.sources.source import FILES, short_format
 from ...core.plan.plan import QueryPlan
 from ...core.plan.state_stores import single_partition
 from ...core.snapshots.restore import plan_restore

@@ -9,7 +9,7 @@ from random import Random
 import attrs
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.core.compatibility.rules.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
 from tests.fuzz.drawn.places import PLACES, SETTINGS, Place, Rows, build
 from tests.fuzz.drawn.python_key import answers
 from tests.fuzz.drawn.spec import Drawn

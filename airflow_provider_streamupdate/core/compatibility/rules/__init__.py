@@ -9,15 +9,15 @@ from typing import Any
 
 from .fork import FORK_RULES
 from .fresh_start import FRESH_RULES
-from .lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NAME_RULES, NEW_QUERY_RULES, WATERMARK_RULES
 from .repeated_batches import AGAIN_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
-from .setting import OTHER_SETTING_RULES, SETTING_RULES
+from .settings.setting import OTHER_SETTING_RULES, SETTING_RULES
 from .sink import SINK_RULES
-from .source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
-from .stage import STAGE_RULES
-from .store import STORE_RULES
+from .sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
+from .stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
+from .stages.stage import STAGE_RULES
+from .stages.store import STORE_RULES
 
 # Everything, by what it is about.
 TABLE: dict[str, tuple[Rule[Any], ...]] = {

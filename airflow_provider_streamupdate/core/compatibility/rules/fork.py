@@ -10,7 +10,7 @@ import attrs
 from ...plan.plan import SKIPS, QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule
-from .source import FILES, short_format
+from .sources.source import FILES, short_format
 
 NO_LOCATION = ("console", "noop", "memory", "foreachbatch", "foreach")
 FUNCTIONS = ("foreachbatch", "foreach")

@@ -9,7 +9,7 @@ from ...plan.plan import QueryPlan
 from ..report import EMPTY, LOSS, REFUSED
 from .fork import NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
-from .source import FILES, short_format
+from .sources.source import FILES, short_format
 
 # Their sinks tell batches by the ids alone: HoodieStreamingSink.canSkipBatch.
 BY_ID = ("hudi",)

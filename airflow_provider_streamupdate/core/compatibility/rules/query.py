@@ -9,8 +9,8 @@ import attrs
 from ...names import confused
 from ...plan.plan import AppPlan, QueryPlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
-from .lone_stage import not_understood
 from .rule import Facts, Rule, differ
+from .stages.lone_stage import not_understood
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from ...plan.plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
 from .fork import FUNCTIONS, NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
-from .source import FILES, short_format
+from .sources.source import FILES, short_format
 
 # Their sinks compare query id and batch id with what the table's own log has: DeltaSink.addBatch, Iceberg's
 # SparkWrite.BaseStreamingWrite.commit, HoodieStreamingSink.addBatch.

@@ -13,7 +13,7 @@ from ...plan.spark_types import ddl, widens
 from ..report import CARRIED, LOSS, REFUSED, Verdict
 from .fork import is_function
 from .rule import Facts, Rule, differ
-from .source_options import ALIASES, FILES, FORMATS, ZONE, folder, form, short_format
+from .sources.source_options import ALIASES, FILES, FORMATS, ZONE, folder, form, short_format
 
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 _BATCH_IDS = "batch ids continue"

@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ....core.compatibility.rules.source_options import ORC_BY_POSITION
+from ....core.compatibility.rules.sources.source_options import ORC_BY_POSITION
 from ...catalyst.marks import field_type, type_text
 from ..jvm import module, scala_map, sequence
 from ..settings import hadoop_setting

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ....core.compatibility.rules.source_options import folder
+from ....core.compatibility.rules.sources.source_options import folder
 from ....core.redaction import redacted
 from ..jvm import scala_map
 

@@ -15,14 +15,13 @@ from typing import Any
 
 import attrs
 
-from ...core.plan.plan import UNKNOWN, WindowKey, unknown
-from ...core.union_branches import AFTER, union
-from ..catalyst import marks
-from ..catalyst.tree import BUFFER, OUTPUT, Node, is_tree, parse
-from . import noise
-from .arrivals import OUTPUTS, WHOLE, all_filters, generated, moving, nearest_stages, partitions_below, rows_made, whole
-from .digest import digest
-from .expression import (
+from ....core.plan.plan import UNKNOWN, WindowKey, unknown
+from ....core.union_branches import AFTER, union
+from ...catalyst import marks
+from ...catalyst.tree import BUFFER, OUTPUT, Node, is_tree, parse
+from ..expressions import noise
+from ..expressions.digest import digest
+from ..expressions.expression import (
     PARTITIONS,
     Columns,
     details,
@@ -32,8 +31,9 @@ from .expression import (
     shown_value,
     text,
 )
+from ..expressions.windows import window_key
+from .arrivals import OUTPUTS, WHOLE, all_filters, generated, moving, nearest_stages, partitions_below, rows_made, whole
 from .table_rows import EXISTENCE, branch, branches, itself, join_type, lookups, rows, way
-from .windows import window_key
 
 Column = tuple[int, str]  # expression id, text
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...core.plan.plan import UNKNOWN, unknown
-from ..catalyst.tree import OUTPUT, Node, is_tree, parse
-from .digest import digest
-from .expression import (
-    Columns,
-    details,
-    drawn_here,
-    looks_at_partitions,
-    shown_value,
-    text,
-)
+from ....core.plan.plan import UNKNOWN, unknown
+from ...catalyst.tree import OUTPUT, Node, is_tree, parse
+from ..expressions.digest import digest
+from ..expressions.expression import Columns, details, drawn_here, looks_at_partitions, shown_value, text
 from .traced import Traced
 
 EXISTENCE = "Existence"  # what IN and EXISTS become where they are a value, or below an OR

@@ -3,14 +3,14 @@ other gave it before."""
 
 from __future__ import annotations
 
-from ...plan.plan import LATE, StagePlan
-from ..report import LOSS
+from ....plan.plan import LATE, StagePlan
+from ...report import LOSS
+from ..rule import Facts, Rule
 from .change import StageChange
-from .rule import Facts, Rule
 
 # What of a stage's definition is in the text of each column that it gives: the stage above compares that itself.
 _IN_COLUMNS = ("aggregates",)
-_AFTER = "after "  # of paths: a stage that the rows pass (streaming/planning/lineage.py)
+_AFTER = "after "  # of paths: a stage that the rows pass (streaming/planning/lineage/lineage.py)
 
 
 def _passed(stage: StagePlan) -> list[str]:

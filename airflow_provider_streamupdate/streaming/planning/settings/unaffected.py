@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...core.compatibility.rules.setting import SHARES
-from ...core.compatibility.rules.source_options import short_format
-from ...core.plan.plan import JVM_ZONE, PARALLELISM, PYTHON_ZONE, TIME_ZONE, SinkPlan, SourcePlan
-from ..catalyst.tree import Node
-from .expression import looks_at_partitions
+from ....core.compatibility.rules.settings.setting import SHARES
+from ....core.compatibility.rules.sources.source_options import short_format
+from ....core.plan.plan import JVM_ZONE, PARALLELISM, PYTHON_ZONE, TIME_ZONE, SinkPlan, SourcePlan
+from ...catalyst.tree import Node
+from ..expressions.expression import looks_at_partitions
 
 # In names of classes and types: what has to do with time (a watermark has; a variant may hold one), and what runs or
 # feeds Python.

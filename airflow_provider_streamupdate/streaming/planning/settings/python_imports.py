@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from pyspark import cloudpickle
 
-from ...core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
-from ..code.digest import describe
+from ....core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
+from ...code.digest import describe
 
 # In texts: what a function, a state function or a table is called that is written in Python (expression._function,
 # definition._code, spark_internals/leaves.py). A column of that name only makes it asked about.

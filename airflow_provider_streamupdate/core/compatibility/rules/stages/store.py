@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import re
 
-from ...checkpoint.join_state import sides_known
-from ...plan.state_stores import NAMES, PARTITIONS, PROVIDER, ROCKSDB, column_families, other_partitions, other_provider
-from ..report import LOSS, MIGRATED, REFUSED
+from ....checkpoint.join_state import sides_known
+from ....plan.state_stores import (
+    NAMES,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    column_families,
+    other_partitions,
+    other_provider,
+)
+from ...report import LOSS, MIGRATED, REFUSED
+from ..rule import Facts, Rule
 from .change import StageChange
-from .rule import Facts, Rule
 
 _LOG = (
     "OffsetSeqMetadata.relevantSQLConfs: the offset log's value wins over the session's, which Spark ignores silently"
@@ -46,7 +54,7 @@ def _partitions(c: StageChange) -> Facts | None:
     return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
 
 
-# What looks at partitions, and what of a text decides them without a number of its own (streaming/planning/lineage.py).
+# What looks at partitions, and what of a text decides them without a number of its own (planning/lineage/lineage.py).
 _LOOKS = re.compile(r"\b(sparkpartitionid|monotonicallyincreasingid)\(| in (repartition|rebalance)")
 
 

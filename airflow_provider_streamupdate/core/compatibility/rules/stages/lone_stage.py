@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ...plan.plan import RESTORABLE_KINDS, QueryPlan, StagePlan
-from ...plan.state_stores import NAMES, PROVIDER, ROCKSDB, column_families
-from ..report import EMPTY, IGNORED, REFUSED
+from ....plan.plan import RESTORABLE_KINDS, QueryPlan, StagePlan
+from ....plan.state_stores import NAMES, PROVIDER, ROCKSDB, column_families
+from ...report import EMPTY, IGNORED, REFUSED
+from ..rule import Facts, Rule, judge
 from .change import StageChange
-from .rule import Facts, Rule, judge
 from .stage import STAGE_RULES
 
 

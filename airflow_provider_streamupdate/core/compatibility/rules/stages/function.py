@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...plan.plan import PYTHON
-from ..migration import variables
-from ..report import CARRIED, LOSS, REFUSED
+from ....plan.plan import PYTHON
+from ...migration import variables
+from ...report import CARRIED, LOSS, REFUSED
+from ..rule import Facts, Rule, differ
 from .change import BY_POSITION, FUNCTIONS, RESTART, StageChange, changed, of
-from .rule import Facts, Rule, differ
 
 
 @of(*FUNCTIONS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import attrs
 
-from ...plan.plan import UNKNOWN, SourcePlan
-from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
-from .rule import Facts, Rule, differ
+from ....plan.plan import UNKNOWN, SourcePlan
+from ...report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from ..rule import Facts, Rule, differ
 from .source_options import (
     FILES,
     KAFKA,
@@ -323,7 +323,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="options changed: {options}; the rows in its state and the rows to come are not read alike{unknown}: "
         "agree if they mean the same",
         source="CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions, OrcOptions and FileStreamOptions of "
-        "Spark 4.3; core/compatibility/rules/source_options.py lists what is harmless",
+        "Spark 4.3; core/compatibility/rules/sources/source_options.py lists what is harmless",
         tests=(
             "spark/test_ends.py::test_rows_are_read_by_other_options_from_now_on",
             "spark/test_source_options.py::test_an_option_that_changes_rows_needs_agreement",

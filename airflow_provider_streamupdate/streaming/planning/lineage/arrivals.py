@@ -9,16 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from ...core.plan.plan import LATE, UNKNOWN, unknown
-from ..catalyst import marks
-from ..catalyst.tree import Node
-from .digest import digest
-from .expression import (
-    Columns,
-    details,
-    not_null,
-    text,
-)
+from ....core.plan.plan import LATE, UNKNOWN, unknown
+from ...catalyst import marks
+from ...catalyst.tree import Node
+from ..expressions.digest import digest
+from ..expressions.expression import Columns, details, not_null, text
 from .table_rows import BELOW, NO_ROWS, ORDER, each, itself, way
 from .traced import Traced
 

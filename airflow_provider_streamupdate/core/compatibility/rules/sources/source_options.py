@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...plan.plan import TIME_ZONE, SourcePlan
+from ....plan.plan import TIME_ZONE, SourcePlan
 
 
 @attrs.frozen(kw_only=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ...core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
-from .. import spark_internals
-from .expression import zone
+from ....core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
+from ... import spark_internals
+from ..expressions.expression import zone
 
 _LOCAL_ZONE = Path("/etc/localtime")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...core.clock import duration
-from ...core.plan.plan import WindowKey
-from ..catalyst.tree import Node
+from ....core.clock import duration
+from ....core.plan.plan import WindowKey
+from ...catalyst.tree import Node
 from .digest import digest
 
 Text = Callable[[Node], str]

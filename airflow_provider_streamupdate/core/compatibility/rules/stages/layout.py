@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...plan.plan import StagePlan, StateSchema
-from ...plan.spark_types import form
-from ..report import REFUSED
+from ....plan.plan import StagePlan, StateSchema
+from ....plan.spark_types import form
+from ...report import REFUSED
+from ..rule import Facts, Rule, differ
 from .change import FUNCTIONS, StageChange, of
-from .rule import Facts, Rule, differ
 
 
 def _schemas(c: StageChange) -> Iterator[tuple[StateSchema, str, Any, Any]]:

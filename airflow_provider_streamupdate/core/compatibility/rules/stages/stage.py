@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...plan.plan import LATE, RESTORABLE_KINDS, unknown, untold
-from ..report import CARRIED, LOSS, REFUSED
+from ....plan.plan import LATE, RESTORABLE_KINDS, unknown, untold
+from ...report import CARRIED, LOSS, REFUSED
+from ..rule import Facts, Rule, differ
 from .change import CHANGED, RESTART, StageChange, changed, of
 from .column_type import COLUMN_TYPE_RULES
 from .function import FUNCTION_RULES
 from .grouping import GROUPING_RULES
 from .join import JOIN_RULES
 from .layout import LAYOUT_RULES
-from .rule import Facts, Rule, differ
 from .upstream import UPSTREAM_RULES
 
 _PARTS = {
@@ -122,7 +122,7 @@ def _ambiguous(c: StageChange) -> Facts | None:
     return {"others": ", ".join(dict.fromkeys(twins))} if twins else None
 
 
-# Of arrivals: a column whose event time a stage's state goes by (streaming/planning/lineage.py).
+# Of arrivals: a column whose event time a stage's state goes by (streaming/planning/lineage/lineage.py).
 _EVENT_TIME = "event time "
 
 

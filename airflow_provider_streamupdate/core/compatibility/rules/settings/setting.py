@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import attrs
 
-from ...plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
-from ..report import LOSS
+from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
+from ...report import LOSS
+from ..rule import Facts, Rule
 from .measured import SQL, Measured
-from .rule import Facts, Rule
 from .settings_table import MEASURED
 
 
@@ -17,7 +17,7 @@ class SettingChange:
     """A setting of a query with state before and after; none: the plan does not have it.
 
     not_default: the new value is not Spark's default
-    unaffected: it is proven of both versions that the setting cannot change them (streaming/planning/unaffected.py)
+    unaffected: it is proven of both versions that the setting cannot change them (planning/settings/unaffected.py)
     """
 
     key: str
@@ -105,7 +105,7 @@ HARMLESS = {
 }
 
 # How rows are shared out among tasks: those of files, and those of a join with a table, which stay where they are when
-# the table is sent to all tasks. It counts where an expression tells (streaming/planning/unaffected.py).
+# the table is sent to all tasks. It counts where an expression tells (streaming/planning/settings/unaffected.py).
 SHARES = (
     "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.files.maxPartitionBytes",

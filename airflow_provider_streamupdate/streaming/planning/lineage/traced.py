@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..catalyst.tree import Node
-from .expression import Columns
+from ...catalyst.tree import Node
+from ..expressions.expression import Columns
 
 
 class Traced(Protocol):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...core.plan.plan import PYTHON, UNKNOWN
-from ..catalyst import marks
-from ..catalyst.tree import Node, is_tree, parse
+from ....core.plan.plan import PYTHON, UNKNOWN
+from ...catalyst import marks
+from ...catalyst.tree import Node, is_tree, parse
 from . import noise, raising
 from .windows import window_text
 
@@ -66,7 +66,7 @@ def _text(expression: Node, columns: Columns) -> str:
     if name in _FIELDS:
         return _field(expression, columns)
     if name.endswith("Subquery") or name in ("Exists", "InSubquery", "ListQuery"):
-        from .lineage import subquery  # of its plan, in whose expressions there may be others
+        from ..lineage.lineage import subquery  # of its plan, in whose expressions there may be others
 
         return subquery(expression, columns)
     if name == "CreateNamedStruct" and (window := window_text(expression, lambda e: text(e, columns))) is not None:

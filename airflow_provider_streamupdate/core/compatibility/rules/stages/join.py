@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..report import REFUSED
+from ...report import REFUSED
+from ..rule import Rule
 from .change import BY_POSITION, RESTART, WRONG, StageChange, changed, of
-from .rule import Rule
 
 _StageRule = Rule[StageChange]
 

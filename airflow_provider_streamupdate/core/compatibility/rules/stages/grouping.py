@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from ...plan.session_key import columns_and_gaps, is_session
-from ...union_branches import CLOSE, OPEN
-from ..report import REFUSED
+from ....plan.session_key import columns_and_gaps, is_session
+from ....union_branches import CLOSE, OPEN
+from ...report import REFUSED
+from ..rule import Facts, Rule, differ
 from .change import BY_POSITION, RESTART, WRONG, StageChange, of
-from .rule import Facts, Rule, differ
 
 # a sliding one is (window(...) | window(...)), since a row is in several; one over a union is in brackets
 _WINDOW = re.compile(rf"{OPEN}*\(?window\(.*, #\w+\)+{CLOSE}*$")

@@ -22,7 +22,7 @@ FIELDS = {
     "elseValue": "the same",
     "hideSeed": "whether the written text of a random number shows its seed",
     "imports": "what importing the modules of a Python function does; it is part of its code, and counts for all "
-    "functions of the app (streaming/planning/python_imports.py)",
+    "functions of the app (streaming/planning/settings/python_imports.py)",
     "randomSeed": "of uuid and shuffle: a stream's batch has a new one (`SEEDS`)",
 }
 # These are noise in one class only; aes_encrypt, for example, has a mode that counts.

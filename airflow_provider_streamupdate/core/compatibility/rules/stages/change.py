@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from ...plan.plan import QueryPlan, StagePlan
-from .rule import Facts, differ
+from ....plan.plan import QueryPlan, StagePlan
+from ..rule import Facts, differ
 
 RESTART = "; give the changed stage another name to start it empty"
 BY_POSITION = "StateSchemaCompatibilityChecker compares types by position, never names or expressions"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from ..report import CARRIED, LOSS, REFUSED
+from ...report import CARRIED, LOSS, REFUSED
+from ..rule import Facts, Rule
 from .change import FUNCTIONS, RESTART, StageChange, of
-from .rule import Facts, Rule
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _DECIMAL = re.compile(r"decimal\(\d+, ?\d+\)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..catalyst.tree import Node
+from ...catalyst.tree import Node
 
 # Looks at values, or takes them apart, and is null where it cannot.
 _NEVER = frozenset(

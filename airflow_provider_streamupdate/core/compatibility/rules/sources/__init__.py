@@ -1,0 +1,1 @@
+"""The rules for sources and their options."""
