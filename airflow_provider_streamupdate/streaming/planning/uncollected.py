@@ -10,7 +10,8 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Nothing looks for circles of objects that nobody needs any more. A plan's trees are some 100,000 objects without
-    any: while they are made the collector would look through all that a driver holds, a dozen times."""
+    any: while they are made the collector looks through them again and again, and through all that a driver holds
+    about once a plan (*measured*: a tenth of a check)."""
     collected = gc.isenabled()
     gc.disable()
     try:

@@ -13,8 +13,8 @@ def answer_at_once(spark: SparkSession) -> None:
 
     It writes an answer of more than 8 KB in several pieces, py4j does not tell TCP to send the last one before those
     before it are acknowledged (Nagle's algorithm), and Linux puts that off for 40 ms: *measured*, 44 ms for an answer
-    of 9 KB, and 0.1 ms with this. A plan takes about seven of these. Where threads have no connections of their own
-    (PYSPARK_PIN_THREAD=false) it stays as it is.
+    of 9 to 70 KB, and 0.1 to 0.4 ms with this. A plan takes several of these. Where threads have no connections of
+    their own (PYSPARK_PIN_THREAD=false) it stays as it is.
     """
     gateway = spark.sparkContext._gateway
     if not isinstance(gateway, ClientServer):
