@@ -16,6 +16,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow_site import FakeTaskInstance, Site
 
+from airflow_provider_streamupdate.control.update.strategies import strategy
 from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
@@ -196,9 +197,8 @@ def test_a_killed_submit_leaves_a_version_that_took_over(site: Site, context: Co
     step_of_v2(site, "standby").execute(context)
     step_of_v2(site, "snapshot").execute(context)
     operator = step_of_v2(site, "submit")
-    client = operator.client
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "submit", lambda *_, **__: operator.on_kill())
+        patch.setattr(strategy, "submit", lambda *_, **__: operator.on_kill())
         with pytest.raises(SystemExit):
             operator.execute(context)
     assert site.drivers_alive() == ["v2"]

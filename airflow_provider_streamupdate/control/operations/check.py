@@ -13,6 +13,7 @@ from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application
 from ...core.registry.deployment import FINAL_STATES, NEW
 from ...core.serde import to_json
+from ...core.snapshots.rehearsal import RehearsalReport
 from ...core.snapshots.repeated_batches import batches_again, with_again
 from ...core.snapshots.snapshots import SnapshotStore
 from .context import Context
@@ -111,13 +112,12 @@ def with_batches_again(
     return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
 
 
-def store_report(context: Context, report: CompatibilityReport, deployment: str) -> str:
-    """Keep a report under ``updates/<deployment>.report.json`` and ``.md``; the latter's URI."""
-    check_name("deployment", deployment)
+def store_report(context: Context, report: CompatibilityReport | RehearsalReport, name: str) -> None:
+    """Keep it under ``updates/<name>.report.json`` and ``.md``."""
+    check_name("report", name)
     folder = context.registry.app(report.app).folder
-    folder.write(f"updates/{deployment}.report.json", to_json(report))
-    folder.write(f"updates/{deployment}.report.md", report.to_markdown().encode())
-    return f"{folder.uri}/updates/{deployment}.report.md"
+    folder.write(f"updates/{name}.report.json", to_json(report))
+    folder.write(f"updates/{name}.report.md", report.to_markdown().encode())
 
 
 def same_app(application: Application, plan: AppPlan, app: str) -> None:

@@ -12,11 +12,10 @@ from ...core.errors import InvalidInputError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry import scratch
 from ...core.registry.application import Application
-from ...core.serde import to_json
 from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
 from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet
-from .check import same_app
+from .check import same_app, store_report
 from .context import Context
 from .plan import Planned, plan_application
 
@@ -66,16 +65,8 @@ def rehearse(
     if planned.rehearsal is not None and report.passed:
         report = _beside(context, report, planned.rehearsal, timeout, progress)
     if deployment:
-        store_rehearsal(context, report, deployment)
+        store_report(context, report, f"{deployment}.rehearsal")
     return report
-
-
-def store_rehearsal(context: Context, report: RehearsalReport, deployment: str) -> str:
-    """Keep it under ``updates/<deployment>.rehearsal.report.json`` and ``.md``; the latter's URI."""
-    folder = context.registry.app(report.app).folder
-    folder.write(f"updates/{deployment}.rehearsal.report.json", to_json(report))
-    folder.write(f"updates/{deployment}.rehearsal.report.md", report.to_markdown().encode())
-    return f"{folder.uri}/updates/{deployment}.rehearsal.report.md"
 
 
 def _beside(

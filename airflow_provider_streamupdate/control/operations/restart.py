@@ -44,7 +44,7 @@ def restart(
     drivers = context.drivers(registry)
     found = _restartable(context, registry, deployment)
     with holding(registry, found):
-        deployed = _restart(context, registry, drivers, _restartable(context, registry, deployment), progress, reattach)
+        deployed = _restart(registry, drivers, _restartable(context, registry, deployment), progress, reattach)
         if not deployed.reattached:
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployed.deployment, timeout)
@@ -72,9 +72,7 @@ def _restartable(context: Context, registry: AppRegistry, wanted: str | None) ->
     return current
 
 
-def _restart(
-    context: Context, registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool
-) -> Deployed:
+def _restart(registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool) -> Deployed:
     current = registry.current()
     assert current is not None  # `deployment` is
     state = drivers.state(deployment)

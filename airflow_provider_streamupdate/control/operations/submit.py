@@ -140,12 +140,12 @@ def _submit(
                 reattached=True,
             )
         _check_not_replaced(registry, current, deployment)
-        _check_nothing_runs(context, registry, drivers, current, but=deployment)
+        _check_nothing_runs(registry, drivers, current, but=deployment)
         check_start(registry, drivers, spec)
         if _unrestored(registry, deployment):
             _verify(registry, spec, progress)
     else:
-        _check_nothing_runs(context, registry, drivers, current)
+        _check_nothing_runs(registry, drivers, current)
         check_start(registry, drivers, wanted)
         _verify(registry, wanted, progress)
         if wanted.from_snapshot and not wanted.fork:  # a fork's query ids are its own, and its sink was looked at
@@ -185,7 +185,7 @@ def check_stateless(
         return name
     registry = context.registry.app(name)
     drivers = context.drivers(registry)
-    _check_nothing_runs(context, registry, drivers, registry.current())
+    _check_nothing_runs(registry, drivers, registry.current())
     if not fresh:
         check_no_state(registry, drivers)
     check_agreed(report, agree)
@@ -201,7 +201,7 @@ def check_again(context: Context, plan: AppPlan, snapshot: str, agree: Iterable[
     """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not
     agreed to; AlreadyRunningError when it runs."""
     registry = context.registry.app(plan.app)
-    _check_nothing_runs(context, registry, context.drivers(registry), registry.current())
+    _check_nothing_runs(registry, context.drivers(registry), registry.current())
     report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
     report = with_batches_again(context, report, plan, snapshot, agree)
     if not report.compatible:
@@ -224,7 +224,7 @@ def check_adopted(context: Context, app: str, snapshot: str) -> None:
 
 
 def _check_nothing_runs(
-    context: Context, registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
+    registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
 ) -> None:
     if current is None or current.deployment == but:
         return

@@ -24,17 +24,10 @@ class Restart(Strategy):
         the old one ended with that snapshot."""
         if not update.pending:
             return
-        context, options, runs = update.context, update.options, check_saved(update)
+        context, app, timeout, runs = update.context, update.app, update.options.drain_timeout, check_saved(update)
         if update.fresh:
-            save_snapshot(
-                context,
-                update.app,
-                update.snapshot,
-                cancel=True,
-                timeout=options.drain_timeout,
-                progress=update.progress,
-            )
+            save_snapshot(context, app, update.snapshot, cancel=True, timeout=timeout, progress=update.progress)
         elif runs:
-            cancel(context, update.app, drain=True, timeout=options.drain_timeout, progress=update.progress)
+            cancel(context, app, drain=True, timeout=timeout, progress=update.progress)
         if runs:
             note_checked(update.registry, update.record.new, update.snapshot)
