@@ -582,6 +582,19 @@ def test_the_same_update_run_twice_at_once_is_carried_out_by_one(running: Site) 
     assert running.alive() == ["v1"]
 
 
+@pytest.mark.parametrize("begun", ["restart", "standby", "parallel"])
+@pytest.mark.parametrize("strategy", ["restart", "standby", "parallel"])
+def test_an_update_keeps_the_strategy_that_it_was_begun_with(running: Site, begun: str, strategy: str) -> None:
+    """Whoever began it did not name its application, so that nothing was planned."""
+    running.client.begin_update("alarm", "v2", strategy=begun)
+    asked = ("--deployment", "v2", "--strategy", strategy, "--set", "output=elsewhere")
+    result = running.run("update", running.application("v2"), *asked)
+    assert result.exit_code == 0, result.stderr
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and (record.outcome, record.strategy) == ("promoted", begun)
+    assert running.alive() == ["v2"]
+
+
 def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
     running.client.begin_update("alarm", "v2", "0" * 64)
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--json")

@@ -136,9 +136,10 @@ class UpdateEngine:
         if self.options.check_only:
             return self._of(draft)
         with holding(registry, deployment):
+            known = registry.update(deployment) is not None
             written = record.begin(self.context, draft)
             if own_driver:
-                planned = self._plan_by_own_driver(self._of(written))
+                planned = self._plan_by_own_driver(self._of(written), known)
             if planned is not None and planned.report is not None:
                 check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
@@ -280,17 +281,23 @@ class UpdateEngine:
         if not self.options.check_only:
             record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
 
-    def _plan_by_own_driver(self, update: Update) -> Planned | None:
-        """The plan of an update that has just begun; what is wrong with it leaves nothing behind."""
+    def _plan_by_own_driver(self, update: Update, known: bool) -> Planned | None:
+        """The plan of an update that has just begun, where its strategy starts the driver for that; what is wrong with
+        it leaves nothing behind.
+
+        known: its record was there before
+        """
+        strategy = strategy_of(update)
         try:
-            planned = self._planned_by(self.strategy, update)
+            planned = self._planned_by(strategy, update)
             if planned is not None:
-                self.strategy.check_plan(update, planned.plan)
+                strategy.check_plan(update, planned.plan)
             return planned
         except BaseException:
             with contextlib.suppress(StreamUpdateError):  # what is left is found when the update is run again
-                self.strategy.drop(update)
-                update.registry.remove_update(update.record.new)
+                strategy.drop(update)
+                if not known:
+                    update.registry.remove_update(update.record.new)
             raise
 
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
