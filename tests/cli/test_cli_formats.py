@@ -91,7 +91,8 @@ def test_every_file_of_a_golden_root_is_read(root: Path) -> None:
             assert read(kind, found, path) is not None
             assert found.get("format", 0) == (0 if name == "root-0.0" else 1), path
             seen.add(kind.path)
-        assert {file.path for file in FILES if file.format} == seen, name
+        later = {"deployments/<deployment>/planned.json"} if name == "root-0.0" else set()
+        assert {file.path for file in FILES if file.format} - later == seen, name
 
 
 def test_a_golden_root_is_listed_shown_verified_restarted_updated_and_rolled_back(golden: Site) -> None:
