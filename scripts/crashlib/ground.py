@@ -60,7 +60,7 @@ class Ground:
             self._write()
         self._feeding.start()
         self._call(
-            f"from crashlib import task; task.client({str(self.folder / 'root')!r}, {self.spark_submit!r}, None)"
+            f"from crashlib import task; task.client({str(self.folder / 'root')!r}, {self.spark_submit!r})"
             f".submit(task.application({str(Path(__file__).parent / 'app.py')!r}, {self._params(False)!r}), 'v0', "
             f"app={APP!r})"
         )

@@ -588,7 +588,9 @@ def test_an_update_keeps_the_strategy_that_it_was_begun_with(running: Site, begu
     """Whoever began it did not name its application, so that nothing was planned."""
     running.client.begin_update("alarm", "v2", strategy=begun)
     asked = ("--deployment", "v2", "--strategy", strategy, "--set", "output=elsewhere")
-    result = running.run("update", running.application("v2"), *asked)
+    file = running.application("v2")
+    file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    result = running.run("update", file, *asked)
     assert result.exit_code == 0, result.stderr
     record = running.client.registry.app("alarm").update("v2")
     assert record is not None and (record.outcome, record.strategy) == ("promoted", begun)

@@ -34,6 +34,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a driver was started")
 
     monkeypatch.setattr(UpdateEngine, "_plan_and_check", planned)
+    monkeypatch.setattr(UpdateEngine, "_planned_by", planned)
 
 
 @pytest.mark.usefixtures("no_driver")

@@ -13,10 +13,12 @@ from pyspark.sql import functions as F
 from test_in_flight import wait
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination.commands import DRAIN, CommandBox
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination.commands import DRAIN, RESUME, CommandBox
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import RUNNING, Current, DeploymentSpec
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STANDBY, Current, DeploymentSpec
 from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
+from airflow_provider_streamupdate.core.snapshots.plan_answer import read_answer
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
 
@@ -36,6 +38,7 @@ class Beside:
         assert self.registry.claim(Current(deployment="d1", epoch=1, promoted=True))
         record = UpdateRecord(app="bench", old="d1", new="d2", started_at=clock.now(), strategy="parallel")
         self.registry.set_update(record)
+        lease.acquire(self.registry.folder, "d2")
         self.registry.create_deployment(
             DeploymentSpec(
                 app="bench",
@@ -54,9 +57,15 @@ class Beside:
     def drive(self, epoch: int, control) -> int:
         """Run d2's driver under that number here, and `control` beside it; the exit code."""
         failures: list[BaseException] = []
+        before = self.answer()
 
         def run_control() -> None:
             try:
+                wait(lambda: self.state(epoch) == STANDBY or None)
+                answer = read_answer(self.registry, "d2")
+                assert answer is not None and answer.report is not None and answer.report.compatible
+                assert self.answer() == before, "it waits until it is told to run"
+                CommandBox(self.registry.deployment_folder("d2"), epoch).issue(RESUME)
                 wait(lambda: self.state(epoch) == RUNNING or None)
                 control()
             except BaseException as error:
