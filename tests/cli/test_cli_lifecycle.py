@@ -278,6 +278,7 @@ def test_a_damaged_snapshot_stands_in_the_way_of_nothing_else(running: Site) -> 
 
 def shared_object(running: Site) -> Path:
     """The state file that the deployment's snapshots share, after s1 was taken; with bytes of its own."""
+    running.client.wait_healthy("alarm", batches=1, timeout=60)  # before its first batch it has no state file
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
     files = running.client.snapshot("alarm", "s1").queries["events"].files
     [shared] = [f.object for f in files if "/SSTs/" in f.path]
