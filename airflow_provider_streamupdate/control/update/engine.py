@@ -138,13 +138,14 @@ class UpdateEngine:
         with holding(registry, deployment):
             known = registry.update(deployment) is not None
             written = record.begin(self.context, draft)
-            if own_driver:
-                planned = self._plan_by_own_driver(self._of(written), known)
+            update = self._of(written)
+            if own_driver and update.pending:
+                planned = self._plan_by_own_driver(update, known)
             if planned is not None and planned.report is not None:
                 check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
                 registry.remove_report(deployment)  # of an earlier try, perhaps of other options: it is checked again
-        return self._of(written)
+        return update
 
     def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:
         """The update that `begin` began. ApplicationError when the application was changed since (`digest`)."""

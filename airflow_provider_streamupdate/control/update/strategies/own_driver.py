@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ....core.errors import DriverError
+from collections.abc import Callable
+
+from ....core.errors import DriverError, WaitTimeoutError
 from ....core.registry.deployment import FINAL_STATES, DriverState
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.plan_answer import PlanAnswer, read_answer
@@ -13,9 +15,11 @@ from ...waiting import wait_for
 from ..update import Update
 
 
-def wait_planned(update: Update) -> Planned:
-    """What the new version's driver answers, which was started. Raises what it found wrong with the application,
-    DriverError when it died without an answer, WaitTimeoutError."""
+def plan(update: Update, start: Callable[[Update], object]) -> Planned:
+    """What the new version's driver answers, which `start` starts unless it runs. Raises what it found wrong with the
+    application, DriverError when it died without an answer, WaitTimeoutError."""
+    _drop_other(update)
+    start(update)
     registry, drivers, new = update.registry, update.drivers, update.record.new
 
     def poll() -> PlanAnswer | None:
@@ -25,10 +29,18 @@ def wait_planned(update: Update) -> Planned:
             raise DriverError(f"nothing was stopped or changed: {drivers.death(new, DriverState(state))}")
         return answer
 
-    return planned(wait_for(poll, f"the plan of {update.options.application.file}", TIMEOUT_SECONDS))
+    file = update.options.application.file
+    try:
+        return planned(wait_for(poll, f"the plan of {file}", TIMEOUT_SECONDS))
+    except WaitTimeoutError as error:
+        raise WaitTimeoutError(
+            f"planning {file} took more than {TIMEOUT_SECONDS:g} s; nothing was stopped or changed, and "
+            f"{update.record.old} keeps running. Try again when the machine or the cluster is less busy.\n"
+            f"{drivers.last_lines(new)}"
+        ) from error
 
 
-def drop_other(update: Update) -> None:
+def _drop_other(update: Update) -> None:
     """Drop a deployment that an earlier try of the update made, where that was asked for with other agreements."""
     spec, version = stored_spec(update.registry, update.version), update.version
     if spec is not None and (spec.agree, spec.renames) != (version.agree, dict(version.renames or {})):
@@ -36,9 +48,10 @@ def drop_other(update: Update) -> None:
 
 
 def drop(update: Update) -> None:
-    """Drop the new version's deployment, with its driver; nothing when there is none, or it has built a checkpoint."""
+    """Drop the new version's deployment, with its driver; nothing when there is none, it has taken over, or it has
+    built a checkpoint."""
     registry, version = update.registry, update.version
-    if stored_spec(registry, version) is not None and not _has_restored(registry, version):
+    if update.pending and stored_spec(registry, version) is not None and not _has_restored(registry, version):
         stop_deployment(update.context, update.app, version.deployment)
         registry.remove_deployment(version.deployment)
 

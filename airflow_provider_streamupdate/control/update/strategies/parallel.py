@@ -48,9 +48,7 @@ class Parallel(Strategy):
     has_pause = False
 
     def plan(self, update: Update) -> Planned:
-        own_driver.drop_other(update)
-        start(update)
-        return own_driver.wait_planned(update)
+        return own_driver.plan(update, start)
 
     def drop(self, update: Update) -> None:
         own_driver.drop(update)
