@@ -43,7 +43,8 @@ def test_an_adopted_checkpoint_is_a_snapshot_an_app_starts_from(site: Site, lega
     assert site.client.status("alarm").state == "new" and site.alive() == []
     submitted = site.run("submit", site.folder / "v1.py", "--snapshot", "adopted", "--deployment", "v1", "--json")
     assert submitted.exit_code == 0 and document(submitted)["epoch"] == 1
-    assert site.client.status("alarm").status.queries["events"].batch > 1
+    status = site.client.wait_healthy("alarm").status  # submit waits for a driver that runs, not for its first batch
+    assert status is not None and status.queries["events"].first_batch == 2
     again = adopt(site, "--json")
     assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
 

@@ -26,8 +26,9 @@ def test_a_fork_runs_beside_the_app_its_state_is_from(running: Site) -> None:
     assert "verifying snapshot s1 of alarm" in result.stderr
     client = running.client
     assert client.status("alarm").state == client.status("trial").state == "running"
-    first = client.status("trial").status.queries["events"].first_batch
-    assert first == client.snapshot("alarm", "s1").queries["events"].batch + 1
+    status = client.wait_healthy("trial").status  # submit waits for a driver that runs, not for its first batch
+    first = client.snapshot("alarm", "s1").queries["events"].batch + 1
+    assert status is not None and status.queries["events"].first_batch == first
     assert "s1 of alarm (fork)" in running.run("status", "trial").stdout
     running.run("save-snapshot", "alarm", "s2")
     deleted = running.run("delete-snapshot", "alarm", "s1")
