@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -63,7 +63,7 @@ crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
 
 matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)
-	@$(ENV) .venv/bin/uv tool run nox==$(NOX) $(ARGS)
+	@$(ENV) .uv/bin/uv tool run nox==$(NOX) $(ARGS)
 
 golden:  ## write the golden checkpoints anew, on each Spark
 	@scripts/setup.sh spark42 && scripts/golden.sh
@@ -110,8 +110,14 @@ up: setup  ## a running Airflow with the example DAGs, prints its address (PORT=
 down:  ## stop it
 	@scripts/airflow_down.sh
 
-lock: setup  ## resolve requirements/*.in anew (ARGS=--upgrade for newer versions)
+lock: setup  ## resolve requirements/*.in anew, with hashes (ARGS=--upgrade for newer versions, ARGS=jars for the jars' checksums)
 	@scripts/lock.sh $(ARGS)
+
+sbom: setup  ## a bill of materials (CycloneDX) of each lock, into dist/sbom/
+	@scripts/sbom.sh $(ARGS)
+
+audit: setup  ## look up the locked packages among the known vulnerabilities
+	@scripts/audit.sh
 
 clean: down  ## remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .crash .demo build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
@@ -120,4 +126,4 @@ clean: down  ## remove what runs and tests left (.airflow too), keep the environ
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  ## and the environments
-	@rm -rf .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .venv-docs .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .uv .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .venv-docs .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

@@ -41,9 +41,16 @@ fetch_jars() { # profile, folder
         -Dmaven.repo.local="$STREAMUPDATE_GROUND/m2" -Dpostgres.platform="$(platform)" \
         >"$STREAMUPDATE_GROUND/mvn.log" 2>&1 ||
         skip "its jars cannot be fetched: $(grep -m 1 ERROR "$STREAMUPDATE_GROUND/mvn.log" || tail -n 1 "$STREAMUPDATE_GROUND/mvn.log")"
+    check_jars "$2"
+}
+check_jars() { # folder: each jar is the one that was locked
+    if ! .venv/bin/python scripts/locked_jars.py "$1" requirements/ground.sha256; then
+        rm -rf "$1" # so that the next run fetches them again
+        exit 1
+    fi
 }
 fetch_packages() {
-    .venv/bin/python -m pip install -q --disable-pip-version-check --upgrade --target "$parts/python" -r "$packages" ||
+    .uv/bin/uv pip install -q --require-hashes --python .venv/bin/python --target "$parts/python" -r "$packages" ||
         skip "its Python packages cannot be fetched ($packages)"
 }
 

@@ -21,12 +21,8 @@ fi
 if [ ! -f .venv-ui/.stamp ] || ! cmp -s requirements/ui.txt .venv-ui/.stamp; then
     echo "ui: making .venv-ui" >&2
     rm -rf .venv-ui
-    .venv/bin/python -m venv .venv-ui
-    if [ -x .venv/bin/uv ]; then
-        .venv/bin/uv pip install -q --python .venv-ui/bin/python -r requirements/ui.txt >&2
-    else
-        .venv-ui/bin/python -m pip install -q --disable-pip-version-check -r requirements/ui.txt >&2
-    fi
+    .uv/bin/uv venv -q --python .venv/bin/python .venv-ui
+    .uv/bin/uv pip sync -q --require-hashes --python .venv-ui/bin/python requirements/ui.txt >&2
     cp requirements/ui.txt .venv-ui/.stamp
 fi
 has_chromium

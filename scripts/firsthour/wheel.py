@@ -8,7 +8,7 @@ from pathlib import Path
 from firsthour.shell import Shell
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-UV = REPOSITORY / ".venv" / "bin" / "uv"
+UV = REPOSITORY / ".uv" / "bin" / "uv"
 LEFT_OUT = (".*", "node_modules", "build", "*.egg-info", "__pycache__", "tests", "site")
 
 

@@ -24,6 +24,8 @@ NO_SUITE = {
     "up",
     "down",
     "lock",
+    "sbom",
+    "audit",
     "clean",
     "clean-all",
 }
