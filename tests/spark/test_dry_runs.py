@@ -12,6 +12,8 @@ from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.planner import dry_run
 from airflow_provider_streamupdate.streaming.spark_internals import jvm
 
+from bench import Bench, row
+
 
 def rows(spark, folder: Path, name: str = "in"):
     (folder / name).mkdir(exist_ok=True)
@@ -89,3 +91,18 @@ def test_the_session_of_the_thread_is_the_one_it_was(spark, tmp_path) -> None:
     before = sessions.getActiveSession().get()
     assert told(df, tmp_path, planned) == ""
     assert sessions.getActiveSession().get().equals(before)
+
+
+def test_what_is_thrown_away_has_neither_checksums_nor_state(spark, tmp_path) -> None:
+    write(counted("k")(spark, tmp_path), tmp_path / "saved")
+    assert not [p.name for p in (tmp_path / "saved").rglob(".*")]
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1), row("b", 2)])
+    assert bench.spark_check(bench.run(totals), totals).compatible
+    made = {p.name for p in (tmp_path / "scratch").rglob("*") if p.is_file()}
+    assert any("schema" in name for name in made)
+    assert not {name for name in made if name.endswith((".zip", ".sst", ".changelog", ".crc"))}
+
+
+def totals(bench: Bench):
+    return bench.source().groupBy("k").agg(F.sum("a").alias("s"))

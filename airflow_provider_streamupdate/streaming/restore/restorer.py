@@ -198,8 +198,7 @@ def check_restorable(
     scratch: Path,
 ) -> CompatibilityReport:
     """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
-    the report with Spark's refusals added. Spark reads no state for that, so none is migrated, or brought here from
-    elsewhere."""
+    the report with Spark's refusals added. Spark reads no state for that, so none is migrated, or brought there."""
     refusals = []
     for query in new.queries:
         if not saved.holds(query.name):
@@ -278,7 +277,7 @@ def _restore(
     copied: Mapping[str, int] | None = None,
 ) -> RestorePlan:
     """Everything but the state of migrated stages; what was done and is left to do. Into a `scratch` folder no state is
-    brought from elsewhere."""
+    brought: the files are only looked for (measured: to link those of 40 stores takes 40 ms, for their folders)."""
     snapshot = saved.queries[query.name]
     old = saved.plan.query(query.name)
     if old is None:
@@ -286,8 +285,7 @@ def _restore(
     plan = plan_restore(snapshot, old, query, in_sink(query, snapshot.in_flight, saved.fork))
     df = spark_internals.writer_frame(writer)
     source = saved.folders[query.name]
-    brings_state = source.links or not scratch
-    needed = room_needed(plan, snapshot, source, checkpoint, state=brings_state, copied=copied)
+    needed = room_needed(plan, snapshot, source, checkpoint, state=not scratch, copied=copied)
     check_room(checkpoint, needed, f"restoring query {query.name} from {saved.source}")
     if scratch and (files := kept(writer, plan.conf)) is not None:
         for path, data in files.items():
@@ -297,7 +295,7 @@ def _restore(
             checkpoint.write(path, data)
     else:  # straight into the new checkpoint: transformWithState's metadata holds absolute paths
         _write_metadata(writer, query, checkpoint, plan.conf, scratch)
-    bring_files(plan, source, checkpoint, state=brings_state, copied=copied)
+    bring_files(plan, source, checkpoint, state=not scratch, copied=copied)
     for stage in plan.empty:
         empty_stores(df.sparkSession, stage, checkpoint, plan.empty_state_names, plan.partitions, plan.conf)
     return plan
