@@ -6,13 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bench import Bench, row
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.planner import dry_run
 from airflow_provider_streamupdate.streaming.spark_internals import jvm
-
-from bench import Bench, row
 
 
 def rows(spark, folder: Path, name: str = "in"):
