@@ -25,6 +25,8 @@ from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.context import Context
 from .status import Beside, beside
+from .update.step import NOTED, Step
+from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
 READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
@@ -221,9 +223,12 @@ def figures(status: Status | None) -> dict[str, Any]:
 
 
 def update_document(record: UpdateRecord) -> dict[str, Any]:
-    """An update with its steps in order and the seconds each took, since the step before it."""
+    """An update with its steps in order and the seconds each took, since the step before it; `left`: those that are not
+    done, without the rehearsal, which few updates have."""
     steps = [{"step": name, "at": at, "seconds": seconds} for name, at, seconds in step_seconds(record)]
-    found: dict[str, Any] = {**to_dict(record), "steps": steps, "runs": record.runs}
+    strategy = STRATEGIES.get(record.strategy) if record.outcome is None else None
+    left = [n for n in strategy.noted if n not in record.step_times and n != NOTED[Step.REHEARSE]] if strategy else []
+    found: dict[str, Any] = {**to_dict(record), "steps": steps, "left": left, "runs": record.runs}
     return found
 
 

@@ -21,6 +21,7 @@ from ..control.overview import summary
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError
+from ..core.registry.update import DEFAULT_STRATEGY
 from ..core.serde import to_dict
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
@@ -99,7 +100,10 @@ def create_app() -> FastAPI:
                 "may_edit": may(request, user, "PUT", update_dag_id()),
                 "may_trigger": {dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags},
                 "missing_dags": missing(dags),
-                "strategies": list(STRATEGIES),
+                "strategies": [
+                    {"name": s.name, "summary": s.summary, "runs_beside": s.runs_beside}
+                    for s in sorted(STRATEGIES.values(), key=lambda s: s.name != DEFAULT_STRATEGY)
+                ],
                 "update_dag_id": update_dag_id(),
                 "rollback_dag_id": rollback_dag_id(),
                 "restart_dag_id": restart_dag_id(),

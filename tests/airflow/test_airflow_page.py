@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.plugins.looks import SECONDS
 from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
@@ -217,7 +217,11 @@ def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
     seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
     assert {m["restart_dag_id"] for m in seen.values()} == {"stream_restart"}
     assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
-    assert all(m["strategies"] == list(STRATEGIES) for m in seen.values())
+    strategies = {
+        s.name: {"name": s.name, "summary": s.summary, "runs_beside": s.runs_beside} for s in STRATEGIES.values()
+    }
+    for told in (m["strategies"] for m in seen.values()):
+        assert told[0]["name"] == DEFAULT_STRATEGY and {s["name"]: s for s in told} == strategies
 
 
 def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:

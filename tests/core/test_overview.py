@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.operations.context import Context
-from airflow_provider_streamupdate.control.overview import Glance, app_document, glances, summary
+from airflow_provider_streamupdate.control.overview import Glance, app_document, glances, summary, update_document
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.errors import CorruptError
@@ -191,3 +191,21 @@ def _launch(identity: ProcessIdentity) -> Launch:
         launched_at=clock.now(),
         process=identity,
     )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "left"),
+    [
+        ("restart", ["snapshotted", "submitted", "verified", "promoted"]),
+        ("standby", ["standby", "snapshotted", "submitted", "verified", "promoted"]),
+        ("parallel", ["beside", "snapshotted", "submitted", "verified", "promoted"]),
+        ("in_flight", ["submitted", "verified", "promoted"]),
+        ("one of a newer release", []),
+    ],
+)
+def test_the_steps_that_an_update_has_left(strategy: str, left: list[str]) -> None:
+    under_way = record(
+        "v2", strategy=strategy, step="checked", step_times=dict.fromkeys(("planned", "checked"), clock.now())
+    )
+    assert update_document(under_way)["left"] == left
+    assert update_document(attrs.evolve(under_way, outcome="promoted"))["left"] == []

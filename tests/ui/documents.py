@@ -23,7 +23,10 @@ def me(**changes: Any) -> dict[str, Any]:
         "may_edit": True,
         "may_trigger": dict.fromkeys(DAGS, True),
         "missing_dags": [],
-        "strategies": ["restart", "standby", "parallel", "in_flight"],
+        "strategies": [
+            {"name": name, "summary": f"how {name} goes", "runs_beside": name == "parallel"}
+            for name in ("standby", "restart", "parallel", "in_flight")
+        ],
         **{f"{dag.removeprefix('stream_')}_dag_id": dag for dag in DAGS},
         **changes,
     }
@@ -150,6 +153,7 @@ def update(**changes: Any) -> dict[str, Any]:
             {"step": "planned", "at": at(-28), "seconds": 0.0},
             {"step": "checked", "at": at(-20), "seconds": 8.0},
         ],
+        "left": ["standby", "snapshotted", "submitted", "verified", "promoted"],
         "snapshot": None,
         "outcome": None,
         "reason": None,

@@ -171,19 +171,19 @@ def test_the_running_step_is_shown_with_its_time(show: Show, answers: Answers) -
 
 
 @pytest.mark.parametrize(
-    ("step", "strategy", "told"),
+    ("left", "told"),
     [
-        ("planned", "standby", "checking"),
-        ("checked", "restart", "taking over from the old version"),
-        ("rehearsed", "parallel", "starting the new version beside the old one"),
-        ("beside", "parallel", "taking over from the old version"),
-        ("submitted", "standby", "watching the new version"),
-        ("verified", "standby", "promoting"),
+        ("checked", "checking"),
+        ("standby", "getting the new version ready"),
+        ("beside", "starting the new version beside the old one"),
+        ("snapshotted", "taking over from the old version"),
+        ("verified", "watching the new version"),
+        ("promoted", "promoting"),
     ],
 )
-def test_the_step_that_follows(show: Show, answers: Answers, step: str, strategy: str, told: str) -> None:
-    noted = [{"step": step, "at": made.at(-7), "seconds": 1.0}]
-    answers.app["updates"] = [made.update(old="v4", step=step, strategy=strategy, steps=noted)]
+def test_the_step_that_follows(show: Show, answers: Answers, left: str, told: str) -> None:
+    noted = [{"step": "planned", "at": made.at(-7), "seconds": 1.0}]
+    answers.app["updates"] = [made.update(old="v4", steps=noted, left=[left, "promoted"])]
     expect(show().locator(".under-way .step")).to_have_text(re.compile(rf"^{told}, \d+\.\d+ s$"))
 
 

@@ -16,3 +16,15 @@ class Step(TextEnum):
     SUBMIT = "submit"
     VERIFY = "verify"
     PROMOTE = "promote"
+
+
+# What an update's record calls the steps when they are done; a strategy has its own name for STANDBY.
+NOTED = {
+    Step.PLAN: "planned",
+    Step.CHECK: "checked",
+    Step.REHEARSE: "rehearsed",
+    Step.SNAPSHOT: "snapshotted",
+    Step.SUBMIT: "submitted",
+    Step.VERIFY: "verified",
+    Step.PROMOTE: "promoted",
+}

@@ -15,7 +15,7 @@ from ...operations.plan import Planned
 from ...operations.snapshot import verify_snapshot
 from ...operations.submit import Deployed, check_adopted, submit
 from ..options import UpdateOptions
-from ..step import Step
+from ..step import NOTED, Step
 from ..update import Update
 
 ALL_STEPS = tuple(Step)
@@ -55,6 +55,11 @@ class Strategy:
     starts_early: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
     has_pause: ClassVar[bool] = True
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What an update's record calls the steps when they are done, in order."""
+        return tuple(NOTED.get(step, self.ready) for step in self.steps)
 
     def accept(self, options: UpdateOptions) -> Strategy:
         """The strategy for these options: this one, or the one that stands in for it. InvalidInputError for options

@@ -7,12 +7,20 @@ export interface Failure {
   message: string;
 }
 
+/** How a new version takes the place of the one that runs (control/update/strategies). */
+export interface Strategy {
+  name: string;
+  summary: string;
+  runs_beside: boolean;
+}
+
 export interface Me {
   user: string;
   may_edit: boolean;
   may_trigger: Record<string, boolean>;
   missing_dags: string[];
-  strategies: string[];
+  /** The default one first. */
+  strategies: Strategy[];
   update_dag_id: string;
   rollback_dag_id: string;
   restart_dag_id: string;
@@ -104,6 +112,8 @@ export interface Update {
   started_at: string;
   step: string;
   steps: { step: string; at: string; seconds: number }[];
+  /** Those that are not done. */
+  left: string[];
   snapshot: Maybe<string>;
   outcome: Maybe<string>;
   reason: Maybe<string>;

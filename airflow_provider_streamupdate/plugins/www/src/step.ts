@@ -10,8 +10,7 @@ interface Step {
 
 type Task = Request["tasks"][number];
 
-// state/update.py STEPS: each is noted when it is completed
-const STEPS = ["planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted"];
+// What an update's record calls a step when it is done (control/update/step.py): what is being done before.
 const DOING: Record<string, string> = {
   checked: "checking",
   standby: "getting the new version ready",
@@ -60,13 +59,6 @@ export function taskStep(task: Task): Step {
 export function updateStep(update: Update, request: Request | undefined): Step {
   const task = runningTask(request);
   if (task) return taskStep(task);
-  const left = STEPS.slice(STEPS.indexOf(update.step) + 1).filter(
-    (step) =>
-      step !== "rehearsed" &&
-      (step !== "standby" || update.strategy === "standby") &&
-      (step !== "beside" || update.strategy === "parallel") &&
-      !update.steps.some((done) => done.step === step),
-  );
   const since = update.steps.at(-1)?.at ?? update.started_at;
-  return { doing: DOING[left[0] ?? ""] ?? "ending", since };
+  return { doing: DOING[update.left[0] ?? ""] ?? "ending", since };
 }

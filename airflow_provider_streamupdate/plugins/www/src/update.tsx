@@ -16,15 +16,7 @@ interface Props {
   done: (said: string) => void;
 }
 
-const FIRST = "standby";
-const PARALLEL = "parallel";
 const HIDDEN = ["***", "(hidden)", "(redacted)"];
-const MEANING: Record<string, string> = {
-  standby: "the new version gets ready beside the old one, which then hands over",
-  restart: "the old version ends, then the new one is started",
-  parallel: "both run, the new one into sinks of its own, until it has caught up",
-  in_flight: "the running driver goes on with other reloadable parameters",
-};
 
 /** Settings to start from: what is hidden has to be entered again. */
 function shown(settings: Record<string, string>): { text: string; hidden: string[] } {
@@ -56,7 +48,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
   const [file, setFile] = useState("");
   const [parameters, setParameters] = useState(params.text);
   const [sparkConf, setSparkConf] = useState(conf.text);
-  const [strategy, setStrategy] = useState(FIRST);
+  const [strategy, setStrategy] = useState(me.strategies[0]?.name ?? "");
   const [runBeside, setRunBeside] = useState("");
   const [rehearse, setRehearse] = useState("0");
   const [checkOnly, setCheckOnly] = useState(false);
@@ -64,7 +56,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
   const [agreed, setAgreed] = useState<Agreed>({ boxes: {}, others: "" });
   // as they were when it was opened: a box must not come or go under the pointer
   const [possible] = useState(() => offers(app));
-  const strategies = [...me.strategies].sort((a, b) => Number(b === FIRST) - Number(a === FIRST));
+  const chosen = me.strategies.find((one) => one.name === strategy);
 
   const act = async (): Promise<void> => {
     if (!file.trim()) throw new Error("enter the path of the new version's file, as the workers see it");
@@ -78,7 +70,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
       check_only: checkOnly,
       renames: named(renames),
       agree: asAgree(agreed, possible),
-      ...(strategy === PARALLEL && runBeside.trim() ? { run_beside: runBeside.trim() } : {}),
+      ...(chosen?.runs_beside && runBeside.trim() ? { run_beside: runBeside.trim() } : {}),
     });
     done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} was asked for`);
   };
@@ -101,13 +93,13 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
       <label>
         Strategy
         <select value={strategy} onChange={(event) => setStrategy(event.currentTarget.value)}>
-          {strategies.map((one) => (
-            <option key={one}>{one}</option>
+          {me.strategies.map((one) => (
+            <option key={one.name}>{one.name}</option>
           ))}
         </select>
       </label>
-      <p class="quiet">{MEANING[strategy]}</p>
-      {strategy === PARALLEL && (
+      <p class="quiet">{chosen?.summary}</p>
+      {chosen?.runs_beside && (
         <label>
           Run beside for
           <input value={runBeside} placeholder="seconds or PT10M; empty: until it has caught up" onInput={(event) => setRunBeside(event.currentTarget.value)} />
