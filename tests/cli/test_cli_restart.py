@@ -150,7 +150,7 @@ def test_fresh_and_a_snapshot_exclude_each_other(dead: Site) -> None:
     [
         ({"format": "foreachBatch", "seen_batch": "adds"}, "agree to it with --agree events:fresh"),
         ({"format": "kafka", "options": {"topic": "t"}}, "agree to it with --agree events:fresh"),
-        ({"format": "hudi", "options": {"path": "/t"}}, "write to another place"),
+        ({"format": "hudi", "options": {"path": "/t"}}, "Write to another place"),
     ],
 )
 def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_refused(

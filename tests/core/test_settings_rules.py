@@ -53,7 +53,7 @@ def test_the_reason_has_an_example_of_what_changes() -> None:
 def test_what_the_offset_log_holds_does_not_change() -> None:
     [item] = settings({POLICY: "min"}, {POLICY: "max"})
     assert item.rules == ("setting.recorded",) and item.needs_agreement
-    assert "has no effect: Spark goes on with what the offset log holds" in item.reason
+    assert "has no effect: Spark keeps the value in the offset log" in item.reason
 
 
 def test_a_plan_from_before_does_not_hold_it() -> None:
@@ -63,7 +63,7 @@ def test_a_plan_from_before_does_not_hold_it() -> None:
     assert settings(before, {**before, PARSER: MEASURED[PARSER].default}) == []
     [item] = settings(before, {**before, PARSER: "LEGACY"})
     assert item.rules == ("setting.not-known-before",) and item.needs_agreement
-    assert f"{PARSER} is LEGACY" in item.reason and "what it was is not known" in item.reason
+    assert f"{PARSER} is LEGACY" in item.reason and "the old value is unknown" in item.reason
 
 
 def given(old: dict[str, str] | None, new: dict[str, str] | None, **conf: str) -> list[ReportItem]:
@@ -78,7 +78,7 @@ def test_one_that_nobody_knows_is_asked_about_by_name() -> None:
         ({unknown: "a"}, {unknown: "b"}, "changed from a to b"),
         ({}, {unknown: "b"}, "changed from Spark's default to b"),
         ({unknown: "a"}, {}, "changed from a to Spark's default"),
-        (None, {unknown: "b"}, "changed from what the plan of the saved state does not tell to b"),
+        (None, {unknown: "b"}, "changed from unknown (not in the saved plan) to b"),
     ):
         [item] = given(old, new)
         assert item.rules == ("setting.unknown",) and item.needs_agreement and item.name == f"windows:{unknown}"
@@ -105,7 +105,7 @@ def test_one_that_the_new_spark_does_not_have_is_not_compared() -> None:
 
 def test_one_that_this_version_does_not_know_is_compared_when_both_have_it() -> None:
     [item] = settings({"spark.sql.of.a.later.version": "1"}, {"spark.sql.of.a.later.version": "2"})
-    assert "does not know what it changes" in item.reason and item.needs_agreement
+    assert "what it changes is unknown" in item.reason and item.needs_agreement
     assert settings({}, {"spark.sql.of.a.later.version": "2"}) == []
 
 

@@ -186,7 +186,7 @@ def test_which_columns_are_read_counts_where_records_may_not_fit() -> None:
     strict = {"mode": "DROPMALFORMED"}
     old, new = (attrs.evolve(read("json", **strict), read=r) for r in ((("a",),), (("a", "b"),)))
     found = item(old, new)
-    assert found.rules == ("source.read",) and "read a of it and reads a, b" in found.reason
+    assert found.rules == ("source.read",) and "read a of it and now reads a, b" in found.reason
     assert item(old, new, stateful=False).verdict == "carried"
     kept = [
         attrs.evolve(read("json"), columns=dict.fromkeys(("a", "b", "_corrupt_record"), "string"), read=(r,))

@@ -63,7 +63,7 @@ def test_the_report_goes_by_what_the_offset_log_records_not_by_what_the_old_vers
     assert (item.verdict, item.rules) == ("migrated", ("store.provider", "store.partitions"))
     assert item.reason == (
         "state moves from the default store (HDFS-backed) to RocksDB: every row is rewritten; "
-        "state goes from 2 partitions to 9: every row is rewritten into the partition it belongs to"
+        "state moves from 2 partitions to 9: every row is rewritten into its new partition"
     )
 
 

@@ -81,7 +81,7 @@ def test_a_fresh_start_is_refused_where_the_file_sink_would_drop_its_rows(ground
     ground.run_version_1()
     ground.kill("one")
     ground.write()
-    with pytest.raises(IncompatibleError, match="has batches up to 1, and the sink skips batches of these ids"):
+    with pytest.raises(IncompatibleError, match="has batches up to 1, and the sink skips batches with these ids"):
         ground.client.submit(ground.of_version(2), "two", fresh=True)
     assert ground.client.status(ground.app).current.epoch == 1
 

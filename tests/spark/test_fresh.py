@@ -32,7 +32,7 @@ def test_a_file_sink_that_has_batches_is_refused(bench: Bench) -> None:
     plan, _ = bench.plan(once, "append")
     [item] = judge_start(bench.registry, plan).items
     assert (item.name, item.verdict) == ("q:fresh", "refused") and "has batches up to 1" in item.reason
-    with pytest.raises(IncompatibleError, match="write to another folder"):
+    with pytest.raises(IncompatibleError, match="Write to another folder"):
         check_start(bench.registry, plan, (), "d2")
 
     for file in sorted(bench.input().iterdir()):

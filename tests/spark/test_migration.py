@@ -68,7 +68,7 @@ def test_a_running_count_gains_a_maximum_timestamp_without_losing_its_counts(ben
     first = bench.run(counts)
     found = verdict(bench, first, with_latest)
     assert (found.verdict, found.needs_agreement) == ("migrated", False)
-    assert "adds max(source-1.ts), which knows only rows from now on" in found.reason
+    assert "adds max(source-1.ts), which covers only rows from now on" in found.reason
     after = feed(bench, SECOND)
     second = bench.run(with_latest, snapshot=first)
     expected = {key: len(rows) for key, rows in groups(before + after, "k").items()}
@@ -139,7 +139,7 @@ def test_a_dropped_key_merges_its_groups_into_the_partition_they_belong_to(bench
     bench.spark.conf.set("spark.sql.shuffle.partitions", "3")
     found = verdict(bench, first, coarse)
     assert (found.verdict, found.needs_agreement) == ("migrated", False)
-    assert found.reason.startswith("drops key source-1.k2 and merges its groups; state goes from 5 partitions to 3")
+    assert found.reason.startswith("drops key source-1.k2 and merges its groups; state moves from 5 partitions to 3")
     after = feed(bench, [many(40, 9)])
     bench.run(coarse, snapshot=first)
     # Only the second version's rows have no k2: every key came again, and found what both its groups had.
@@ -166,7 +166,7 @@ def test_dropped_added_and_reordered_aggregates(bench: Bench) -> None:
     first = bench.run(one)
     found = verdict(bench, first, other)
     assert (found.verdict, found.needs_agreement) == ("carried with loss", True)
-    assert "order" in found.reason and "count(1) is forgotten" in found.reason
+    assert "order" in found.reason and "the values of count(1) are lost" in found.reason
     after = feed(bench, SECOND)
     second = bench.run(other, snapshot=first, agree=("q/totals",))
     want = {key: {n: sum(r[n] for r in rows) for n in names} for key, rows in groups(before + after, "k").items()}
@@ -298,7 +298,7 @@ def test_with_a_watermark_what_was_closed_is_missing_from_a_merged_window_and_ha
     first = bench.run(old, "append")
     found = verdict(bench, first, new, "append")
     assert (found.verdict, found.needs_agreement) == ("carried with loss", True)
-    assert "lack their rows" in found.reason
+    assert "lacks the rows of its parts" in found.reason
     late = feed(bench, [[row("a", 16, minute=50)], [row("a", 32, minute=90)], [row("a", 64, minute=91)]])
     bench.run(new, "append", snapshot=first, agree=("q/w",))
     assert closed and bench.all() == [
@@ -309,7 +309,11 @@ def test_with_a_watermark_what_was_closed_is_missing_from_a_merged_window_and_ha
 
 
 REFUSED = {
-    "sum becomes max": (grouped("k", x=lambda: F.sum("a")), grouped("k", x=lambda: F.max("a")), "looks like another"),
+    "sum becomes max": (
+        grouped("k", x=lambda: F.sum("a")),
+        grouped("k", x=lambda: F.max("a")),
+        "looks like a replacement",
+    ),
     "swapped keys": (grouped("k", "k2", **EVERYTHING), grouped("k2", "k", **EVERYTHING), "keys changed"),
     "a key of deviations": (
         grouped("k", "k2", x=lambda: F.stddev("a")),
@@ -319,7 +323,7 @@ REFUSED = {
     "a key of first values": (
         grouped("k", "k2", x=lambda: F.first("a")),
         grouped("k", x=lambda: F.first("a")),
-        "cannot be had",
+        "cannot be computed from the state",
     ),
     "windows that are no multiple": (windows("10 minutes"), windows("15 minutes"), "no multiple"),
     "a smaller window": (windows("20 minutes"), windows("10 minutes"), "no multiple"),
@@ -338,7 +342,7 @@ REFUSED = {
     "a sketch": (
         grouped("k", n=lambda: F.count("*")),
         grouped("k", n=lambda: F.count("*"), about=lambda: F.approx_count_distinct("a")),
-        "not known what",
+        "initial value of",
     ),
     "a narrower number": (
         typed("g int, i bigint", most=lambda: F.max("i")),

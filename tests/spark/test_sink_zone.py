@@ -71,7 +71,7 @@ def test_orc_is_written_by_java_s(spark, tmp_path, zone_of_java) -> None:
     snapshot = bench.run(times, "append")
     zone_of_java("Asia/Tokyo")
     [item] = [i for i in bench.check(snapshot, times, "append").items if i.blocks]
-    assert item.rules == ("sink.zone",) and "the zone of Java" in item.reason
+    assert item.rules == ("sink.zone",) and "Java's zone" in item.reason
     bench.write([row("x", 1)])
     bench.run(times, "append", snapshot=snapshot, agree=(item.name,))
     assert spark.read.orc(folder).distinct().count() == 2

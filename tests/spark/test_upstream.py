@@ -82,7 +82,7 @@ def test_what_it_has_counted_is_not_what_the_new_version_would_have(spark, tmp_p
     bench.write([row("x", 1, minute=180, k2="p")])
     bench.write([row("x", 1, minute=360, k2="p")])
     [problem] = bench.check(snapshot, new, MODE).problems
-    assert "it gets other rows from stage a (keys), which changes" in problem
+    assert "it receives other rows from stage a (keys), which changes" in problem
     bench.run(new, MODE, snapshot, agree=("q/b",))
     carried = {str(r["window"]["start"]): r["n"] for rows in bench.emitted.values() for r in rows}
     right = {str(r["window"]["start"]): r["n"] for r in bench.batch(new)}

@@ -1,8 +1,8 @@
-"""Agreements: what the author says of an update that the check cannot know.
+"""Agreements: what the author states about an update that the check cannot know.
 
 A loss is agreed to by its name in the report (``windows/daily``). A stage that is refused because it is written
-otherwise, though its state has the same form, may be said to mean the same: ``windows/daily:same=REASON``. The reason
-is kept in the report.
+differently, although its state has the same form, may be declared to mean the same: ``windows/daily:same=REASON``. The
+reason is kept in the report.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ SAME = ":same"
 
 
 def agreements(given: Iterable[str]) -> dict[str, str | None]:
-    """Name -> reason (none: not given), of ``name`` or ``name=reason``. InvalidInputError for a stage that is said to
-    mean the same without a reason."""
+    """Return {name: reason (None: not given)} from ``name`` or ``name=reason``. InvalidInputError for a stage that is
+    declared to mean the same without a reason."""
     found: dict[str, str | None] = {}
     for entry in given:
         name, _, reason = str(entry).partition("=")
         found[name.strip()] = reason.strip() or None
     for name in (n for n, reason in found.items() if n.endswith(SAME) and reason is None):
         raise InvalidInputError(
-            f"the agreement {name} says that a stage means the same, and gives no reason; write {name}=REASON (it is "
-            "kept in the report)"
+            f"the agreement {name} declares that a stage means the same, without a reason; write {name}=REASON (the "
+            "report keeps it)"
         )
     return found
 
 
 def agree(items: Iterable[ReportItem], given: Iterable[str]) -> tuple[ReportItem, ...]:
-    """The items with what is agreed to. InvalidInputError for a name that is none of theirs: agreeing to nothing hides
-    a mistake."""
+    """Return the items with the agreements applied. InvalidInputError for a name that no item has: it would hide a
+    mistake."""
     named = agreements(given)
     made = tuple(_agreed(item, named) for item in items)
     possible = {i.name for i in made if i.needs_agreement} | {i.offer for i in made if i.offer}
@@ -51,6 +51,6 @@ def _agreed(item: ReportItem, named: dict[str, str | None]) -> ReportItem:
         return attrs.evolve(item, agreed=True, because=named[item.name])
     if item.verdict == REFUSED and item.offer in named:
         because = named[str(item.offer)]
-        reason = f"goes on as the same, as its author says ({because}); the check found: {item.reason}"
+        reason = f"continues as the same, as its author declares ({because}); the check found: {item.reason}"
         return attrs.evolve(item, verdict=LOSS, needs_agreement=True, agreed=True, because=because, reason=reason)
     return item

@@ -51,12 +51,12 @@ def compare(
     renames: dict[str, str] | None = None,
     fork: bool = False,
 ) -> CompatibilityReport:
-    """What becomes of every query, stage, source and sink of `old` under `new`.
+    """Return the report: what becomes of every query, stage, source and sink of `old` under `new`.
 
-    agree: names the losses that are agreed to (agreement.py); InvalidInputError when one of them is not a loss of this
+    agree: names of the losses that are agreed to (agreement.py); InvalidInputError when one is not a loss of this
         change
     renames: ``{"old": "new"}`` names of stages and sources (rename.py)
-    fork: `new` runs beside `old` and takes no place of its
+    fork: `new` runs beside `old` and does not replace it
     """
     if renames:
         old = rename(old, renames)
@@ -117,8 +117,8 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
 
 
 def _before(old: QueryPlan, key: str) -> str | None:
-    """A setting of the old version; one that its version of this package did not know to change results was given to
-    the session, or was Spark's default."""
+    """A setting of the old version. If its version of this package did not know that the setting changes results, the
+    value is the one given to the session, or Spark's default."""
     if key in old.conf or old.given is None or key not in MEASURED:
         return old.conf.get(key)
     return old.given.get(key, MEASURED[key].default)
@@ -162,7 +162,7 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
 
 
 def _paths(paths: Iterable[tuple[str, ...]], own: set[str], kept: set[str]) -> tuple[tuple[str, ...], ...]:
-    """Without those from sources, and without the stages, that only this version has."""
+    """The paths without sources and stages that only this version has."""
     found = (apart(ordered(without(path, own, kept)), own, kept) for path in paths)
     return tuple(sorted(tuple(sorted(path)) for path in found if any(text.startswith("from ") for text in path)))
 
@@ -190,7 +190,7 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
 
 
 def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
-    """The stages that `compare` finds migrated, by name: a restore rewrites the state of exactly these."""
+    """The migrations by stage name: a restore rewrites the state of exactly these stages."""
     old, new = _shared_branches(old, new), _shared_branches(new, old)
     found = {}
     for stage in new.stages:
@@ -202,7 +202,7 @@ def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
 
 
 def _migration(change: StageChange) -> Migration | str | None:
-    """A migration's chance: when the rules refuse, and each refusal may be made good by one."""
+    """The migration, when the rules refuse and a migration may repair each refusal."""
     refusals = [f for f in judge(STAGE_RULES, change) if f.verdict == REFUSED]
     if not refusals or not all(f.migratable for f in refusals):
         return None
@@ -210,7 +210,7 @@ def _migration(change: StageChange) -> Migration | str | None:
 
 
 def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Finding]:
-    """What the rules found, each refusal made good by the migration, or with the reason why there is none."""
+    """The findings, with each refusal replaced by the migration, or with the reason why there is none."""
     if made is None:
         return findings
     refusals = [f for f in findings if f.verdict == REFUSED]
@@ -223,7 +223,7 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
 
 
 def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
-    """The worst verdict, with the reasons of all that changed; of a refusal only those that stand in the way."""
+    """The worst verdict, with the reasons of all changes; for a refusal, only the reasons for refusing."""
     verdict = worst(findings)
     changes = [f for f in findings if not f.id.endswith(".same")]
     shown = findings if verdict == CARRIED else [f for f in changes if verdict != REFUSED or f.verdict == REFUSED]
@@ -238,7 +238,7 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
 
 
 def _named(query: QueryPlan) -> set[str]:
-    """Of all that texts of definitions may refer to."""
+    """The names that texts of definitions may refer to."""
     return {s.name for s in query.sources} | {s.name for s in query.stages}
 
 

@@ -17,8 +17,8 @@ from .rules.fork import FORK_RULES, ForkChange
 def compare_fork(
     old: AppPlan, new: AppPlan, source: str, agree: Iterable[str] = (), others: Iterable[AppPlan] = ()
 ) -> CompatibilityReport:
-    """What `compare` says of a version that may be another app's, and for each query that goes on, what being a fork
-    means (``query:fork``). `others`: plans that run beside it, whose sinks it must not write to unasked."""
+    """Return the report of `compare` for a version that may belong to another app, plus an item for each query that
+    continues as a fork (``query:fork``). `others`: plans that run beside it; writing to their sinks needs agreement."""
     beside = [query for plan in (old, *others) for query in plan.queries]
     agreed, items = agreements(agree), []
     for query in new.queries:

@@ -1,5 +1,5 @@
 """The rules of migration: how the state rows of a changed stage are rewritten for the new plan, or why they cannot be.
-Pure functions of two stage plans; `streaming.migrator` carries out what is decided here.
+Pure functions of two stage plans; `streaming.migrator` carries out what they decide.
 
 What an aggregation keeps (StreamingAggregationStateManagerImplV2 of Spark 4.3): the key row holds the grouping keys,
 the value row the buffers of its aggregates one after the other, each some columns wide (AggregateFunction's
@@ -133,8 +133,8 @@ _TTL = " with TTL"
 
 
 def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = ()) -> Migration | str | None:
-    """How the state of `old` becomes that of `new`; the reason (a text) why it cannot; None when there is nothing to
-    migrate or this is not for these rules to say.
+    """Return how the state of `old` becomes that of `new`, or the reason (a text) why it cannot. None: there is nothing
+    to migrate, or these rules do not apply.
 
     watermarks: of the old query (QueryPlan.watermarks): closed groups have left the state.
     """
@@ -153,8 +153,8 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
     if describe(old) in new.migrates:
         if describe(old) in old.migrates:
             return (
-                f"the saved version had a migration function for {describe(old)!r} already, so that its state may be "
-                "what that function made, and what this one is for is not known"
+                f"the saved version already had a migration function for {describe(old)!r}, so its state may be the "
+                "output of that function, and it is unknown which of the two the new function is for"
             )
         return _own_function(old)
     rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
@@ -164,8 +164,9 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
 
 
 def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
-    """Each variable on its own. What is gone is removed from the store: a column family outlives its variable, so that
-    a later one of its name would find its values, and Spark's state reader refuses a family it has no schema of."""
+    """The migration of each variable separately. Removed variables are removed from the store: a column family outlives
+    its variable, so a later variable of the same name would find its values, and Spark's state reader refuses a family
+    without a schema."""
     before, after = variables(old), variables(new)
     if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", "time mode")):
         return None
@@ -188,7 +189,7 @@ def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
     steps += [f"removes {name}" for name in dropped]
     if not steps:
         return None
-    losses = tuple(f"what {name} held is forgotten" for name in dropped)
+    losses = tuple(f"the values of {name} are lost" for name in dropped)
     return Migration(steps=tuple(steps), losses=losses, parts=tuple(changes), dropped=dropped)
 
 
@@ -210,9 +211,10 @@ def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | N
 
 
 def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
-    """Each side of a join on its own, by the app's functions: nobody else knows what new columns were in old rows."""
+    """The migration of each side of a join separately, by the app's functions: only they know the new columns' values
+    in old rows."""
     if not all(sides_known(stage) for stage in (old, new)) or by_time(old) != by_time(new):
-        return "the join's state is in a format that is not known (spark.sql.streaming.join.stateFormatVersion)"
+        return "the join's state is in an unknown format (spark.sql.streaming.join.stateFormatVersion)"
     changes = []
     for side in SIDES:
         described, columns = describe_part(old, side), f"{side} columns"
@@ -231,13 +233,13 @@ def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
 
 def _untold(state: str, described: str) -> str:
     return (
-        f"{state} has the form {described!r} before and after the change, so that a state which the app's function has "
-        "rewritten could not be told from one which it has not"
+        f"{state} has the form {described!r} before and after the change, so rewritten state could not be "
+        "distinguished from state that the app's function has not rewritten"
     )
 
 
 def _user(name: str) -> bool:
-    """Whether a variable is one of the author's: timers are Spark's."""
+    """Whether a variable belongs to the app: timers are Spark's."""
     return not name.startswith("$")
 
 
@@ -275,7 +277,7 @@ def _unwritable(kind: Any) -> str | None:
 
 
 def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
-    """The one way for kinds whose values nobody here understands."""
+    """The only way for kinds of stages whose values this package does not understand."""
     if describe(old) not in new.migrates:
         return _write_one(old)
     if describe(old) == describe(new):
@@ -311,8 +313,8 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     if gone and added:
         lost, made = (", ".join(map(words, texts)) for texts in (gone, added))
         return (
-            f"aggregates changed: {lost} gone and {made} new, which looks like another one in the same place; add and "
-            f"drop aggregates in two updates, or write a migration function for {describe(old)!r}"
+            f"aggregates changed: {lost} removed and {made} added, which looks like a replacement; remove and add "
+            f"aggregates in two updates, or write a migration function for {describe(old)!r}"
         )
     if (types := _types(old, new, keys, places)) is None:
         return None
@@ -322,9 +324,9 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     if merge and (reason := _not_mergeable(old, places) or _closed_key(old, dropped, watermarks)):
         return reason
     if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
-        return f"aggregates changed: it is not known what {unknown[0]} starts with, so it cannot be added"
+        return f"aggregates changed: the initial value of {unknown[0]} is unknown, so it cannot be added"
     steps = [
-        *(f"adds {text}, which knows only rows from now on" for text in added),
+        *(f"adds {text}, which covers only rows from now on" for text in added),
         *(f"drops {text}" for text in gone),
         *(f"keeps {text} a second time" for text in copied if text in before),
         *(f"drops a second {text}" for text in left if text in after),
@@ -333,11 +335,11 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
         *(f"drops key {old.definition['keys'][i]} and merges its groups" for i in dropped),
         *(f"merges windows of {w.column} to {duration(w.size)}" for w in wider),
     ]
-    losses = [f"{text} is forgotten" for text in gone]
+    losses = [f"the values of {text} are lost" for text in gone]
     if wider and watermarks:
         losses.append(
-            "of a window that is open at the update, the parts behind the watermark are closed and not in the state: "
-            "its results lack their rows"
+            "a window that is open at the update lacks the rows of its parts behind the watermark: these are closed "
+            "and have left the state"
         )
     key_types = [same(a["type"], b["type"]) for a, b in _key_types(old, new, keys)]
     return Migration(
@@ -351,7 +353,7 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
 
 
 def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
-    """Where each new key comes from; None when one is new or they changed places (then their meaning changed)."""
+    """Where each new key comes from; None when one is new or keys changed positions (then their meaning changed)."""
     texts = old.definition["keys"]
     found: list[NewKey] = []
     for position, text in enumerate(new.definition["keys"]):
@@ -374,7 +376,7 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
 
 
 def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: tuple[int | None, ...]) -> list[str] | None:
-    """What is widened, in words; None when a type changes to one that cannot take its values."""
+    """What is widened, in words; None when the new type cannot hold the old values."""
     steps = []
     for was, now in _key_types(old, new, keys):
         if same(was["type"], now["type"]):
@@ -407,13 +409,13 @@ def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None
         if place is not None and old.buffers[place].function not in MERGEABLE:
             return (
                 f"keys changed: groups would have to be merged, and {old.definition['aggregates'][place]} of two "
-                f"together cannot be had from what is kept (only of {', '.join(MERGEABLE)})"
+                f"groups cannot be computed from the state (only {', '.join(MERGEABLE)} can)"
             )
     return None
 
 
 def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
-    """A key that the watermark closes cannot be dropped: what was closed is no longer there to be merged. Groups are
+    """Why a key cannot be dropped: groups that the watermark closed by it are no longer there to be merged. Groups are
     closed by the first key that is a column with a watermark, or a window of it (WatermarkSupport.findEventTimeColumn);
     keys after it may be dropped, since groups that differ only in them are closed together."""
     columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]

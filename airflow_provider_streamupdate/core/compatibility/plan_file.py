@@ -1,4 +1,4 @@
-"""A plan in a file of its own, to check a new version without the state: in a CI of the app's owners, for instance."""
+"""A plan in a file, to check a new version without the state, for instance in the CI of the app's owners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..serde import from_document, parse_json
 
 @attrs.frozen(kw_only=True)
 class PlanFile:
-    """source: its name in reports; recorded: the configuration in each query's offset log, where it is known"""
+    """source: its name in reports; recorded: the configuration in each query's offset log, where known"""
 
     source: str
     plan: AppPlan

@@ -9,7 +9,7 @@ from ..text_enum import TextEnum
 
 
 class Verdict(TextEnum):
-    """What becomes of a thing's state, from harmless to not possible. LOSS and IGNORED need agreement."""
+    """What becomes of a thing's state, from harmless to impossible. LOSS and IGNORED need agreement."""
 
     CARRIED = "carried"  # it continues
     MIGRATED = "migrated"  # it continues, its rows rewritten for the new plan
@@ -30,7 +30,7 @@ class ReportItem:
     thing: stage, source, sink, query, app, watermark or setting
     name: ``query/stage`` for a stage, ``query:watermark`` for what holds for a query as a whole
     rules: ids of the rules it follows from (docs/compatibility.md)
-    offer: of a refusal, the name under which the author may say that it means the same (none: nothing can be said)
+    offer: for a refusal, the name under which the author may declare that it means the same (None: not possible)
     because: the reason given with an agreement
     """
 
@@ -63,7 +63,7 @@ class CompatibilityReport:
 
     @property
     def problems(self) -> list[str]:
-        """What stands in the way, a line each, with the next step."""
+        """What blocks the update, a line each, with the next step."""
         lines = []
         for item in self.items:
             if item.verdict == REFUSED:
@@ -91,7 +91,11 @@ def _cell(text: str) -> str:
 
 
 def _offer(item: ReportItem) -> str:
-    return f"; if you know that it means the same, say why: --agree '{item.offer}=REASON'" if item.offer else ""
+    return (
+        f"; if you know that it means the same, agree with a reason: --agree '{item.offer}=REASON'"
+        if item.offer
+        else ""
+    )
 
 
 def _agreement(item: ReportItem) -> str:

@@ -1,4 +1,4 @@
-"""Whether an app can be updated at all: an update that changes nothing must carry all of it."""
+"""Check that an app can be updated at all: an update without any change must carry everything."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .report import CARRIED, ReportItem
 
 
 def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | None = None) -> None:
-    """ApplicationError with every stage, source and query that an update of the app to itself would not carry, and why:
-    such an app could run, and then never be updated or started from a snapshot.
+    """Raise ApplicationError with every stage, source and query that an update of the app to itself would not carry,
+    and why. Such an app could run, but never be updated or started from a snapshot.
 
-    agree: the names of those that are to run all the same
-    again: the same app's plan made a second time (unless given, the plan itself): what is another one each time, such
-        as a key with a random number, is not known again
+    agree: the names of those that may run anyway
+    again: the same app's plan made a second time (default: the plan itself). What differs each time, such as a key with
+        a random number, is not recognised
     """
     agreed = {name.removesuffix(SAME) for name in agreements(agree)}
     found = [i for i in compare(plan, again or plan, "itself").items if i.verdict != CARRIED]
@@ -25,9 +25,8 @@ def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | N
     if problems:
         names = " ".join(f"--agree {item.name}" for item in found)
         raise ApplicationError(
-            f"app {plan.app} could run, but never be updated, nor go on from a snapshot; nothing was started:\n  "
-            + "\n  ".join(problems)
-            + f"\nChange the queries, or let it run all the same with {names}"
+            f"app {plan.app} could run, but could never be updated or continue from a snapshot; nothing was "
+            "started:\n  " + "\n  ".join(problems) + f"\nChange the queries, or run it anyway with {names}"
         )
 
 

@@ -1,5 +1,5 @@
-"""The rules for a fork: a deployment beside another one (or its later self), from the same state, with query ids of its
-own."""
+"""The rules for a fork: a deployment that starts from another one's state, with its own query ids, and may run beside
+it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .sources.source import FILES, short_format
 NO_LOCATION = ("console", "noop", "memory", "foreachbatch", "foreach")
 FUNCTIONS = ("foreachbatch", "foreach")
 _TWICE = (
-    "rows of batches after the snapshot come from both, and a sink that tells repeats by query id and batch id (a "
-    "Delta table's txn) takes them for different ones"
+    "both write the rows of batches after the snapshot, and a sink that detects repeats by query id and batch id (a "
+    "Delta table's txn) accepts both"
 )
 
 
@@ -72,27 +72,27 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         id="fork.identity",
         verdict=CARRIED,
         change="a fork",
-        reason="forked: state, offsets, watermark and batch ids go on, under a query id of its own",
-        source="StreamMetadata: the query id lies in the checkpoint's metadata file",
+        reason="forked: state, offsets, watermark and batch ids continue, under a new query id",
+        source="StreamMetadata: the query id is in the checkpoint's metadata file",
         applies=lambda c: {},
         tests=("spark/test_fork.py::test_a_fork_and_its_original_go_on_side_by_side",),
     ),
     Rule[ForkChange](
         id="fork.files",
         verdict=REFUSED,
-        change="a fork whose sink is files",
-        reason="the log of a file sink ({path}) tells batches by their ids alone: in the folder of the forked query "
-        "one of two batches of the same id is lost, and in another folder the log cannot begin in the middle; write "
+        change="a fork with a file sink",
+        reason="the log of a file sink ({path}) identifies batches by id alone: in the forked query's folder, one of "
+        "two batches with the same id would be lost; in another folder, the log cannot begin in the middle. Write "
         "with foreachBatch, or start without state",
-        source="FileStreamSink.addBatch skips a batch id its log has; CompactibleFileStreamLog.compact needs the "
-        "entries of all batches before",
+        source="FileStreamSink.addBatch skips a batch id that its log has; CompactibleFileStreamLog.compact needs the "
+        "entries of all earlier batches",
         applies=_files,
         tests=("core/test_fork.py::test_a_fork_s_sink",),
     ),
     Rule[ForkChange](
         id="fork.place",
         verdict=LOSS,
-        change="a fork that writes where the forked query writes, or where its app writes now",
+        change="a fork that writes to the same place as the forked query, or as its app's current deployment",
         reason="it writes to the same place ({format} {options}): " + _TWICE,
         source="exactly-once sinks compare query id and batch id",
         applies=_place,
@@ -105,7 +105,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         id="fork.function",
         verdict=LOSS,
         change="a fork whose sink is a function",
-        reason="where the function of {format} writes is not known here; if it is the same place, " + _TWICE,
+        reason="where the {format} function writes is unknown; if it is the same place, " + _TWICE,
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
         tests=("core/test_fork.py::test_a_fork_s_sink",),
@@ -113,8 +113,8 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
     Rule[ForkChange](
         id="fork.cleaned",
         verdict=LOSS,
-        change="a fork that reads the same files, and removes them when they are read (cleanSource)",
-        reason="source {names} removes or moves the files it has read, before the other query has read them",
+        change="a fork that reads the same files, and removes them after reading (cleanSource)",
+        reason="source {names} removes or moves files after reading them, maybe before the other query has read them",
         source="FileStreamSource: cleanSource",
         applies=_cleaned,
         tests=("core/test_fork.py::test_a_fork_that_removes_what_the_other_reads_needs_agreement",),

@@ -1,5 +1,5 @@
-"""The rules for a start without state where an app had some: batch ids begin with 0 again, under a query id of its own,
-and results are computed once more from where the sources are told to begin."""
+"""The rules for a start without state of an app that had some: batch ids begin with 0 again, under a new query id, and
+results are computed again from the sources' configured offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fork import NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .sources.source import FILES, short_format
 
-# Their sinks tell batches by the ids alone: HoodieStreamingSink.canSkipBatch.
+# Their sinks identify batches by id alone: HoodieStreamingSink.canSkipBatch.
 BY_ID = ("hudi",)
 
 
@@ -67,7 +67,7 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         id="fresh.start",
         verdict=EMPTY,
         change="a start without state",
-        reason="starts without state, with batch 0, where its sources are told to begin",
+        reason="starts without state, with batch 0, at its sources' configured offsets",
         source="a new checkpoint: StreamExecution begins with batch 0 under a new query id",
         applies=lambda c: {},
         tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
@@ -75,9 +75,9 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
     Rule[FreshChange](
         id="fresh.files",
         verdict=REFUSED,
-        change="a start without state into a folder that has a file sink's log",
-        reason="the log of the file sink in {path} has batches up to {logged}, and the sink skips batches of these "
-        "ids: their rows would be lost; write to another folder, or go on with the state they belong to",
+        change="a start without state, with a file sink whose folder already has a log",
+        reason="the log of the file sink in {path} has batches up to {logged}, and the sink skips batches with these "
+        "ids: their rows would be lost. Write to another folder, or continue from the state that belongs to the log",
         source="FileStreamSink.addBatch skips a batch id that is not after its log's last",
         applies=_files,
         tests=(
@@ -88,10 +88,10 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
     Rule[FreshChange](
         id="fresh.skipped",
         verdict=REFUSED,
-        change="a start without state into the same table, where the sink skips batch ids whoever wrote them; or a "
-        "function that is declared to skip them",
-        reason="{format} ({options}) has batches of these ids and skips them: their rows would be lost; write to "
-        "another place",
+        change="a start without state into the same table, with a sink that skips batch ids no matter which query "
+        "wrote them, or with a function that is declared to skip them",
+        reason="{format} ({options}) already has batches with these ids and skips them: their rows would be lost. "
+        "Write to another place",
         source="HoodieStreamingSink.canSkipBatch compares the batch id alone",
         applies=_skipped,
         tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
@@ -99,9 +99,9 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
     Rule[FreshChange](
         id="fresh.function",
         verdict=LOSS,
-        change="a start without state, where the sink is a function and the app had state",
-        reason="the function of {format} gets the batch ids from 0 on a second time: one that skips ids it has loses "
-        "these rows, and one that does not has results twice",
+        change="a start without state of an app that had some, with a function as the sink",
+        reason="the {format} function receives the batch ids from 0 on a second time: if it skips ids that it has "
+        "seen, these rows are lost; if not, results are written twice",
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
         tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
@@ -110,8 +110,10 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         id="fresh.place",
         verdict=LOSS,
         change="a start without state into the sink that the app wrote to before",
-        reason="{format} ({options}) has results of an earlier deployment, and gets those computed again beside them",
-        source="sinks that tell repeats do so by query id and batch id (Delta Lake, Iceberg), and the query id is new",
+        reason="{format} ({options}) has the results of an earlier deployment, and receives the recomputed ones "
+        "beside them",
+        source="sinks that detect repeats do so by query id and batch id (Delta Lake, Iceberg), and the query id is "
+        "new",
         applies=_place,
         tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
     ),

@@ -1,4 +1,4 @@
-"""The rules for an app, for its queries, and for what holds for a query as a whole: watermarks."""
+"""The rules for an app, for its queries, and for what applies to a query as a whole: watermarks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class QueryChange:
         return bool(self.old.stages and self.new.stages)
 
 
-# Minor versions of Spark: what the first has written the second can read.
+# Pairs of minor versions of Spark: the second can read what the first has written.
 LATER = (("4.2", "4.3"),)
 
 
@@ -52,17 +52,17 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         verdict=REFUSED,
         change="the saved state of another app",
         reason="the saved state belongs to app {old}; submit it as a new app instead",
-        source="names are the identity of everything here",
+        source="everything is identified by its name",
         tests=("core/test_compatibility.py::test_another_app_is_refused",),
         applies=lambda c: differ(c.old.app, c.new.app),
     ),
     Rule[AppChange](
         id="app.texts",
         verdict=LOSS,
-        change="a plan that another version of this package wrote, whose texts hold less, or are written otherwise",
-        reason="the saved plan has descriptions of version {old}, and the new version's are of {new}: equal ones need "
-        "not mean the same; start the app again with this version of the package (streamupdate restart), which "
-        "describes it anew, and take a snapshot; or agree when nothing but the package has changed",
+        change="a plan that another version of this package wrote, whose texts hold less, or are written differently",
+        reason="the saved plan's descriptions have format version {old}, the new plan's {new}: equal descriptions may "
+        "mean different things. Restart the app with this version of the package (streamupdate restart), which writes "
+        "new descriptions, and take a snapshot; or agree if only the package has changed",
         source="core/plan/plan.py: TEXTS",
         tests=("core/test_compatibility.py::test_a_plan_of_another_version_of_this_package_is_agreed_to",),
         applies=lambda c: differ(c.old.version, c.new.version),
@@ -72,7 +72,8 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         verdict=CARRIED,
         change="a later minor version of Spark: 4.3 after 4.2 (a patch version is no change)",
         reason="the state was written by Spark {old}, which the new version's {new} can read",
-        source="measured: every kind of stage goes on, on every store and in both formats (tests/spark/test_golden.py)",
+        source="measured: every kind of stage continues, on every store and in both formats "
+        "(tests/spark/test_golden.py)",
         tests=(
             "spark/test_golden.py::test_a_checkpoint_goes_on",
             "core/test_compatibility.py::test_a_later_spark_that_is_known_to_read_the_state_goes_on_with_it",
@@ -82,11 +83,11 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
     Rule[AppChange](
         id="app.engine",
         verdict=REFUSED,
-        change="an earlier minor version of Spark, or one that was not measured",
-        reason="the state was written by Spark {old} and the new version runs on {new}, which is no later Spark that "
-        "is known to read it; run it on the same minor version",
-        source="no Spark promises to read what a later one wrote: logs and state schemas have versions of their own "
-        "(MetadataVersionUtil.validateVersion), and settings that are recorded are known to the later one only",
+        change="an earlier minor version of Spark, or a later one that was not measured",
+        reason="the state was written by Spark {old}, and the new version's Spark {new} is not known to read it; run "
+        "it on the same minor version",
+        source="no Spark version promises to read what a later one wrote: logs and state schemas have their own "
+        "versions (MetadataVersionUtil.validateVersion), and recorded settings may exist in the later one only",
         tests=("core/test_compatibility.py::test_a_spark_that_is_not_known_to_read_the_state_is_refused",),
         applies=lambda c: _engines(c, False),
     ),
@@ -95,7 +96,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
 
 def _stages_not_understood(query: QueryPlan) -> Facts | None:
     found = {s.name: why for s in query.stages if (why := not_understood(s, query))}
-    return {"stages": "; ".join(f"its stage {name}: {why}" for name, why in found.items())} if found else None
+    return {"stages": "; ".join(f"stage {name}: {why}" for name, why in found.items())} if found else None
 
 
 NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
@@ -112,8 +113,8 @@ NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         id="query.new-not-understood",
         verdict=REFUSED,
         change="a new query with a stage whose keys, aggregates or conditions are not understood",
-        reason="no later update could carry {stages}",
-        source="the rules for stages, applied to each stage and itself",
+        reason="no later update could carry its stages: {stages}",
+        source="the rules for stages, applied to each stage as both the old and the new one",
         tests=("core/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
         applies=_stages_not_understood,
     ),
@@ -123,8 +124,8 @@ GONE_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
     Rule[QueryPlan](
         id="query.gone",
         verdict=IGNORED,
-        change="a query that is gone or has another name",
-        reason="the new version has no such query: its progress and state are left",
+        change="a query that was removed or renamed",
+        reason="the new version has no query with this name: its progress and state are left behind",
         source="queries are matched by name alone",
         tests=("core/test_compatibility.py::test_a_removed_query_needs_agreement",),
         applies=lambda c: {},
@@ -143,10 +144,10 @@ NAME_RULES: tuple[Rule[QueryChange], ...] = (
     Rule[QueryChange](
         id="query.names",
         verdict=REFUSED,
-        change="a name of a source or stage that can be read as another one's, of the old plan or of the new one: a "
-        "source where a stage had the name, `orders.eu` beside `orders`",
-        reason="{problems}: the descriptions of state refer to sources and stages by their names; choose another name",
-        source="lineage.py writes what a column comes from as name.column",
+        change="a name of a source or stage that can be mistaken for another one in either plan: a source with the "
+        "name that a stage had, `orders.eu` beside `orders`",
+        reason="{problems}: descriptions of state refer to sources and stages by name; choose another name",
+        source="lineage.py writes a column's origin as name.column",
         tests=("core/test_names.py::test_names_that_are_read_as_another_one_are_refused",),
         applies=_names,
     ),
@@ -156,8 +157,8 @@ _DELAY = re.compile(r"(?P<column>.*) delayed by (?P<delay>\d+) ms")
 
 
 def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """(column, delay in ms) before and after, for columns of sources that both plans have. A column is followed by the
-    stages below the watermark, of those that both plans have."""
+    """The watermarks before and after as (column, delay in ms), for columns of sources that both plans have. A column's
+    text is followed by the stages below the watermark that both plans have."""
     known = {s.name for s in c.old.sources} & {s.name for s in c.new.sources}
     stages = {s.name for s in c.old.stages} & {s.name for s in c.new.stages}
 
@@ -196,21 +197,20 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
     Rule[QueryChange](
         id="watermark.column",
         verdict=REFUSED,
-        change="another column with a watermark, a watermark more or fewer on the same source, or the same one moved "
-        "across a stage",
-        reason="watermark changed from {old} to {new}: the state is removed by its event times, and the watermark that "
-        "continues was the old column's",
-        source="EventTimeWatermarkExec; the offset log carries one watermark on",
+        change="a watermark on another column, one added or removed on the same source, or one moved across a stage",
+        reason="watermark changed from {old} to {new}: state expires by event time, and the watermark that continues "
+        "is the old column's",
+        source="EventTimeWatermarkExec; the offset log carries one watermark forward",
         tests=("core/test_compatibility.py::test_another_watermark_column_is_refused",),
         applies=_watermark_column,
     ),
     Rule[QueryChange](
         id="watermark.delay",
         verdict=LOSS,
-        change="another delay of a watermark, up or down",
-        reason="watermark delay changed from {old} to {new}: rows that the old delay dropped as late, or state it "
-        "removed or kept before the update, stay dropped, removed and kept (open windows, waiting rows of joins, keys "
-        "of deduplications); the new delay holds for what comes after",
+        change="a longer or shorter delay of a watermark",
+        reason="watermark delay changed from {old} to {new}: the new delay applies from now on. Rows that the old "
+        "delay dropped as late stay dropped, and state that it removed or kept stays removed or kept (open windows, "
+        "waiting rows of joins, keys of deduplications)",
         source="WatermarkTracker continues the logged watermark, which never goes back; "
         "StreamingDeduplicateWithinWatermarkExec stores the time of expiry; measured",
         tests=("spark/test_traps.py::test_a_watermark_delay",),

@@ -1,5 +1,5 @@
-"""The rules for batches that run again, because a version starts in the place of another from an older snapshot. The
-query id and the batch ids are those of the first time."""
+"""The rules for batches that run again because a version replaces another one from an older snapshot. They run with the
+same query id and batch ids as the first time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fork import FUNCTIONS, NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
 from .sources.source import FILES, short_format
 
-# Their sinks compare query id and batch id with what the table's own log has: DeltaSink.addBatch, Iceberg's
+# Their sinks compare query id and batch id with the table's own log: DeltaSink.addBatch, Iceberg's
 # SparkWrite.BaseStreamingWrite.commit, HoodieStreamingSink.addBatch.
 TABLES = ("delta", "iceberg", "hudi")
 _AGAIN = "{batches} run again, maybe with other rows in each: "
@@ -67,11 +67,11 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
     Rule[AgainChange](
         id="again.skipped",
         verdict=REFUSED,
-        change="an older snapshot as the start, in place, where the sink skips batch ids that it has (a function: as "
-        "the app declares)",
-        reason=_AGAIN + "{format} ({options}) skips them, because it has batches of these ids, so that nothing is "
-        "corrected and rows that now come in another batch are lost; write with strategy parallel, or a fork, to "
-        "another place",
+        change="an update in place from an older snapshot, with a sink that skips batch ids that it has (a function: "
+        "if the app declares so)",
+        reason=_AGAIN + "{format} ({options}) already has batches with these ids and skips them, so nothing is "
+        "corrected, and rows that now come in another batch are lost. Write to another place with strategy parallel "
+        "or a fork",
         source="FileStreamSink.addBatch; the sinks of Delta Lake, Iceberg and Hudi compare query id and batch id with "
         "the table's log",
         applies=_skipped,
@@ -83,9 +83,9 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
     Rule[AgainChange](
         id="again.function",
         verdict=LOSS,
-        change="an older snapshot as the start, in place, where the sink is a function",
-        reason=_AGAIN + "the function of {format} gets the same batch ids a second time, and what it wrote for them is "
-        "right afterwards only if it replaces it",
+        change="an update in place from an older snapshot, with a function as the sink",
+        reason=_AGAIN + "the {format} function receives the same batch ids a second time; its output is correct "
+        "afterwards only if it replaces what it wrote for them",
         source="foreachBatch: the batch id can be used to deduplicate; two runs of a batch need not hold the same rows",
         applies=_function,
         tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
@@ -93,8 +93,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
     Rule[AgainChange](
         id="again.place",
         verdict=LOSS,
-        change="an older snapshot as the start, in place, with the same sink",
-        reason=_AGAIN + "{format} ({options}) gets their results a second time",
+        change="an update in place from an older snapshot, with the same sink",
+        reason=_AGAIN + "{format} ({options}) receives their results a second time",
         source="sinks other than those that compare batch ids append",
         applies=_place,
         tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
@@ -102,8 +102,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
     Rule[AgainChange](
         id="again.elsewhere",
         verdict=CARRIED,
-        change="an older snapshot as the start, in place, into another sink or one that keeps nothing",
-        reason=_AGAIN + "{format} has had none of their results",
+        change="an update in place from an older snapshot, with another sink or one that keeps nothing",
+        reason=_AGAIN + "{format} has none of their results",
         source="the sink is another one, or keeps nothing",
         applies=_elsewhere,
         tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),

@@ -13,25 +13,25 @@ from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 Change = TypeVar("Change")
 Facts = dict[str, Any]
 
-# From harmless to not possible: of all rules that apply to a thing the last of these is its verdict.
+# From harmless to impossible. Of all rules that apply to a thing, the verdict that comes last here counts.
 ORDER = (CARRIED, EMPTY, MIGRATED, LOSS, IGNORED, REFUSED)
 NEEDS_AGREEMENT = (LOSS, IGNORED)
 
 
 @attrs.frozen(kw_only=True)
 class Rule(Generic[Change]):
-    """One entry.
+    """One entry of the table.
 
     id: stable, ``thing.what``; reports name it
     verdict: what becomes of the state
-    change: what the rule is about, for people (docs/compatibility.md)
+    change: the change that the rule is about, in words (docs/compatibility.md)
     reason: template for the report, filled with the facts `applies` returns
-    source: where it is known from: a Spark class or document, or what was measured
-    tests: that show it, as ``file::function`` under tests/; those under tests/spark run real apps
-    applies: the facts when the rule applies to a change, else None; pure
-    migratable: a migration may make good what is refused here
-    agreeable: the author may say that the stage means the same all the same (`--agree query/stage:same=REASON`); the
-        state's form is not in question
+    source: the evidence: a Spark class or document, or what was measured
+    tests: the tests that show it, as ``file::function`` under tests/; those under tests/spark run real apps
+    applies: return the facts when the rule applies to a change, else None; a pure function
+    migratable: a migration may repair what is refused here
+    agreeable: the author may declare that the stage still means the same (`--agree query/stage:same=REASON`); the
+        state's form must be unchanged
     """
 
     id: str
@@ -82,7 +82,7 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def differ(old: Any, new: Any) -> Facts | None:
-    """The usual facts: what was and what is, when they are not the same."""
+    """The usual facts, the old and the new value, when they differ."""
     return None if old == new else {"old": old, "new": new}
 
 

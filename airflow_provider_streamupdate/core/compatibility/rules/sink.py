@@ -1,4 +1,4 @@
-"""The rules for a query's sink and output mode. A query has one sink, which goes by the query's name."""
+"""The rules for a query's sink and output mode. A query has one sink, identified by the query's name."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _UNREAD_OF = ("parquet.", "orc.")
 
 @attrs.frozen(kw_only=True)
 class SinkChange:
-    """The query before and after: its sink, its output mode, and whether it has state. fork: it runs beside the one
-    before, which no rollback starts again in its place."""
+    """The query before and after: its sink, its output mode, and whether it has state. fork: the new one runs beside
+    the old one, so no rollback starts the old one again in its place."""
 
     old: QueryPlan
     new: QueryPlan
@@ -75,13 +75,13 @@ def _format(c: SinkChange) -> Facts | None:
 
 
 def _known_by(format: str) -> str:
-    """One name for all of a format of Spark's; those that are not known are as they are written."""
+    """One short name for each format of Spark's; an unknown format keeps its name."""
     short = short_format(format)
     return short if short in FORMATS else format
 
 
 def _to_files(c: SinkChange) -> Facts | None:
-    """A file sink that begins, or begins elsewhere."""
+    """The facts when a file sink is new, or writes to another folder."""
     if short_format(c.new.sink.format) not in FILES:
         return None
     sinks = (c.old.sink, c.new.sink)
@@ -98,7 +98,7 @@ def _layout(c: SinkChange) -> Facts | None:
         return None
     if c.old.sink.partitioned_by is None:  # a plan of an earlier version of this package
         return (
-            {"old": "what the plan of the saved state does not tell", "new": c.new.sink.partitioned_by}
+            {"old": "unknown (not in the saved plan)", "new": c.new.sink.partitioned_by}
             if (c.new.sink.partitioned_by)
             else None
         )
@@ -111,12 +111,12 @@ def _file_options(c: SinkChange) -> Facts | None:
     old, new = written(c.old.sink), written(c.new.sink)
     names = {k for k in {*old, *new} if old.get(k) != new.get(k)}
     if _session_s_zone(c.old) == _session_s_zone(c.new):
-        names.discard(ZONE)  # it says what the session said
+        names.discard(ZONE)  # the option has the session's value
     return {"names": ", ".join(sorted(names))} if names else None
 
 
 def _session_s_zone(query: QueryPlan) -> str | None:
-    """The zone by which a file sink writes times, but for those that go by Java's."""
+    """The zone by which a file sink writes times, except those written by Java's zone."""
     return query.sink.options.get(ZONE, query.conf.get(TIME_ZONE))
 
 
@@ -128,15 +128,15 @@ _SAYS_ITS_ZONE = re.compile("[VzOXxZ]")  # java.time.format.DateTimeFormatter: z
 
 
 def _zone(c: SinkChange) -> Facts | None:
-    """Times that are written without their zone, by another one than before."""
+    """The facts when times that are written without a zone are written by another zone than before."""
     if c.old.sink.columns is None or c.new.sink.columns is None or _format(c) or _to_files(c):
         return None
     zones = (_session_s_zone(c.old), _session_s_zone(c.new))
     if None not in zones and zones[0] != zones[1] and (what := _without_zone(c.new.sink)):
-        return {"old": zones[0], "new": zones[1], "what": what, "which": "the session's zone, or the option timeZone"}
+        return {"old": zones[0], "new": zones[1], "what": what, "which": "the session's zone or the option timeZone"}
     zones = (c.old.conf.get(JVM_ZONE), c.new.conf.get(JVM_ZONE))
     if None not in zones and zones[0] != zones[1] and (what := _by_java(c.new.sink)):
-        return {"old": zones[0], "new": zones[1], "what": what, "which": "the zone of Java: TZ, -Duser.timezone"}
+        return {"old": zones[0], "new": zones[1], "what": what, "which": "Java's zone: TZ or -Duser.timezone"}
     return None
 
 
@@ -155,7 +155,7 @@ def _by_java(sink: SinkPlan) -> str:
 
 
 def _columns_of(sink: SinkPlan) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """Those that make the names of folders, and those that are in files."""
+    """The columns that name folders, and the columns that are in files."""
     columns, names = sink.columns or (), sink.partitioned_by or ()
     return [c for c in columns if c[0] in names], [c for c in columns if c[0] not in names]
 
@@ -179,7 +179,7 @@ WRITTEN = {
 
 
 def written(sink: SinkPlan) -> dict[str, str]:
-    """The options by which files are written and have to be read, without those that have their default."""
+    """The options by which files are written and must be read, except those that have their default."""
     found, defaults = {}, WRITTEN.get(short_format(sink.format), {})
     for name, value in sink.options.items():
         option = ALIASES.get(name, name)
@@ -194,7 +194,7 @@ _BY_PLACE = ("csv", "text")
 
 
 def _columns(c: SinkChange) -> Facts | None:
-    """Columns that a reader of the folder would find elsewhere, or of a type that it does not expect."""
+    """The facts when a reader of the folder would find columns at another place, or of an unexpected type."""
     old, new = c.old.sink, c.new.sink
     if old.columns is None or new.columns is None or _format(c) or _to_files(c):
         return None
@@ -256,7 +256,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         id="sink.format",
         verdict=LOSS,
         change="another format of the sink",
-        reason="format changed from {old} to {new}: the new sink gets what comes from now on, and " + _BATCH_IDS,
+        reason="format changed from {old} to {new}: the new sink receives only results from now on; " + _BATCH_IDS,
         source=_GUIDE,
         tests=("spark/test_ends.py::test_another_kind_of_sink_gets_what_comes_from_now_on",),
         applies=lambda c: _format(c) if _to_files(c) is None else None,
@@ -264,8 +264,8 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.files",
         verdict=REFUSED,
-        change="a file sink that begins or moves to another folder while the query goes on",
-        reason="sink changed from {old} to {new}: the log of a file sink cannot begin in the middle of a query; write "
+        change="a file sink that is new or moves to another folder while the query continues",
+        reason="sink changed from {old} to {new}: the log of a file sink cannot begin in the middle of a query. Write "
         "with foreachBatch, or make it a new query",
         source=_GUIDE + ": not allowed; CompactibleFileStreamLog.compact needs the entries of all batches before",
         tests=("spark/test_ends.py::test_a_file_sink_that_begins_in_the_middle_fails_alone_and_is_refused",),
@@ -275,7 +275,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         id="sink.options",
         verdict=CARRIED,
         change="other options of the sink (topic, servers, table ...)",
-        reason="options {names} changed: the new ones hold from now on; " + _BATCH_IDS,
+        reason="options {names} changed: the new values apply from now on; " + _BATCH_IDS,
         source=_GUIDE,
         tests=("spark/test_ends.py::test_a_file_sink_with_other_options_goes_on",),
         applies=_options,
@@ -283,10 +283,10 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.file-options",
         verdict=LOSS,
-        change="options by which the files of a file sink are written, and have to be read (`header`, `sep`, "
+        change="options that decide how the files of a file sink are written and must be read (`header`, `sep`, "
         "`dateFormat` ...); not their compression",
-        reason="options {names} of the files changed: those from before and those from now on lie in one folder, and "
-        "are not read alike",
+        reason="options {names} of the files changed: old and new files are in one folder, and no single set of "
+        "options reads both",
         source="CSVOptions, JSONOptions: a reader has one set of options for all files of a folder",
         tests=("spark/test_ends.py::test_a_file_sink_whose_files_are_written_otherwise_is_agreed_to",),
         applies=_file_options,
@@ -294,11 +294,12 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.columns",
         verdict=LOSS,
-        change="columns of a file sink that have another type (a wider number is none); or, of csv and text, whose "
-        "files have no names, another order or other names of them. More columns at the end are none",
-        reason="columns of the files changed: {changes}; those from before and those from now on lie in one folder, "
-        "and are not read alike",
-        source="UnivocityGenerator writes values by place; a reader has one schema for all files of a folder; measured",
+        change="columns of a file sink with another type (a wider number does not count); for csv and text, whose "
+        "files have no column names, also another order or other names. More columns at the end do not count",
+        reason="columns of the files changed: {changes}; old and new files are in one folder, and no single schema "
+        "reads both",
+        source="UnivocityGenerator writes values by position; a reader has one schema for all files of a folder; "
+        "measured",
         tests=(
             "spark/test_sink_columns.py::test_columns_of_csv_files_in_another_order",
             "core/test_sinks.py::test_columns_of_files",
@@ -308,12 +309,12 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.zone",
         verdict=LOSS,
-        change="another time zone by which a file sink writes times that do not say theirs, in a query without state, "
-        "too: the session's (or the option `timeZone`), for a timestamp in `partitionBy`, and for csv, json and xml "
-        "with a `timestampFormat` without a zone; Java's, for ORC",
-        reason="times in the files ({what}) were written by the zone {old}, and are by {new} from now on ({which}); "
-        "those from before and those from now on lie in one folder, and are not read alike: keep the zone, or write a "
-        "timestampFormat with one to a new folder",
+        change="another time zone by which a file sink writes times without their zone (also in a query without "
+        "state): the session's zone (or the option `timeZone`) for a timestamp in `partitionBy`, and for csv, json "
+        "and xml with a `timestampFormat` without a zone; Java's zone for ORC",
+        reason="times in the files ({what}) were written in the zone {old}, and will be written in {new} ({which}). "
+        "Old and new files are in one folder, and no single zone reads both: keep the zone, or write to a new folder "
+        "with a timestampFormat that has one",
         source="FileFormatWriter: the zone of partitions' names; TimestampFormatter; OrcSerializer makes a "
         "java.sql.Timestamp; measured",
         tests=(
@@ -326,9 +327,9 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.layout",
         verdict=LOSS,
-        change="other columns that the sink's files are partitioned by (`partitionBy`)",
-        reason="partition columns changed from {old} to {new}: what was written before lies otherwise in the same "
-        "folder or table, and reading it as one may fail",
+        change="other columns by which the sink's files are partitioned (`partitionBy`)",
+        reason="partition columns changed from {old} to {new}: old data in the same folder or table is laid out "
+        "differently, and reading both together may fail",
         source="PartitioningUtils.parsePartitions: conflicting partition column names; measured",
         tests=("spark/test_ends.py::test_a_file_sink_whose_files_lie_otherwise_is_agreed_to",),
         applies=_layout,
@@ -336,13 +337,13 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.batch-again",
         verdict=LOSS,
-        change="any, of a query whose function (`foreachBatch`) uses the batch id, when the running version does not "
-        "say what it does with one it has had",
-        reason="if this update is rolled back, the running version gets batch ids again that the new one has used, and "
-        "a {format} function that skips ids it has had keeps the new version's rows; say in the app what it does: "
-        "@app.query(..., seen_batch='skips', 'replaces' or 'adds'), and agree until a version that says so runs",
-        source="foreachBatch is given the batch id to tell repeats (Structured Streaming guide); a rollback goes on "
-        "from the older version's own checkpoint, with its next batch id",
+        change="any change of a query whose function (`foreachBatch`) uses the batch id, when the running version "
+        "does not declare what it does with an id that it has seen",
+        reason="if this update is rolled back, the running version receives batch ids that the new one has used, and "
+        "a {format} function that skips ids it has seen keeps the new version's rows. Declare what it does, "
+        "@app.query(..., seen_batch='skips', 'replaces' or 'adds'), and agree until a version that declares it runs",
+        source="foreachBatch is given the batch id to detect repeats (Structured Streaming guide); a rollback "
+        "continues from the older version's own checkpoint, with its next batch id",
         tests=(
             "spark/test_batch_id.py::test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to",
             "spark/test_batch_id.py::test_after_a_rollback_every_kind_of_function_has_every_row",
@@ -352,11 +353,11 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
         id="sink.mode-stateless",
         verdict=CARRIED,
-        change="another output mode of a query without state, or whose state only remembers what came (deduplications, "
-        "inner joins)",
-        reason="output mode changed from {old} to {new}: no stage emits otherwise in it",
-        source="without an aggregation or a state function every mode emits each row once "
-        "(StreamingDeduplicateExec, StreamingSymmetricHashJoinExec know no output mode)",
+        change="another output mode of a query without state, or whose state only remembers which rows came "
+        "(deduplications, inner joins)",
+        reason="output mode changed from {old} to {new}: every stage emits the same rows in both",
+        source="without an aggregation or a state function, every mode emits each row once (StreamingDeduplicateExec "
+        "and StreamingSymmetricHashJoinExec have no output mode)",
         tests=("core/test_compatibility.py::test_output_modes",),
         applies=_stateless_mode,
     ),
@@ -364,7 +365,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "sink.update-to-complete",
         CARRIED,
         "early results to complete ones, without a watermark",
-        "nothing was removed from the state, so that the whole result is in it",
+        "nothing was removed from the state, so it holds the whole result",
         _mode("update", "complete", False),
         "test_update_to_complete_and_back",
     ),
@@ -380,7 +381,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "sink.complete-to-update",
         CARRIED,
         "complete results to changed ones only",
-        "the sink has had every group, and gets those that change from now on",
+        "the sink has received every group, and receives those that change from now on",
         _mode("complete", "update"),
         "test_update_to_complete_and_back",
     ),
@@ -388,7 +389,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         "sink.update-to-append",
         LOSS,
         "early results off (update to append)",
-        "open groups that the sink has had as early results are emitted again when they close",
+        "open groups that the sink has received as early results are emitted again when they close",
         _mode("update", "append"),
         "test_update_to_append_emits_open_groups_again_when_they_close",
     ),

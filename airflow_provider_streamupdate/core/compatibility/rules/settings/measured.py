@@ -1,4 +1,4 @@
-"""One setting that changes results, as the sweep over Spark's settings found it."""
+"""A setting that changes results, as the sweep over Spark's settings found it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The rules for settings of the session. One that changes is asked about by its name, unless it is known to decide no
-result (HARMLESS). What some of them change is measured (settings_table.py), so that it can be told."""
+"""The rules for settings of the session. A change needs agreement by the setting's name, unless the setting is known to
+change no result (HARMLESS). What some settings change was measured (settings_table.py), so that the report can say
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .settings_table import MEASURED
 
 @attrs.frozen(kw_only=True)
 class SettingChange:
-    """A setting of a query with state before and after; none: the plan does not have it.
+    """A setting of a query with state before and after; None: the plan does not have it.
 
     not_default: the new value is not Spark's default
     unaffected: it is proven of both versions that the setting cannot change them (planning/settings/unaffected.py)
@@ -29,9 +30,9 @@ class SettingChange:
 
 @attrs.frozen(kw_only=True)
 class OtherSetting:
-    """A setting that the session was given; none: it was not, so that it is Spark's default.
+    """A setting that the session was given; None: it was not given, so it is Spark's default.
 
-    told: whether the plan of the saved state has such settings
+    told: whether the saved plan holds such settings
     unaffected: it is proven of the new version that the setting cannot change it. If it could change the old one, then
         what it changed there has another text
     """
@@ -43,14 +44,14 @@ class OtherSetting:
     unaffected: bool = False
 
 
-# Beginnings of settings that decide no result, and why. All that is not here is asked about; all that is here has been
-# set to other values over a corpus of statements and of streams, and changed nothing (tests/sweep/settings.py);
-# Hadoop's are reviewed.
+# Prefixes of settings that change no result, and why. A change of any other setting needs agreement. Those here were
+# set to other values over a corpus of statements and streams, and changed nothing (tests/sweep/settings.py); Hadoop's
+# were reviewed.
 HARMLESS = {
     "spark.sql.shuffle.partitions": "the rules for state stores compare it",
     "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
     "spark.sql.streaming.checkpoint": "where checkpoints are, and how their files are written",
-    "spark.sql.streaming.forceDeleteTempCheckpointLocation": "about checkpoints that are removed at the end",
+    "spark.sql.streaming.forceDeleteTempCheckpointLocation": "whether temporary checkpoints are removed at the end",
     # not compactInterval: with 0 the query fails
     "spark.sql.streaming.fileSource.log.deletion": "whether old parts of the log of files that were read are deleted",
     "spark.sql.streaming.fileSource.log.cleanupDelay": "when they are",
@@ -59,12 +60,12 @@ HARMLESS = {
     "spark.sql.streaming.minBatchesToRetain": "how long old batches are kept",
     "spark.sql.streaming.maxBatchesToRetainInMemory": "how many versions of the state are in memory",
     "spark.sql.streaming.pollingDelay": "how long an idle query waits before it looks again",
-    "spark.sql.streaming.stopTimeout": "how long the end of a query is waited for",
+    "spark.sql.streaming.stopTimeout": "how long stopping a query may take",
     "spark.sql.streaming.stopActiveRunOnRestart": "which of two runs of a query ends",
     "spark.sql.streaming.metricsEnabled": "what is measured",
     "spark.sql.streaming.numRecentProgressUpdates": "what is told",
     "spark.sql.streaming.noDataProgressEventInterval": "what is told",
-    "spark.sql.streaming.streamingQueryListeners": "they are told what happens, and change nothing",
+    "spark.sql.streaming.streamingQueryListeners": "listeners are notified, and change nothing",
     "spark.sql.queryExecutionListeners": "the same",
     "spark.sql.streaming.ui.": "what is shown",
     "spark.sql.artifact.": "where a session keeps its own jars and files; Spark sets it itself",
@@ -72,14 +73,15 @@ HARMLESS = {
     "spark.sql.maxMetadataStringLength": "what is shown",
     "spark.sql.maxPlanStringLength": "what is shown",
     "spark.sql.adaptive.": "how a batch's plan is run; queries with state run without it (IncrementalExecution)",
-    "spark.sql.broadcastTimeout": "how long a table is waited for",
+    "spark.sql.broadcastTimeout": "how long Spark waits for a broadcast table",
     "spark.sql.codegen.": "whether expressions are compiled or interpreted",
     "spark.sql.parquet.compression.codec": "how files are written",
     "spark.sql.orc.compression.codec": "how files are written",
-    "spark.sql.warehouse.dir": "where new tables are put; one that is read is known by where its files are",
-    "spark.sql.thriftserver.": "a server that no driver of ours runs",
+    "spark.sql.warehouse.dir": "where new tables are stored; a table that is read is identified by the place of its "
+    "files",
+    "spark.sql.thriftserver.": "a server that this package's drivers do not run",
     "spark.sql.thriftServer.": "the same",
-    "spark.hadoop.fs.s3a.": "how a store is reached; what is read of it is a source's path",
+    "spark.hadoop.fs.s3a.": "how a store is reached; a source's path says what is read from it",
     "spark.hadoop.fs.s3.": "the same",
     "spark.hadoop.fs.s3n.": "the same",
     "spark.hadoop.fs.gs.": "the same",
@@ -96,16 +98,16 @@ HARMLESS = {
     "spark.hadoop.ipc.": "how Hadoop's services are reached",
     "spark.hadoop.rpc.": "the same",
     "spark.hadoop.hadoop.rpc.": "the same",
-    "spark.hadoop.hadoop.security.": "who is let in",
+    "spark.hadoop.hadoop.security.": "authentication",
     "spark.hadoop.hadoop.ssl.": "the same",
-    "spark.hadoop.hive.metastore.warehouse.dir": "where new tables are put; Spark sets it itself",
-    "spark.hadoop.hadoop.tmp.dir": "where files are put for a while",
-    "spark.hadoop.yarn.": "the cluster that it runs in",
-    "spark.hadoop.mapreduce.fileoutputcommitter.": "how files of a batch job are put in place; streams have a log",
+    "spark.hadoop.hive.metastore.warehouse.dir": "where new tables are stored; Spark sets it itself",
+    "spark.hadoop.hadoop.tmp.dir": "where temporary files are stored",
+    "spark.hadoop.yarn.": "the cluster that the driver runs in",
+    "spark.hadoop.mapreduce.fileoutputcommitter.": "how a batch job commits its files; streams use a log",
 }
 
-# How rows are shared out among tasks: those of files, and those of a join with a table, which stay where they are when
-# the table is sent to all tasks. It counts where an expression tells (streaming/planning/settings/unaffected.py).
+# How rows are divided among tasks: rows of files, and rows of a join with a table, which stay where they are when the
+# table is broadcast. It matters where an expression reveals it (streaming/planning/settings/unaffected.py).
 SHARES = (
     "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.files.maxPartitionBytes",
@@ -121,30 +123,30 @@ def harmless(key: str) -> bool:
 
 
 _MEANS = {
-    TIME_ZONE: "texts without a zone become other times, and Python functions see other clock times",
-    PYTHON_ZONE: "the zone of the machine (TZ), by which Python functions see other clock times",
-    PYTHON_IMPORTS: "what importing the modules of the app's Python code does, besides giving values to names "
-    "(`getcontext().prec = 4`), which holds for all Python functions that a worker runs",
-    JVM_LOCALE: "the language of the machine's Java, by which `upper`, `lower` and `initcap` write letters that are "
+    TIME_ZONE: "texts without a zone become other times, and Python functions see other local times",
+    PYTHON_ZONE: "the zone of the machine (TZ), by which Python functions see other local times",
+    PYTHON_IMPORTS: "what importing the modules of the app's Python code does besides assigning names "
+    "(`getcontext().prec = 4`), which affects all Python functions that a worker runs",
+    JVM_LOCALE: "the language of the machine's Java, by which `upper`, `lower` and `initcap` convert letters that are "
     "not ASCII",
-    JVM_ZONE: "the zone of Java (TZ, -Duser.timezone), by which times in ORC files and databases are other times, and "
-    "code of the JVM (`java_method`, `%t` in `format_string`) sees other clock times",
-    PARALLELISM: "into how many parts rows are shared out (local[N], the cores of the executors, "
-    "spark.default.parallelism), which `spark_partition_id` and `monotonically_increasing_id` tell",
-    "spark.sql.caseSensitive": "fields are found by other names when rows are parsed",
-    "spark.sql.ansi.enabled": "what does not fit is an error in one and null in the other",
+    JVM_ZONE: "the zone of Java (TZ, -Duser.timezone), by which times in ORC files and databases become other times, "
+    "and code of the JVM (`java_method`, `%t` in `format_string`) sees other local times",
+    PARALLELISM: "the number of partitions that rows are divided into (local[N], the cores of the executors, "
+    "spark.default.parallelism), which `spark_partition_id` and `monotonically_increasing_id` reveal",
+    "spark.sql.caseSensitive": "parsed fields match column names in another way",
+    "spark.sql.ansi.enabled": "invalid values are an error with it and null without",
 }
 _KINDS = {
-    "values": "it changes what {text} gives",
+    "values": "it changes the values of {text}",
     "types": "it changes the types or the rows of {text}",
-    "errors": "it decides whether {text} is an error",
+    "errors": "it decides whether {text} fails",
 }
 
 
 def means(measured: Measured | None) -> str:
     """What a setting changes, in words; an example from the sweep."""
     if measured is None:
-        return "this version does not know what it changes"
+        return "what it changes is unknown"
     if measured.key in _MEANS:
         return _MEANS[measured.key]
     text = " ".join(measured.example.split())
@@ -178,7 +180,7 @@ def _not_known(c: SettingChange) -> Facts | None:
 
 
 def _imports_unknown(c: SettingChange) -> Facts | None:
-    """What cannot be compared comes first (streaming/code/digest.py)."""
+    """What cannot be compared is at the beginning of the text (streaming/code/digest.py)."""
     if c.unaffected or c.key != PYTHON_IMPORTS:
         return None
     unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)
@@ -188,7 +190,7 @@ def _imports_unknown(c: SettingChange) -> Facts | None:
 def _unknown(c: OtherSetting) -> Facts | None:
     if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
-    was = c.old or ("Spark's default" if c.told else "what the plan of the saved state does not tell")
+    was = c.old or ("Spark's default" if c.told else "unknown (not in the saved plan)")
     return {"key": c.key, "old": was, "new": c.new or "Spark's default"}
 
 
@@ -197,13 +199,13 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         id="setting.changed",
         verdict=LOSS,
         change="another value of one of the [settings that change results](#settings-that-change-results), in a query "
-        "with state: the session time zone (which comes from the machine when it is not set), ANSI mode ...; or "
-        "another time zone of the machine, where Python functions are used (`python.timezone`), or other effects of "
-        "importing the modules of the app's Python code, where Python has a part in the state (`python.imports`), or "
-        "language of its Java (`jvm.locale`), or zone of it (`jvm.timezone`), or number of parts that rows are shared "
-        "out into (`default.parallelism`); where a key or aggregate depends on it, it is another one. Settings "
-        "are compared as the session has them, with Spark's defaults; one that this Spark does not have is not",
-        reason="{key} changed from {old} to {new}: {means}; the state was built under the old one",
+        "with state: the session time zone (the machine's when it is not set), ANSI mode ...; another time zone of "
+        "the machine, where Python functions are used (`python.timezone`); other effects of importing the modules of "
+        "the app's Python code, where Python takes part in the state (`python.imports`); another language "
+        "(`jvm.locale`) or zone (`jvm.timezone`) of Java; another number of partitions that rows are divided into "
+        "(`default.parallelism`). A key or aggregate that depends on the value is another one. Settings are compared "
+        "as the session has them, with Spark's defaults; one that this Spark does not have is not compared",
+        reason="{key} changed from {old} to {new}: {means}; the state was built with the old value",
         source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
         tests=(
             "spark/test_settings.py::test_another_zone_is_agreed_to_where_no_state_depends_on_it",
@@ -222,8 +224,8 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         id="setting.recorded",
         verdict=LOSS,
         change="another value of a setting that changes results and that the offset log holds "
-        "(`spark.sql.streaming.multipleWatermarkPolicy` ...): Spark goes on with the old one",
-        reason="{key} changed from {old} to {new}, which has no effect: Spark goes on with what the offset log holds; "
+        "(`spark.sql.streaming.multipleWatermarkPolicy` ...): Spark keeps the old value",
+        reason="{key} changed from {old} to {new}, which has no effect: Spark keeps the value in the offset log; "
         "{means}",
         source="OffsetSeqMetadata.setSessionConf: the offset log's value wins over the session's, which Spark ignores "
         "silently",
@@ -233,20 +235,20 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
     Rule[SettingChange](
         id="setting.not-known-before",
         verdict=LOSS,
-        change="a setting that changes results, is not Spark's default, and is not in the plan of the saved state, "
-        "which an earlier version of this package (or of Spark) wrote",
-        reason="{key} is {new}, and Spark's default is {default}; what it was is not known, since the plan of the "
-        "saved state does not hold it: {means}",
-        source="plans held the time zone, case sensitivity and ANSI mode only",
+        change="a setting that changes results, is not Spark's default, and is not in the saved plan, which an "
+        "earlier version of this package (or of Spark) wrote",
+        reason="{key} is {new}, and Spark's default is {default}; the old value is unknown, since the saved plan does "
+        "not hold it: {means}",
+        source="earlier plans hold the time zone, case sensitivity and ANSI mode only",
         tests=("core/test_settings_rules.py::test_a_plan_from_before_does_not_hold_it",),
         applies=_not_known,
     ),
     Rule[SettingChange](
         id="setting.imports-unknown",
         verdict=LOSS,
-        change="the app's Python code imports a module of the app that does something on import which cannot be "
-        "compared, where Python has a part in the state (`python.imports`); unchanged code, too",
-        reason="what importing does cannot be compared: {imports}. It counts because {means}; agree if it decides no "
+        change="the app's Python code imports a module of the app whose effects on import cannot be compared, where "
+        "Python takes part in the state (`python.imports`); also when the code is unchanged",
+        reason="the effects of an import cannot be compared: {imports}. They matter: {means}. Agree if they change no "
         "result of the other functions",
         source="a digest of each effect on import (streaming/code/)",
         tests=("spark/test_imports.py::test_what_cannot_be_compared_is_asked_about_though_nothing_has_changed",),
@@ -258,13 +260,13 @@ OTHER_SETTING_RULES: tuple[Rule[OtherSetting], ...] = (
     Rule[OtherSetting](
         id="setting.unknown",
         verdict=LOSS,
-        change="another value of any other setting of SQL or of a file format (`spark.sql.*`, and what does not begin "
-        "with `spark.`) or of Hadoop (`spark.hadoop.*`, or set in the code) that the session was given, in a query "
-        "with state. How a store or a cluster is reached is no part of it. One that is known to [change "
-        "nothing](#settings-that-change-results) is not asked about",
-        reason="{key} changed from {old} to {new}: whether it changes results is not known, and the state was built "
-        "under the old value",
-        source="what is not known to be harmless is part of the meaning; tests/sweep/settings.py tries what it can",
+        change="another value of any other setting of SQL or of a file format (`spark.sql.*`, and names that do not "
+        "begin with `spark.`) or of Hadoop (`spark.hadoop.*`, or set in the code) that the session was given, in a "
+        "query with state. Settings for reaching a store or a cluster do not count, nor do those known to [change "
+        "nothing](#settings-that-change-results)",
+        reason="{key} changed from {old} to {new}: whether it changes results is unknown, and the state was built "
+        "with the old value",
+        source="what is not known to be harmless counts; tests/sweep/settings.py tries what it can",
         tests=(
             "spark/test_settings.py::test_a_setting_that_nobody_knows_is_asked_about",
             "spark/test_surroundings.py::test_hadoop_s_settings_are_asked_about",

@@ -1,5 +1,5 @@
-"""The rules for a query's sources. Named ones are matched by name; unnamed ones by position, and only while nothing
-about their positions can have changed."""
+"""The rules for a query's sources. Named ones are matched by name. Unnamed ones are matched by position, and only while
+no position can have changed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ _SUPPORTED_GUIDE = "Structured Streaming guide, Recovery semantics after changes
 
 @attrs.frozen(kw_only=True)
 class SourceChange:
-    """A source before and after. `alone`: both plans have just this one, so that it needs no name. `stateful`: the
-    query has state before and after, so that rows of before and of now meet. `others`: the new plan's other
-    sources."""
+    """A source before and after. `alone`: both plans have only this one, so it needs no name. `stateful`: the query has
+    state before and after, so old and new rows meet. `others`: the new plan's other sources."""
 
     old: SourcePlan
     new: SourcePlan
@@ -43,7 +42,7 @@ class SourceChange:
 
     @property
     def options(self) -> list[str]:
-        """Options that changed, of those that decide what the rows are."""
+        """The changed options among those that decide what the rows are."""
         old, new = meaning(self.old), meaning(self.new)
         given, now = self.old.options, self.new.options
         alike = {k for k in OF_THE_SESSION if k in given and given[k] == now.get(k)}  # whatever the session says
@@ -51,17 +50,17 @@ class SourceChange:
 
     @property
     def parsing(self) -> list[str]:
-        """Those of them by which a row is read, in a query whose rows of before nobody remembers."""
+        """Those of `options` that decide how a row is parsed, in a query without state."""
         known = set() if self.stateful else format_of(self.new).parsing
         return [k for k in self.options if k in known]
 
 
 # Why an option counts, where its name does not say so.
 _WHY = {
-    "rowspersecond": "an offset is a number of seconds, and it says which values are in them",
-    "rampuptime": "an offset is a number of seconds, and it says which values are in them",
+    "rowspersecond": "an offset is a number of seconds, and this option decides which values they hold",
+    "rampuptime": "an offset is a number of seconds, and this option decides which values they hold",
     "cleansource": "files that are removed are missing after a rollback",
-    "latestfirst": "rows come in another order, and are late otherwise",
+    "latestfirst": "rows come in another order, so other rows are late",
 }
 
 
@@ -79,7 +78,7 @@ def _same_format(c: SourceChange) -> bool:
 
 
 def _position(c: SourceChange) -> Facts | None:
-    """An unnamed source among others is known by its position alone: it must read the same place."""
+    """An unnamed source among others is identified by its position alone, so it must read the same place."""
     if c.alone or (c.old.named and c.new.named):
         return None
     same = _same_format(c) and same_place(c.old, c.new)
@@ -142,7 +141,7 @@ def _options(c: SourceChange) -> Facts | None:
     names = [k for k in c.options if k not in c.parsing]
     if not names or not _position_free(c):
         return None
-    unknown = "" if known_format(c.new) else f"; what they mean to {c.new.format} is not known here"
+    unknown = "" if known_format(c.new) else f"; what they mean to {c.new.format} is unknown"
     return {"options": _shown_options(c, names), "unknown": unknown}
 
 
@@ -151,7 +150,7 @@ def _parsing(c: SourceChange) -> Facts | None:
 
 
 def _moved(c: SourceChange) -> str | None:
-    """The first column by position that has another name: more or fewer columns at the end are no rename."""
+    """The first column whose name changed at its position. More or fewer columns at the end are no rename."""
     pairs = zip(c.old.order, c.new.order, strict=False)
     found = next(((i, old, new) for i, (old, new) in enumerate(pairs, 1) if old != new), None)
     return f"column {found[0]} was {found[1]} and is {found[2]}" if found and c.stateful else None
@@ -182,7 +181,8 @@ def _columns_number(c: SourceChange) -> Facts | None:
 
 
 def _malformed(c: SourceChange) -> Facts | None:
-    """Where a record with a value that does not fit is dropped, or told in a column, all types decide which."""
+    """Where malformed records are dropped, or reported in a column, the types of all columns decide which ones are
+    malformed."""
     if not c.stateful or not choosy(c.new):
         return None
     corrupt = corrupt_column(c.new)
@@ -192,7 +192,7 @@ def _malformed(c: SourceChange) -> Facts | None:
 
 
 def _which_are_read(c: SourceChange) -> bool:
-    """Whether it counts which of its columns are read, before or now."""
+    """Whether it matters which of its columns are read, before or now."""
     if not c.stateful or not choosy(c.new):
         return False
     readings = (*(c.old.read or ()), *(c.new.read or ()))
@@ -220,7 +220,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.same",
         verdict=CARRIED,
-        change="nothing, or only columns of it that are read, rate limits and credentials",
+        change="nothing, or only which of its columns are read, rate limits and credentials",
         reason="same {format}: offsets continue",
         source=_SUPPORTED_GUIDE,
         tests=("spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",),
@@ -230,18 +230,19 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.position",
         verdict=REFUSED,
         change="unnamed sources whose order, format or location changed (two of them may have swapped places)",
-        reason="an unnamed source at this position changed from {old} to {new}; name the sources with source() "
-        "(a rename such as source-1=NAME tells which it was)",
-        source="the offset log has a line a source, by position; measured: Spark reads on at the other one's offsets",
+        reason="the unnamed source at this position changed from {old} to {new}; name the sources with source() (a "
+        "rename such as source-1=NAME states which one it was)",
+        source="the offset log has a line a source, by position; measured: Spark continues at the other source's "
+        "offsets",
         tests=("spark/test_traps.py::test_two_unnamed_sources_that_swap_places",),
         applies=_position,
     ),
     _SourceRule(
         id="source.twins",
         verdict=REFUSED,
-        change="unnamed sources of one format that have no place and the same options",
-        reason="it has no name, and nothing tells it from {others} (format {format}): they may have swapped places; "
-        "name them with source()",
+        change="unnamed sources with the same format and options, whose format has no place (such as rate)",
+        reason="it has no name, and nothing distinguishes it from {others} (format {format}): they may have swapped "
+        "places; name them with source()",
         source="the offset log has a line a source, by position",
         tests=("core/test_compatibility.py::test_unnamed_sources_that_cannot_be_told_apart_are_refused",),
         applies=_twins,
@@ -249,9 +250,9 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.naming",
         verdict=REFUSED,
-        change="a source named with Spark's own name() that was not, or the other way round",
-        reason="it was named with {old} and is now with {new}: Spark writes another offset log for its own names, and "
-        "does not change over; keep to the one it began with",
+        change="a source named with Spark's own name() that was not before, or the reverse",
+        reason="it was named with {old} and is now named with {new}: Spark writes another kind of offset log for its "
+        "own names, and cannot switch; keep the kind it began with",
         source="STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT; OffsetMap, OffsetSeq",
         tests=("core/test_compatibility.py::test_spark_s_own_names_are_kept_to_and_kept",),
         applies=_naming,
@@ -260,7 +261,8 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.format",
         verdict=REFUSED,
         change="another format of a source under the same name",
-        reason="format changed from {old} to {new}: offsets of one mean nothing to the other; give it another name",
+        reason="format changed from {old} to {new}: its offsets are meaningless to the new format; give the source "
+        "another name",
         source=_SUPPORTED_GUIDE,
         tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: None if _same_format(c) or _position(c) else differ(c.old.format, c.new.format),
@@ -271,7 +273,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another folder of a file source under the same name",
         reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
         "name to read the new one from its beginning",
-        source="measured: at a start Spark looks at the last batch's files again, and stops at 'Wrong basePath'",
+        source="measured: on a restart Spark looks at the last batch's files again, and fails with 'Wrong basePath'",
         tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
         applies=_files,
     ),
@@ -279,8 +281,8 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.topics",
         verdict=REFUSED,
         change="other topics of a Kafka source under the same name (their order does not count)",
-        reason="location changed from {old} to {new}: its offsets are the old one's; give the source another name to "
-        "start it at its configured offset",
+        reason="location changed from {old} to {new}: its offsets belong to the old one; give the source another name "
+        "to start it at its configured offset",
         source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
         tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
         applies=_topics,
@@ -288,10 +290,10 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.place",
         verdict=REFUSED,
-        change="another place of a source that is neither of files nor of Kafka under the same name: host and port, "
-        "table, query, and whatever names a place in a format that is not known",
-        reason="it reads {new} in place of {old}: its offsets are the old one's; give the source another name to start "
-        "it at its configured offset",
+        change="another place under the same name, for a source other than files and Kafka: host and port, table, "
+        "query, and every option that names a place in an unknown format",
+        reason="it reads {new} instead of {old}: its offsets belong to the old one; give the source another name to "
+        "start it at its configured offset",
         source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
         tests=("spark/test_source_options.py::test_another_place_is_refused",),
         applies=_elsewhere,
@@ -300,8 +302,8 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.cluster",
         verdict=LOSS,
         change="other Kafka bootstrap servers",
-        reason="servers changed from {old} to {new}: agree if they lead to the same cluster, or to one with the same "
-        "offsets",
+        reason="bootstrap servers changed from {old} to {new}: agree if they belong to the same cluster, or to one "
+        "with the same offsets",
         source="KafkaSourceOffset holds topic, partition and number, and no cluster",
         tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
         applies=lambda c: differ(servers(c.old), servers(c.new)),
@@ -310,7 +312,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.start",
         verdict=CARRIED,
         change="another starting offset of a source that is carried",
-        reason="its starting offset changed, which only a new source looks at",
+        reason="its starting offset changed, which has no effect: only a new source uses it",
         source="Kafka guide: applies when a new query is started; resuming picks up where the query left off",
         tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
         applies=_start,
@@ -318,10 +320,10 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.options",
         verdict=LOSS,
-        change="another option of a source that is not known to change no row: how rows are parsed (in a query with "
-        "state), which files or records are read, and every option of a format that is not known",
-        reason="options changed: {options}; the rows in its state and the rows to come are not read alike{unknown}: "
-        "agree if they mean the same",
+        change="another option of a source that may change rows: how rows are parsed (in a query with state), which "
+        "files or records are read, and every option of an unknown format",
+        reason="options changed: {options}; the rows in the state were read differently from the rows to "
+        "come{unknown}. Agree if they mean the same",
         source="CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions, OrcOptions and FileStreamOptions of "
         "Spark 4.3; core/compatibility/rules/sources/source_options.py lists what is harmless",
         tests=(
@@ -333,8 +335,8 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.parsing",
         verdict=CARRIED,
-        change="other options by which rows are parsed, in a query without state",
-        reason="options changed: {options}; they hold for new rows, and nothing remembers the old ones",
+        change="other options that decide how rows are parsed, in a query without state",
+        reason="options changed: {options}; they apply to new rows, and the query has no state of old ones",
         source=_SUPPORTED_GUIDE,
         tests=("spark/test_source_options.py::test_a_query_without_state_may_parse_otherwise",),
         applies=_parsing,
@@ -342,10 +344,10 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.columns",
         verdict=REFUSED,
-        change="another name at the same place of a schema that is given by position (csv, text, socket; avro with "
-        "positionalFieldMatching): other data under an old name. More columns at the end are none",
-        reason="{moved}, and {format} gives data to columns by their position: a name then means other data than in "
-        "the state; keep the schema's names, and rename after reading (withColumnRenamed)",
+        change="another name at a position of a schema that is applied by position (csv, text, socket; avro with "
+        "positionalFieldMatching): other data under an old name. More columns at the end do not count",
+        reason="{moved}, and {format} assigns data to columns by position: a name then means other data than in the "
+        "state. Keep the schema's names, and rename after reading (withColumnRenamed)",
         source="UnivocityParser: a token goes to the column of its position; TextFileFormat has one; measured",
         tests=(
             "spark/test_source_options.py::test_swapped_names_of_a_csv_schema_are_refused",
@@ -356,29 +358,29 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.columns-unknown",
         verdict=LOSS,
-        change="another name at the same place of the schema of a source whose format is not known",
-        reason="{moved}, and it is not known whether {format} gives data to columns by position or by name: agree if "
+        change="another name at a position of the schema, for a source of unknown format",
+        reason="{moved}, and it is unknown whether {format} assigns data to columns by position or by name: agree if "
         "by name",
-        source="what is not known to be harmless is agreed to or refused",
+        source="what is not known to be harmless needs agreement or is refused",
         tests=("core/test_source_rules.py::test_columns_of_a_format_that_is_not_known",),
         applies=_columns_unknown,
     ),
     _SourceRule(
         id="source.columns-earlier",
         verdict=LOSS,
-        change="a schema that is given by position, after a plan of an earlier version of this package",
-        reason="the saved plan does not hold the order of the schema's columns, which says what they mean: agree if it "
-        "is what it was",
-        source="plans used to have the columns by name alone",
+        change="a schema that is applied by position, when an earlier version of this package wrote the saved plan",
+        reason="the saved plan does not hold the order of the schema's columns, which decides what they mean: agree "
+        "if it has not changed",
+        source="earlier plans have the columns by name only",
         tests=("core/test_source_rules.py::test_a_plan_without_the_order_of_columns",),
         applies=_order_unknown,
     ),
     _SourceRule(
         id="source.columns-number",
         verdict=LOSS,
-        change="more or fewer columns of a csv schema where lines of another length are dropped, or fail (mode)",
-        reason="the schema had {old} columns and has {new}: lines of another number of values are dropped, or fail, in "
-        "this mode; agree if no line is kept or dropped that was not",
+        change="more or fewer columns of a csv schema, where lines of another length are dropped or fail (option mode)",
+        reason="the schema had {old} columns and has {new}: in this mode, lines with another number of values are "
+        "dropped or fail. Agree if the same lines are kept and dropped as before",
         source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
         tests=("core/test_source_rules.py::test_the_number_of_csv_columns",),
         applies=_columns_number,
@@ -386,11 +388,11 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.malformed",
         verdict=LOSS,
-        change="other columns, or other types of them, of csv, json or xml where records that do not fit are dropped, "
-        "or fail (mode), or are told in a column (`_corrupt_record`)",
-        reason="{columns} of the schema changed, and with them which records do not fit: agree if those that are "
-        "dropped or told to be corrupt stay the same",
-        source="FailureSafeParser: a record that its parser cannot read with the schema goes the way of the mode; "
+        change="other columns or types of csv, json or xml, where malformed records are dropped or fail (option "
+        "mode), or are reported in a column (`_corrupt_record`)",
+        reason="{columns} of the schema changed, and with them which records are malformed: agree if the same records "
+        "are dropped or reported as corrupt",
+        source="FailureSafeParser: the mode decides what happens to a record that cannot be parsed with the schema; "
         "columnNameOfCorruptRecord",
         tests=("spark/test_source_options.py::test_which_records_are_corrupt_depends_on_all_types",),
         applies=_malformed,
@@ -398,10 +400,10 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.read",
         verdict=LOSS,
-        change="other columns of csv, json or xml that the query reads, where records that do not fit are dropped, or "
-        "fail (mode), or are told in a column that is read (`_corrupt_record`)",
-        reason="the query read {old} of it and reads {new}: a record fits, or does not, by the columns that are read "
-        "alone, so that others are dropped or told to be corrupt; agree if all records fit",
+        change="a query that reads other columns of csv, json or xml, where malformed records are dropped or fail "
+        "(option mode), or are reported in a column that is read (`_corrupt_record`)",
+        reason="the query read {old} of it and now reads {new}: only columns that are read decide whether a record is "
+        "malformed, so other records are dropped or reported as corrupt. Agree if no record is malformed",
         source="CSVOptions.columnPruning, FileSourceStrategy: the parser gets the schema of the columns that are used; "
         "measured",
         tests=("spark/test_read_columns.py::test_another_column_that_is_read_drops_other_records",),
@@ -410,20 +412,21 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.read-earlier",
         verdict=LOSS,
-        change="csv, json or xml where records that do not fit are dropped, or fail (mode), or are told in a column "
-        "that is read, after a plan of an earlier version of this package",
-        reason="the saved plan does not hold which columns of it the query reads, by which records fit or do not: "
-        "agree if the query uses the columns that it used",
-        source="plans did not hold it",
+        change="csv, json or xml, where malformed records are dropped or fail (option mode), or are reported in a "
+        "column that is read, when an earlier version of this package wrote the saved plan",
+        reason="the saved plan does not hold which of its columns the query reads, which decides which records are "
+        "malformed: agree if the query uses the same columns as before",
+        source="earlier plans do not hold them",
         tests=("core/test_source_rules.py::test_a_plan_without_the_columns_that_are_read",),
         applies=_read_earlier,
     ),
     _SourceRule(
         id="source.code",
         verdict=LOSS,
-        change="other code of a Python data source, or code that cannot be compared where it could be",
-        reason="the data source's code changed: agree if it goes on with the old one's offsets and gives the same rows",
-        source="pyspark.sql.datasource: offsets and rows are what its code makes of them; a digest of its class "
+        change="other code of a Python data source, or code that cannot be compared",
+        reason="the data source's code changed or cannot be compared: agree if it continues from the old code's "
+        "offsets and gives the same rows",
+        source="pyspark.sql.datasource: its code alone decides offsets and rows; a digest of its class "
         "(streaming/code/)",
         tests=("spark/test_source_options.py::test_a_python_data_source_is_its_options_and_its_code",),
         applies=_code,
@@ -451,8 +454,8 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.new",
         verdict=EMPTY,
         change="a new named source",
-        reason="new source: starts at its configured offset; rows of it that are older than the query's watermark are "
-        "late, and dropped where an event time counts",
+        reason="new source: starts at its configured offset; its rows that are older than the query's watermark are "
+        "late, and are dropped by stages that use event time",
         source="measured: its line in the offset log is '-' (OffsetSeq, no offset yet)",
         tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
         applies=lambda c: {},
@@ -461,7 +464,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.new-unnamed",
         verdict=REFUSED,
         change="a new source without a name",
-        reason="more or other sources than before, and this one has no name; name the sources with source()",
+        reason="the sources changed, and this one has no name; name the sources with source()",
         source="the offset log has a line a source, by position",
         tests=("core/test_compatibility.py::test_an_unnamed_source_more_is_refused_and_says_what_to_do",),
         applies=lambda c: None if c.source.named else {},
@@ -469,9 +472,9 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
     _LoneRule(
         id="source.new-naming",
         verdict=REFUSED,
-        change="a new source named with Spark's own name() where the others were not, or the other way round",
-        reason="it is named with {new}, and the sources before with {old}: Spark writes another offset log for its own "
-        "names, and does not change over; keep to the one the query began with",
+        change="a new source named with Spark's own name() where the others were not, or the reverse",
+        reason="it is named with {new}, and the earlier sources with {old}: Spark writes another kind of offset log "
+        "for its own names, and cannot switch; keep the kind the query began with",
         source="STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT; OffsetMap, OffsetSeq",
         tests=("core/test_compatibility.py::test_spark_s_own_names_are_kept_to_and_kept",),
         applies=_new_naming,
@@ -482,8 +485,8 @@ GONE_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
     _LoneRule(
         id="source.gone",
         verdict=IGNORED,
-        change="a source that is gone, or has another name without a rename",
-        reason="the new version has no such source: its offsets are left behind",
+        change="a source that was removed, or renamed without --rename",
+        reason="the new version has no source with this name: its offsets are left behind",
         source="measured: its line is left out of the offset log",
         tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
         applies=lambda c: {},

@@ -17,7 +17,7 @@ from ....plan.plan import TIME_ZONE, SourcePlan
 
 @attrs.frozen(kw_only=True)
 class SourceFormat:
-    """What is known of one format.
+    """What is known about one format.
 
     names: short names and simple class names, in lower case
     place: options that say where the rows come from; another one is another source
@@ -242,28 +242,28 @@ TRIED = ("csv", "json", "xml")
 
 
 def effective(source: SourcePlan, option: str, default: str) -> str:
-    """An option's value: what the source was given, else what the session says, else Spark's default."""
+    """An option's value: the source's, else the session's, else Spark's default."""
     return source.options.get(option, source.session.get(option, default))
 
 
 def corrupt_column(source: SourcePlan) -> str:
-    """The column that has the records that do not fit, where the schema has one of this name."""
+    """The column for malformed records, where the schema has one of this name."""
     return effective(source, CORRUPT, CORRUPT_RECORD)
 
 
 def strict(source: SourcePlan) -> bool:
-    """Whether a record that does not fit is dropped, or fails."""
+    """Whether a malformed record is dropped or fails."""
     return "mode" in meaning(source)
 
 
 def choosy(source: SourcePlan) -> bool:
-    """Whether it matters to the rows which columns are read: Spark parses no others (column pruning), so that a record
-    fits or does not by those alone, and is dropped, or told in a column."""
+    """Whether the rows depend on which columns are read: Spark parses no others (column pruning), so those alone decide
+    whether a record is malformed, and therefore dropped or reported in a column."""
     return short_format(source.format) in TRIED and (strict(source) or corrupt_column(source) in source.columns)
 
 
 def positional(source: SourcePlan) -> bool:
-    """Whether another order of names in its schema is another meaning of its columns."""
+    """Whether another order of names in its schema changes the meaning of its columns."""
     if short_format(source.format) == "avro":
         return source.options.get("positionalfieldmatching", "false").lower() == "true"
     if short_format(source.format) == "orc":
@@ -272,8 +272,8 @@ def positional(source: SourcePlan) -> bool:
 
 
 def place(source: SourcePlan) -> dict[str, str]:
-    """The options that say where the rows come from, in one form for all that mean the same. Of a file source its
-    folder is the plan's `location`, which the planner made whole."""
+    """The options that say where the rows come from, in one form for all that mean the same. The folder of a file
+    source is the plan's `location`, which the planner made absolute."""
     known = format_of(source)
     found = {name: _canonical(name, source.options[name]) for name in known.place if name in source.options}
     if source.location and known not in (KAFKA, SOCKET):  # else it is made of the options
@@ -282,8 +282,8 @@ def place(source: SourcePlan) -> dict[str, str]:
 
 
 def same_place(old: SourcePlan, new: SourcePlan) -> bool:
-    """Whether both read one place. A plan of an earlier version of this package holds a path as it was written, so such
-    a one is compared with what was written now."""
+    """Whether both read the same place. A plan of an earlier version of this package holds a path as it was written, so
+    it is compared with the path as written now."""
     before, after = place(old), place(new)
     if format_of(old) in _OF_FILES and ":" not in str(old.location) and "path" in new.options:
         written = folder(new.options["path"])
@@ -292,8 +292,8 @@ def same_place(old: SourcePlan, new: SourcePlan) -> bool:
 
 
 def meaning(source: SourcePlan) -> dict[str, str]:
-    """The options that decide what the rows are, beside the place and the start: all that are not known to be harmless,
-    without those that have their default."""
+    """The options that decide what the rows are, besides place and start: all that are not known to be harmless, except
+    those that have their default."""
     known = format_of(source)
     left_out = {*known.place, *known.start, *known.harmless, CLUSTER}
     found = {}
@@ -322,7 +322,7 @@ _WORDS = ("true", "false", "permissive", "dropmalformed", "failfast", "off", "de
 
 
 def form(option: str, value: str) -> str:
-    """An option's value in one form for all that mean the same."""
+    """An option's value, normalised: values that mean the same become equal."""
     if option in _LITERAL:
         return value
     if option == "maxfileage":

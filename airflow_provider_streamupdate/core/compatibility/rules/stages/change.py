@@ -1,4 +1,4 @@
-"""What the rules for a stage judge: the stage before and after, when both plans have it under the same name."""
+"""What the rules for a stage compare: the stage before and after, when both plans have it under the same name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The rules for source columns (or fields of them) whose type changed, under a stage whose definition reads the same.
+"""The rules for source columns (or fields of them) whose type changed, under a stage whose definition is unchanged.
 
-The texts of a definition hold no types of columns: the plan has them beside (StagePlan.types). Where the state has a
-column as it is, the layout's rules compare it; where the state was computed from it, another type gives other values.
+The texts of a definition hold no types of columns: the plan keeps them separately (StagePlan.types). Where the state
+holds a column unchanged, the layout's rules compare it. Where the state was computed from it, another type gives other
+values.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _reads(text: str, path: str) -> bool:
 
 
 def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
-    """Whether the type does not count for this text, or the layout's rules see it."""
+    """Whether the type does not matter for this text, or the layout's rules compare it."""
     plain = _named_alike(old, new)
     if part == "keys" and path in text.split(" = ") + text.split(" <=> ") + [text]:
         return plain
@@ -67,7 +68,7 @@ def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
 
 
 def _adds_alike(old: str, new: str) -> bool:
-    """A sum is as wide for all integers; that of decimals has a type of their own, which the state's form shows."""
+    """A sum has one type for all integers; a sum of decimals has its own type, which the state's form shows."""
     return _wider(old, new) or bool(_DECIMAL.fullmatch(old) and _DECIMAL.fullmatch(new))
 
 
@@ -99,12 +100,12 @@ def _parts(kind: str) -> list[str]:
 
 
 def _wider(old: str, new: str) -> bool:
-    """Of integers: a float is another number as a double (0.1)."""
+    """Whether both are integers and the new one is wider. A float becomes another number as a double (0.1)."""
     return old in _NUMBERS and new in _NUMBERS and _NUMBERS.index(old) < _NUMBERS.index(new)
 
 
 def _read_otherwise(c: StageChange) -> Facts | None:
-    """Those that are carried."""
+    """The changed types that are carried."""
     if c.new.kind in FUNCTIONS:
         return None
     found = {p: pair for p, pair in _changed(c).items() if not _matters(c, p, *pair)}
@@ -128,9 +129,9 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="stage.read-otherwise",
         verdict=CARRIED,
-        change="another type of a source column that the state holds as it is, counts, or adds up",
-        reason="rows from now on are read with another type: {changes}; what did not fit the old one was null, "
-        "rounded or an error, and is so in its state",
+        change="another type of a source column that the state holds unchanged, counts, or adds up",
+        reason="rows from now on are read with another type: {changes}; values that did not fit the old type were "
+        "null, rounded or an error, and the state keeps them so",
         source="measured: 3000000000 in a JSON column that was int is null in the state, and a number from now on",
         tests=("core/test_column_types.py::test_what_is_carried_is_told",),
         applies=_read_otherwise,
@@ -138,12 +139,12 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="stage.column-type",
         verdict=REFUSED,
-        change="another type of a source column (or of a field in it) that a key, an aggregate or a condition is "
-        "computed from; fields of a struct in another order. Not: wider integers under sum and avg, any type under "
-        "count, a column that the state holds as it is (its own rules say what is migrated)",
-        reason="the type of {changes} changed, and the state was computed from the old one" + RESTART,
-        source="measured: collect_list of a column that was int and is bigint reads [25769803781, 7, 1, 8]; hashes, "
-        "casts to string, sketches, percentile and mode give other values for another type",
+        change="another type of a source column (or of a field in it) from which a key, an aggregate or a condition "
+        "is computed; fields of a struct in another order. Not: wider integers under sum and avg, any type under "
+        "count, a column that the state holds unchanged (its own rules say what is migrated)",
+        reason="the type of {changes} changed, and the state was computed with the old type" + RESTART,
+        source="measured: collect_list of a column that was int and is now bigint reads [25769803781, 7, 1, 8]; "
+        "hashes, casts to string, sketches, percentile and mode give other values for another type",
         tests=(
             "core/test_column_types.py::test_what_depends_on_a_column_s_type",
             "spark/test_meaning.py::test_a_type_that_the_state_does_not_show",
@@ -155,8 +156,9 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.input-type",
         verdict=LOSS,
         change="another type of a column that a state function reads; wider integers are the same in Python",
-        reason="the type of {changes} changed, which the state function gets; agree if what it has kept still fits",
-        source="a Python function gets another class of value, or another precision",
+        reason="the type of {changes} changed, which the state function receives; agree if the state that it has kept "
+        "still fits",
+        source="a Python function receives another class of value, or another precision",
         tests=("core/test_column_types.py::test_a_state_function_s_input",),
         applies=_function_type,
     ),

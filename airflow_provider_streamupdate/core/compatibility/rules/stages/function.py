@@ -1,4 +1,4 @@
-"""The rules for a stage that is the app's own function: applyInPandasWithState and transformWithState."""
+"""The rules for a stage that runs the app's own function: applyInPandasWithState and transformWithState."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.timeout",
         verdict=REFUSED,
         change="another kind of timeout of applyInPandasWithState (none, processing time, event time)",
-        reason="timeout changed from {old} to {new}: the times in the state are of the old kind" + RESTART,
+        reason="timeout changed from {old} to {new}: the timeouts in the state are of the old kind" + RESTART,
         source="FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in the state",
         tests=("spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",),
         applies=of("apply-in-pandas-with-state")(changed("timeout")),
@@ -80,7 +80,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.time-mode",
         verdict=REFUSED,
-        change="another time mode of transformWithState (timers and times to live)",
+        change="another time mode of transformWithState (for timers and times to live)",
         reason="time mode changed from {old} to {new}: timers in the state are of the old kind" + RESTART,
         source="TransformWithStateOperatorProperties.validateOperatorProperties refuses it, too",
         tests=("spark/test_time_to_live.py::test_what_spark_refuses_as_well_is_named",),
@@ -98,11 +98,11 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.variable-gone",
         verdict=REFUSED,
-        change="a transformWithState variable that is gone or renamed",
-        reason="state variables {names} are gone: what they hold would stay in the store, where a later variable of "
-        "the name would find it; go on declaring them in init(), whether they are used or not" + RESTART,
+        change="a transformWithState variable that was removed or renamed",
+        reason="state variables {names} were removed: their values would stay in the store, where a later variable "
+        "with the same name would find them; keep declaring them in init(), used or not" + RESTART,
         migratable=True,
-        source="each variable is a column family of its own (TransformWithStateVariableInfo), which Spark keeps; "
+        source="each variable has its own column family (TransformWithStateVariableInfo), which Spark keeps; "
         "measured: a variable that comes back has its old values",
         tests=("spark/test_stages.py::test_state_variables_come_and_go",),
         applies=_variable_gone,
@@ -120,8 +120,8 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.code",
         verdict=LOSS,
         change="other code of a state function (its timeouts, times to live and timers are code)",
-        reason="the state function's code changed: agree if the new code reads what the old one has kept",
-        source="a digest over all that the function reaches (streaming/code/)",
+        reason="the state function's code changed: agree if the new code can read the state that the old one has kept",
+        source="a digest of everything that the function reaches (streaming/code/)",
         tests=(
             "spark/test_timeouts.py::test_a_longer_timeout_holds_for_what_is_set_from_now_on",
             "spark/test_time_to_live.py::test_a_longer_time_to_live_does_not_bring_back_what_expired_under_the_old_one",
@@ -135,8 +135,8 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.code-unknown",
         verdict=LOSS,
         change="a state function whose code cannot be compared",
-        reason="the code of the state function {code} cannot be compared: agree if the new code reads what the old one "
-        "has kept",
+        reason="the code of the state function {code} cannot be compared: agree if the new code can read the state "
+        "that the old one has kept",
         source="the function holds something that can neither be described nor pickled",
         tests=(
             "core/test_compatibility.py::test_code_that_cannot_be_compared_is_a_loss_even_when_nothing_seems_changed",
@@ -147,8 +147,8 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.input",
         verdict=LOSS,
-        change="other columns into a state function, or another column under an old name",
-        reason="the state function's input changed: {old} became {new}; agree if what it has kept still fits",
+        change="other input columns of a state function, or another column under an old name",
+        reason="the state function's input changed: {old} became {new}; agree if the state that it has kept still fits",
         source="a function reads columns by name; measured: a hidden rename upstream changes what it sees",
         tests=("spark/test_traps.py::test_a_hidden_rename_into_a_state_function",),
         applies=_input,
@@ -156,9 +156,9 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.input-order",
         verdict=LOSS,
-        change="the same columns into a state function in another order",
+        change="the same input columns of a state function in another order",
         reason="the state function's input columns changed their order from {old} to {new}; agree if it reads by name",
-        source="a Row is read by position, too",
+        source="a Row can also be read by position",
         tests=("core/test_compatibility.py::test_state_functions",),
         applies=_input_order,
     ),

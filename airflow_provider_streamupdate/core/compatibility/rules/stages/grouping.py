@@ -1,5 +1,5 @@
-"""The rules for what a stage groups by and what it keeps of a group: keys, windows, aggregates, columns that make rows
-equal."""
+"""The rules for what a stage groups by and what it keeps for a group: keys, windows, aggregates, deduplication
+columns."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.window",
         verdict=REFUSED,
-        change="another window: size, slide, offset or column; tumbling to sliding; to a multiple or not",
+        change="another window: size (a multiple or not), slide, offset or column; tumbling to sliding",
         reason="keys changed: window from {old} to {new}" + RESTART,
         source=WRONG,
         tests=(
@@ -106,7 +106,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.session-gap",
         verdict=REFUSED,
         change="another gap of a session window",
-        reason="keys changed: session gap from {old} to {new}: sessions in the state ended by the old gap" + RESTART,
+        reason="keys changed: session gap from {old} to {new}: sessions in the state were ended by the old gap"
+        + RESTART,
         source="SessionWindowStateStoreSaveExec stores a session's end; measured: Spark restarts and mixes both gaps",
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_session_gap,
@@ -116,7 +117,7 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.keys-order",
         verdict=REFUSED,
         change="the same grouping keys or deduplication columns in another order",
-        reason="keys changed their order from {old} to {new}: the state's rows are by position" + RESTART,
+        reason="the order of keys changed from {old} to {new}: Spark reads the state's rows by position" + RESTART,
         source=WRONG,
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_keys_swapped,
@@ -156,7 +157,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="the same aggregates in another order in the state row; a reordered select right above an aggregation "
         "does that too, because the optimizer puts it into the aggregation",
-        reason="aggregates changed their order from {old} to {new}: the state's rows are by position" + RESTART,
+        reason="the order of aggregates changed from {old} to {new}: Spark reads the state's rows by position"
+        + RESTART,
         source=WRONG + "; CollapseProject, PhysicalAggregation",
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         applies=_aggregates_order,
@@ -165,9 +167,9 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.aggregates-number",
         verdict=REFUSED,
-        change="aggregates added or dropped; one whose result nobody uses is dropped by the optimizer",
+        change="aggregates added or dropped; the optimizer drops one whose result is not used",
         reason="aggregates changed from {old} to {new}" + RESTART,
-        source=BY_POSITION + "; another number of columns it refuses",
+        source=BY_POSITION + "; it refuses another number of columns",
         tests=("spark/test_migration.py::test_dropped_added_and_reordered_aggregates",),
         applies=_aggregates_number,
         migratable=True,

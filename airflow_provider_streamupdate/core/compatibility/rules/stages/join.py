@@ -13,8 +13,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.join-type",
         verdict=REFUSED,
         change="another type of a stream-stream join",
-        reason="join type changed from {old} to {new}: what was emitted or dropped so far followed the old one"
-        + RESTART,
+        reason="join type changed from {old} to {new}: rows so far were emitted and dropped by the old type" + RESTART,
         source="StreamingSymmetricHashJoinExec: the type is not in the state; rows of one side may have been dropped",
         tests=("spark/test_join_changes.py::test_a_left_semi_join_has_not_kept_what_an_inner_one_needs",),
         applies=of("join")(changed("join type")),
@@ -36,8 +35,10 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.join-condition",
         verdict=REFUSED,
-        change="another condition beside a join's keys, e.g. another time range (their order does not count)",
-        reason="join condition changed from {old} to {new}: rows were dropped and matched by the old one" + RESTART,
+        change="another condition besides a join's keys, e.g. another time range (the order of conditions does not "
+        "count)",
+        reason="join condition changed from {old} to {new}: rows so far were dropped and matched by the old condition"
+        + RESTART,
         source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state",
         tests=(
             "spark/test_join_changes.py::test_a_wider_time_range_does_not_find_what_was_removed",

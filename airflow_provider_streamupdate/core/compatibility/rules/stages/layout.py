@@ -1,4 +1,4 @@
-"""The rules for how a stage's state is laid out: its stores, and the types of what lies in them."""
+"""The rules for the layout of a stage's state: its stores, and the types of the rows in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _schemas(c: StageChange) -> Iterator[tuple[StateSchema, str, Any, Any]]:
 
 
 def same_form(old: StagePlan, new: StagePlan) -> bool:
-    """Whether the rows of two stages look alike, whatever they mean."""
+    """Whether the state rows of two stages have the same form, no matter what they mean."""
     forms = [(s.name, form(s.key), form(s.value)) for s in old.schemas]
     now = [(s.name, form(s.key), form(s.value)) for s in new.schemas]
     return (old.kind, old.operator, old.stores, forms) == (new.kind, new.operator, new.stores, now) and bool(forms)
@@ -105,7 +105,7 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.type",
         verdict=REFUSED,
-        change="another type at the same place of the state (decimal precision and scale included)",
+        change="another type at the same position of the state (decimal precision and scale included)",
         reason="{part} type of the state{where} changed from {old} to {new}",
         source="UnsafeRow's layout follows the types; Spark refuses most of them itself",
         tests=(
@@ -119,11 +119,11 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.nullability",
         verdict=REFUSED,
-        change="a column of the state that could be null and now cannot",
-        reason="{part} columns {columns} of the state {where} could be null and now cannot: old nulls would be read as "
-        "values",
-        source="generated code does not look at the null bits of columns that cannot be null; measured: in the schemas "
-        "of Spark 4.3's aggregations every column can be",
+        change="a column of the state that was nullable and is not any more",
+        reason="{part} columns {columns} of the state {where} were nullable and are not any more: old nulls would be "
+        "read as values",
+        source="generated code does not check the null bits of columns that are not nullable; measured: in the "
+        "schemas of Spark 4.3's aggregations every column is nullable",
         tests=(
             "core/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",
             "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
@@ -133,20 +133,20 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.variable-nullability",
         verdict=REFUSED,
-        change="a field of a transformWithState variable that could not be null and now can",
-        reason="fields of the state variables {names} became nullable: values in Avro would be read wrongly; leave "
-        "them as they were, or give the variables other names",
+        change="a field of a transformWithState variable that became nullable",
+        reason="fields of the state variables {names} became nullable: old values in Avro would be read wrongly; "
+        "leave the fields as they were, or give the variables other names",
         source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
-        "it was written under, and a restored checkpoint knows the new one only",
+        "with which it was written, and a restored checkpoint has the new one only",
         tests=("core/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
         applies=_variable_nullability,
     ),
     _StageRule(
         id="stage.interval",
         verdict=REFUSED,
-        change="a calendar interval that may be null in the state",
-        reason="{part} columns {columns} of the state are calendar intervals: after a null in one of them Spark "
-        "refuses to load the state, on any restart; keep a day-time interval (make_dt_interval) or a number there",
+        change="a nullable calendar interval in the state",
+        reason="{part} columns {columns} of the state are calendar intervals: once one of them is null, Spark refuses "
+        "to load the state on every restart; use a day-time interval (make_dt_interval) or a number instead",
         source="UnsafeRowUtils.validateStructuralIntegrity wants zeros in a null field, and UnsafeRowWriter keeps a "
         "null interval's offset there: STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE (measured; found by the fuzz)",
         tests=(

@@ -14,8 +14,8 @@ from .stage import STAGE_RULES
 
 @attrs.frozen(kw_only=True)
 class LoneStage:
-    """A stage that only one plan has; `twin` is one of the other plan that means the same under another name. query: of
-    a new one, its own."""
+    """A stage that only one plan has. twin: a stage of the other plan that means the same under another name. query:
+    the query of a new stage."""
 
     stage: StagePlan
     twin: StagePlan | None = None
@@ -32,7 +32,7 @@ def _families_without_rocksdb(c: LoneStage) -> Facts | None:
 
 
 def not_understood(stage: StagePlan, query: QueryPlan) -> str | None:
-    """Why the stage could not be carried by an update that changes nothing; None when it could."""
+    """Why an update without any change could not carry the stage; None when it could."""
     change = StageChange(old=stage, new=stage, before=query, after=query)
     return "; ".join(f.reason for f in judge(STAGE_RULES, change) if f.verdict == REFUSED) or None
 
@@ -47,7 +47,7 @@ def _gone(c: LoneStage) -> Facts | None:
     hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
     if c.twin is not None:
         rename = f"{c.stage.name}={c.twin.name}"
-        hints.append(f"it means the same as the new stage {c.twin.name}: the rename {rename} carries it")
+        hints.append(f"it means the same as the new stage {c.twin.name}: --rename {rename} carries its state")
     return {"hint": f" ({'; '.join(hints)})" if hints else ""}
 
 
@@ -69,8 +69,8 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         id="stage.new-unknown",
         verdict=REFUSED,
         change="a new stage of a kind that is not understood",
-        reason="an empty state for a new {kind} stage ({operator}) cannot be made yet",
-        source="no description of its state here",
+        reason="this package cannot yet make an empty state for a new {kind} stage ({operator})",
+        source="this package has no description of its state",
         tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
         applies=lambda c: (
             None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
@@ -80,8 +80,8 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         id="stage.new-not-understood",
         verdict=REFUSED,
         change="a new stage whose keys, aggregates or conditions are not understood",
-        reason="no later update could carry it, not even one that changes nothing: {why}",
-        source="the rules for stages, applied to the stage and itself",
+        reason="no later update could carry it, not even one without any change: {why}",
+        source="the rules for stages, applied to the stage as both the old and the new one",
         tests=("core/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
         applies=_not_understood,
     ),
@@ -89,8 +89,8 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         id="stage.new-initial-state",
         verdict=REFUSED,
         change="a new transformWithState with an initial state",
-        reason="Spark reads an initial state in batch 0 only, and the query goes on from a later one: it would start "
-        "empty; start the query anew, or let the first rows of a key set its state",
+        reason="Spark reads an initial state in batch 0 only, and the query continues from a later batch, so the "
+        "stage would start empty. Start the query without state, or let the first rows of a key set its state",
         source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
         tests=("core/test_compatibility.py::test_a_new_stage_with_an_initial_state_is_refused",),
         applies=_initial_state,
@@ -98,7 +98,7 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
     _LoneRule(
         id="stage.new-families",
         verdict=REFUSED,
-        change="a new stage whose state lies in column families (transformWithState; joins of state formats 3 and 4), "
+        change="a new stage whose state needs column families (transformWithState; joins of state formats 3 and 4), "
         "in a query on the default store",
         reason="its state lies in column families, which only RocksDB has, and the query's is in {store}: set "
         f"{PROVIDER}={ROCKSDB}, which moves the state of its other stages, too",
@@ -112,8 +112,8 @@ GONE_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
     _LoneRule(
         id="stage.gone",
         verdict=IGNORED,
-        change="a stage that is gone, or has another name without a rename",
-        reason="the new version has no such stage{hint}",
+        change="a stage that was removed, or renamed without --rename",
+        reason="the new version has no stage with this name{hint}",
         source="state is matched by name alone",
         tests=("core/test_compatibility.py::test_a_removed_stage_needs_agreement_and_says_how_to_give_it",),
         applies=_gone,

@@ -1,4 +1,5 @@
-"""The rules for a stage that both plans have under the same name: what holds for every kind, and the table of all."""
+"""The rules for a stage that both plans have under the same name: those for every kind of stage, and the whole
+table."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _PARTS = {
 
 
 def _same(c: StageChange) -> Facts | None:
-    """Always: what is left when no other rule applies."""
+    """Always applies: the only finding when no other rule does."""
     moved = "" if c.old.operator_id == c.new.operator_id else f", moved from {c.old.operator_id} to {c.new.operator_id}"
     return {"kind": c.new.kind, "where": f"operator {c.new.operator_id}{moved}"}
 
@@ -44,7 +45,7 @@ def _filters(c: StageChange) -> Facts | None:
 
 
 def _uncomparable(texts: tuple[str, ...]) -> set[str]:
-    """Equal texts of these say nothing."""
+    """Texts that can be equal without meaning the same."""
     return {text for text in texts if unknown(text) or untold(text)}
 
 
@@ -110,7 +111,7 @@ def _python(c: StageChange) -> Facts | None:
 
 
 def _ambiguous(c: StageChange) -> Facts | None:
-    """Two unnamed stages that mean the same are told apart by their position alone: it may have changed."""
+    """Two unnamed stages that mean the same differ only in their position, which may have changed."""
     if c.new.named or c.old.below == c.new.below:
         return None
     twins = [
@@ -131,7 +132,7 @@ def _arrivals(c: StageChange) -> Facts | None:
         return None
     if c.old.arrivals is None:  # a plan of an earlier version of this package; watermarks have a rule of their own
         made = [text for text in c.new.arrivals if not text.startswith(_EVENT_TIME)]
-        return {"changes": f"{', '.join(made)}, which the plan of the saved state does not tell"} if made else None
+        return {"changes": f"{', '.join(made)}, which the saved plan does not hold"} if made else None
     old, new = Counter(c.old.arrivals), Counter(c.new.arrivals)
     gone, added = _but_keys(c, old - new, new - old)
     strange = _uncomparable(c.new.arrivals)
@@ -141,7 +142,7 @@ def _arrivals(c: StageChange) -> Facts | None:
 
 
 def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[Counter[str], Counter[str]]:
-    """Without the event times that are keys which were replaced by others: the rules of keys tell those."""
+    """Both without event times that are replaced keys: the rules for keys report those."""
     before, after = (set(_texts(s.definition.get("keys", ()))) for s in (c.old, c.new))
     keys = [f"{_EVENT_TIME}{text}" for text in before - after], [f"{_EVENT_TIME}{text}" for text in after - before]
     replaced = [
@@ -154,7 +155,7 @@ def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[
 
 
 def _ways(c: StageChange) -> Facts | None:
-    """Of what both plans have on their ways, whether it is on others, or on the other side of a watermark."""
+    """The facts when something that both plans have is on another path of rows, or on the other side of a watermark."""
     if c.old.paths is None or c.new.paths is None:
         return None
     both = _on_them(c.old.paths) & _on_them(c.new.paths)
@@ -169,8 +170,8 @@ def _on_them(paths: Iterable[tuple[str, ...]]) -> set[str]:
 
 
 def _counts(text: str, both: set[str]) -> bool:
-    """Sources and stages do (compatibility.py has left out those that one plan has alone); filters that one plan has
-    are for rows from now on."""
+    """Whether a text of a path is compared. Sources and stages are (compatibility.py has left out those that only one
+    plan has); a filter that only one plan has applies to rows from now on, and is not."""
     if text.startswith(LATE):
         return text.removeprefix(LATE) in both
     return text.startswith(("from ", "after ")) or text in both
@@ -185,10 +186,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.same",
         verdict=CARRIED,
-        change="nothing its state depends on: code around it, aliases of keys and aggregates, filters and projections "
-        "that leave their meaning alone, its place among the stages, other stages around it",
+        change="nothing that its state depends on: code around it, aliases of keys and aggregates, filters and "
+        "projections that do not change their meaning, its position among the stages, other stages around it",
         reason="same {kind} ({where})",
-        source="measured: no state byte is rewritten; its files go under the new operator id",
+        source="measured: no state byte is rewritten; its files are moved to the new operator id",
         tests=(
             "spark/test_restore_by_name.py::test_an_unchanged_stage_keeps_its_state",
             "spark/test_restore_by_name.py::test_a_rename_of_columns_is_no_change",
@@ -198,8 +199,8 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.filters",
         verdict=CARRIED,
-        change="a filter below it added, changed or removed: the new one holds for rows from now on",
-        reason="rows from now on are filtered otherwise: {changes}; its state is of the rows that came before",
+        change="a filter below it added, changed or removed: the new one applies to rows from now on",
+        reason="rows from now on are filtered differently: {changes}; its state holds the rows that came before",
         source="Structured Streaming guide, Recovery semantics after changes in a streaming query: allowed",
         tests=("spark/test_restore_by_name.py::test_an_added_filter_is_no_change",),
         applies=_filters,
@@ -207,24 +208,25 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.rows",
         verdict=LOSS,
-        change="what makes other rows, or more or fewer of them, of each row below it: a join with a table (its kind, "
+        change="what turns each row below it into other rows, or into more or fewer: a join with a table (its kind, "
         "condition and rows), a semi join (`in`, `exists`), `explode`, a union of a source with itself, a join of "
-        "streams, a function of whole batches; or whether the time it goes by has a watermark",
-        reason="rows come to it otherwise: {changes}; its state is of the rows that came before",
-        source="measured: Spark restarts, and the state has other numbers of rows than the new version would have made",
+        "streams, a function of whole batches; or whether its event time has a watermark",
+        reason="it receives other rows: {changes}; its state holds the rows that came before",
+        source="measured: Spark restarts, and the state has another number of rows than the new version would have "
+        "made",
         tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
         applies=_arrivals,
     ),
     _StageRule(
         id="stage.ways",
         verdict=LOSS,
-        change="the same filters, joins with tables or stages on another way of its rows: on another branch of a union "
-        "of one source, in another order of stages that drop rows (deduplications, limits), or across a watermark "
-        "(what is above it drops rows that have moved it)",
-        reason="rows come to it on other ways: no longer {old}; now {new}; its state, and the watermark that goes on, "
-        "are of the rows that came before",
-        source="EventTimeWatermarkExec tells of the rows that reach it; StreamingDeduplicateExec and "
-        "StreamingGlobalLimitExec keep what has reached them; measured: rows dropped as late for good",
+        change="the same filters, joins with tables or stages on another path of its rows: on another branch of a "
+        "union of one source, in another order of stages that drop rows (deduplications, limits), or across a "
+        "watermark (what is above it drops rows that have advanced it)",
+        reason="rows reach it on other paths: no longer {old}; now {new}; its state, and the watermark that "
+        "continues, come from the rows before",
+        source="EventTimeWatermarkExec counts the rows that reach it; StreamingDeduplicateExec and "
+        "StreamingGlobalLimitExec keep the rows that reached them; measured: rows dropped as late for good",
         tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
         applies=_ways,
     ),
@@ -233,9 +235,9 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.hidden-filter",
         verdict=LOSS,
         change="a filter removed or changed that is written above the stage, or follows from a join's condition, and "
-        "that the optimizer had put below it (above an inner join, above the keys of an aggregation or a distinct)",
-        reason="its state lacks the rows that {filters} kept out, though nothing below it says so: results that need "
-        "these rows will be missing",
+        "that the optimizer had moved below it (above an inner join, above the keys of an aggregation or a distinct)",
+        reason="its state lacks the rows that {filters} removed (the optimizer had moved the filter below the stage): "
+        "results that need these rows will be missing",
         source="PushPredicateThroughJoin, PushPredicateThroughNonJoin, InferFiltersFromConstraints; found by make fuzz",
         tests=("spark/test_hidden_filters.py::test_what_a_filter_above_kept_out_of_the_state_is_a_loss",),
         applies=_hidden_filters,
@@ -244,10 +246,10 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.hidden-filter-added",
         verdict=LOSS,
         change="a filter added or changed that is written above the stage, or follows from a join's condition, and "
-        "that the optimizer puts below it; not above a deduplication, or an aggregation in update mode, which never "
+        "that the optimizer moves below it; not above a deduplication, or an aggregation in update mode, which never "
         "emits what it has kept",
-        reason="its state has rows that {filters} would keep out: results with them will still come, though the filter "
-        "is written above it",
+        reason="its state has rows that {filters} would remove: results with them will still be emitted, although the "
+        "filter is written above the stage",
         source="PushPredicateThroughJoin, PushPredicateThroughNonJoin, InferFiltersFromConstraints; found by make fuzz",
         tests=("spark/test_hidden_filters.py::test_what_a_filter_above_would_keep_out_is_in_the_state",),
         applies=_hidden_filters_added,
@@ -257,7 +259,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="a kind of stage that is not understood (flatMapGroupsWithState ...)",
         reason="state of a {kind} stage ({operator}) is not understood yet",
-        source="no description of its state here",
+        source="this package has no description of its state",
         tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
         applies=_unknown_kind,
     ),
@@ -276,8 +278,8 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.limit",
         verdict=LOSS,
         change="another number of rows of a limit",
-        reason="limit changed from {old} to {new} rows: rows that came after the old limit was reached are gone, and "
-        "what was emitted beyond a lower limit stays",
+        reason="limit changed from {old} to {new} rows: rows that came after the old limit was reached are lost, and "
+        "rows emitted beyond a lower new limit stay",
         source="StreamingGlobalLimitExec: the state is the number of rows so far",
         tests=("core/test_compatibility.py::test_another_limit_is_a_loss",),
         applies=of("limit")(changed("rows")),
@@ -297,11 +299,11 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.untraced",
         verdict=REFUSED,
-        change="keys, aggregates or conditions that cannot be traced to source columns, or that ask for the time "
-        "(`current_timestamp`)",
+        change="keys, aggregates or conditions that cannot be traced to source columns, or that depend on the current "
+        "time (`current_timestamp`)",
         reason="{part} could not be traced to the source ({text})",
-        source="equal texts say nothing about what they leave out; ComputeCurrentTime and CurrentBatchTimestamp: a "
-        "running query's plan has other keys than a dry run's (measured)",
+        source="equal texts do not compare what they omit; ComputeCurrentTime and CurrentBatchTimestamp: a running "
+        "query's plan has other keys than a dry run's (measured)",
         tests=(
             "spark/test_lookups.py::test_a_table_of_an_rdd_is_refused_by_name",
             "spark/test_refused.py::test_a_key_that_asks_for_the_time_is_refused",
@@ -315,7 +317,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="keys or aggregates that depend on a Python or JVM function whose code cannot be compared (comparable "
         "Python code counts as part of the key: the same code is carried, other code is another key)",
         reason="{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions",
-        source="equal names say nothing about the code behind them",
+        source="equal names do not compare the code behind them",
         tests=(
             "spark/test_refused.py::test_a_python_function_in_a_key_is_compared_by_its_code",
             "core/test_rules.py::test_the_example_of_a_rule",
@@ -326,9 +328,9 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.ambiguous",
         verdict=REFUSED,
-        change="unnamed stages that mean the same, and are told apart by position alone, in a changed plan",
-        reason="it has no name, means the same as {others}, and the plan below it changed: only its position tells "
-        "them apart; name them with stage()",
+        change="unnamed stages that mean the same and differ only in position, in a changed plan",
+        reason="it has no name and means the same as {others}, and the plan below it changed: only their positions "
+        "differ, and these may have changed; name them with stage()",
         source="operator ids are given by position (IncrementalExecution)",
         tests=("core/test_compatibility.py::test_unnamed_stages_that_mean_the_same_are_not_told_apart_by_position",),
         applies=_ambiguous,

@@ -1,4 +1,4 @@
-"""The rules for the stores of a stage that goes on: another provider, another number of partitions."""
+"""The rules for the state stores of a stage that continues: another provider, another number of partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _providers(c: StageChange) -> Facts | None:
 
 
 def _name(provider: str | None) -> str:
-    return NAMES.get(provider or "", provider or "one the offset log does not name")
+    return NAMES.get(provider or "", provider or "a provider that the offset log does not name")
 
 
 def _unknown(c: StageChange) -> Facts | None:
@@ -59,7 +59,7 @@ _LOOKS = re.compile(r"\b(sparkpartitionid|monotonicallyincreasingid)\(| in (repa
 
 
 def _seen(c: StageChange) -> Facts | None:
-    """Rows that go to other partitions are others for what looks at these."""
+    """The facts when the partitions of rows change and the query depends on them."""
     told = json.dumps([c.new.definition, c.new.arrivals, c.new.filters], default=str)
     return _partitions(c) if _LOOKS.search(told) else None
 
@@ -87,18 +87,18 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="store.provider-unknown",
         verdict=REFUSED,
-        change="a state store provider that is neither of the two",
+        change="a state store provider other than these two",
         reason="the state store provider changed from {old} to {new}: rows cannot be moved between them; leave "
         f"{PROVIDER} as it was",
-        source="no description of its files here",
+        source="this package has no description of its files",
         applies=_unknown,
         tests=("core/test_stores.py::test_settings_that_are_not_understood_are_refused",),
     ),
     Rule[StageChange](
         id="store.families",
         verdict=REFUSED,
-        change="the default store for a stage whose state lies in column families (transformWithState; joins of state "
-        "formats 3 and 4)",
+        change="a change to the default store, for a stage whose state is in column families (transformWithState; "
+        "joins of state formats 3 and 4)",
         reason="state cannot move from {old} to {new}: the stage keeps it in column families, which only RocksDB has; "
         f"leave {PROVIDER} as it was",
         source="HDFSBackedStateStoreProvider.init refuses column families",
@@ -108,9 +108,9 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="store.partitions",
         verdict=MIGRATED,
-        change="another number of state partitions (`spark.sql.shuffle.partitions`, where it is set); a stage whose "
-        "rows are all in one partition stays as it is",
-        reason="state goes from {old} partitions to {new}: every row is rewritten into the partition it belongs to",
+        change="another number of state partitions (`spark.sql.shuffle.partitions`, where it is set); a stage with "
+        "all rows in one partition stays unchanged",
+        reason="state moves from {old} partitions to {new}: every row is rewritten into its new partition",
         source=_LOG,
         applies=lambda c: None if _no_partitions(c) or _unknown_join(c) else _partitions(c),
         tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
@@ -118,9 +118,9 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="store.partitions-seen",
         verdict=LOSS,
-        change="another number of state partitions where the query looks at partitions (`spark_partition_id`, a "
+        change="another number of state partitions where the query depends on partitions (`spark_partition_id`, a "
         "function of whole partitions above a repartition)",
-        reason="{new} partitions are not the {old} that its state's rows were told by: the query looks at partitions",
+        reason="the query depends on partitions, and its state was computed with {old} of them, not {new}",
         source="SparkPartitionID, HashPartitioning; measured: keys of 4 partitions beside those of 2",
         applies=_seen,
         tests=("spark/test_places.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
@@ -128,8 +128,8 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="store.partitions-join",
         verdict=REFUSED,
-        change="another number of state partitions under a join whose state format is not known",
-        reason="state cannot go from {old} partitions to {new}: this join's state format is not known here; leave "
+        change="another number of state partitions under a join whose state format is unknown",
+        reason="state cannot move from {old} partitions to {new}: this join's state format is unknown; leave "
         f"{PARTITIONS} as it was",
         source="SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
         applies=_unknown_join,
@@ -138,7 +138,7 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="store.partitions-unknown",
         verdict=REFUSED,
-        change="a number of state partitions that is not one, before or after",
+        change="a number of state partitions, before or after, that is not a whole number above 0",
         reason=f"{PARTITIONS} changed from {{old}} to {{new}}: give a whole number above 0",
         source="HashPartitioning",
         applies=_no_partitions,

@@ -1,5 +1,5 @@
-"""The rule for a stage whose rows come from another stage that changes: the state of this one is of the rows that the
-other gave it before."""
+"""The rule for a stage whose rows come from another stage that changes: its state holds the rows that the other stage
+gave it before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...report import LOSS
 from ..rule import Facts, Rule
 from .change import StageChange
 
-# What of a stage's definition is in the text of each column that it gives: the stage above compares that itself.
+# The parts of a stage's definition that are in the text of each of its columns: the stage above compares those itself.
 _IN_COLUMNS = ("aggregates",)
 _AFTER = "after "  # of paths: a stage that the rows pass (streaming/planning/lineage/lineage.py)
 
@@ -20,7 +20,7 @@ def _passed(stage: StagePlan) -> list[str]:
 
 
 def _other_rows(old: StagePlan, new: StagePlan) -> list[str]:
-    """The parts of a definition by which it gives other rows, or more or fewer of them. Keys in another order give the
+    """The changed parts of a definition that make it give other rows, or more or fewer. Keys in another order give the
     same."""
     parts = sorted({*old.definition, *new.definition} - {*_IN_COLUMNS})
     pairs = [(part, old.definition.get(part), new.definition.get(part)) for part in parts]
@@ -47,9 +47,9 @@ UPSTREAM_RULES: tuple[Rule[StageChange], ...] = (
     Rule[StageChange](
         id="stage.upstream",
         verdict=LOSS,
-        change="another stage whose rows it gets has other keys, another window or condition, or other code, whether "
-        "that one is migrated or agreed to. Aggregates added, removed or reordered there are no such change",
-        reason="it gets other rows from stage {changes}, which changes; its state is of the rows that came before",
+        change="another stage below it, whose rows it receives, has other keys, another window or condition, or other "
+        "code, even if that stage is migrated or agreed to. Aggregates added, removed or reordered there do not count",
+        reason="it receives other rows from stage {changes}, which changes; its state holds the rows that came before",
         source="measured: an aggregation that loses a key is migrated, and the count above it holds groups of the old "
         "keys",
         tests=("spark/test_upstream.py::test_a_stage_above_one_that_gives_other_rows_is_agreed_to",),
