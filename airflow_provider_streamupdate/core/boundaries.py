@@ -91,7 +91,7 @@ _failing = threading.local()
 
 
 def boundary(name: str) -> None:
-    """A process is here. ValueError for a name that is not declared."""
+    """Mark that a process has reached a boundary. ValueError for a name that is not declared."""
     if name not in BOUNDARIES:
         raise ValueError(f"{name!r} is no boundary; declare it in {__name__}")
     if _folder is not None:
@@ -99,7 +99,7 @@ def boundary(name: str) -> None:
 
 
 def storage_call() -> None:
-    """A storage call begins here: OSError when it is to fail."""
+    """Mark that a storage call begins; OSError when a test wants it to fail."""
     if _folder is not None and getattr(_failing, "next", False):
         _failing.next = False
         raise OSError(errno.EIO, "this call fails because a test wants it to")

@@ -33,7 +33,7 @@ def is_moment(_instance: object, field: Any, value: Any) -> None:
         try:
             parse(text)
         except ValueError as error:
-            raise ValueError(f"{field.name} is no time in ISO 8601: {text!r:.60}") from error
+            raise ValueError(f"{field.name} is not an ISO 8601 time: {text!r:.60}") from error
 
 
 def age(text: str) -> float:

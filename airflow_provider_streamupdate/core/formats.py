@@ -66,7 +66,8 @@ class Format:
         version = found.get(VERSION, 0)
         if type(version) is not int or version < 0:
             raise CorruptError(
-                f"{where} says {str(version)[:20]!r} where the version of its format should be; restore it"
+                f"{where} has {str(version)[:20]!r} as its format version, which is not a whole number of 0 or more; "
+                "restore it from a backup"
             )
         if version > self.version:
             since = found.get(SINCE)

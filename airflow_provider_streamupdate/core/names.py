@@ -35,22 +35,22 @@ def check_name(kind: str, name: object) -> str:
 
 
 def confused(sources: Iterable[str], stages: Iterable[str]) -> Iterator[str]:
-    """What is wrong with a query's names, each in words: texts of definitions refer to sources and stages alike as
-    ``name.``, so that one name must not be read as another one."""
+    """What is wrong with a query's names, each in words. Texts of definitions refer to both sources and stages as
+    ``name.``, so one name must not be mistaken for another."""
     sources, stages = list(sources), list(stages)
     for name in sorted(set(sources) & set(stages)):
         yield f"a source and a stage are both named {name!r}"
     names = sorted({*sources, *stages})
     for name in names:
         if prefix := next((p for p in _RESERVED if name.startswith(p)), None):
-            yield f"the name {name!r} begins with {prefix!r}, which means something else in a plan"
+            yield f"the name {name!r} begins with {prefix!r}, which has another meaning in a plan"
         for other in names:
             if mistaken(name, other):
-                yield f"the name {name!r} can be read as {other!r}"
+                yield f"the name {name!r} can be mistaken for {other!r}"
 
 
 def check_path(path: object, where: str) -> str:
-    """Return `path` when it is a relative path that stays below whatever folder it is joined to; else CorruptError.
+    """Return `path` when it is a relative path that stays below any folder that it is joined to; else CorruptError.
     `where`: what names it, for the error. Hadoop joins paths, too, and takes what is before a colon for a scheme."""
     if isinstance(path, str) and len(path) <= MAX_PART and _USUAL.fullmatch(path):
         return path
@@ -59,7 +59,7 @@ def check_path(path: object, where: str) -> str:
         shown = text if len(text) <= 100 else f"{text[:97]}..."
         raise CorruptError(
             f"{where} names {shown}, which {problem}: neither Spark nor this package writes such a name; do not use "
-            "what it came with, or restore it from a backup"
+            "these files, or restore them from a backup"
         )
     return str(path)
 
@@ -68,7 +68,7 @@ def check_part(name: object, where: str) -> str:
     """Like `check_path`, for what must be one segment of a path."""
     if isinstance(name, str) and "/" in name:
         check_path(name, where)
-        raise CorruptError(f"{where} names {name[:100]!r}, which is a path where one name should be; do not use it")
+        raise CorruptError(f"{where} names {name[:100]!r}, which is a path instead of a single name; do not use it")
     return check_path(name, where)
 
 
@@ -95,9 +95,9 @@ def parts(_instance: object, field: Any, value: Any) -> None:
 
 
 def path_problem(path: object) -> str | None:
-    """Why a path would not stay below the folder it is joined to, or cannot be told; None when it does and can."""
+    """Why a path might not stay below the folder that it is joined to, in words; None when it does."""
     if not isinstance(path, str):
-        return "is no text"
+        return "is not a text"
     if not path:
         return "is empty"
     if not path.isprintable():  # control characters, NUL, halves of surrogate pairs, marks that turn the direction

@@ -1,4 +1,4 @@
-"""Settings as they may be shown: what speaks of a secret is hidden."""
+"""Settings as they may be shown: the values of secrets are hidden."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHORTEST = 4  # characters: to hide shorter values would hide half of a text, an
 
 
 def redacted(values: Mapping[str, str]) -> dict[str, str]:
-    """Settings with the values of those hidden whose names speak of secrets."""
+    """Return the settings, with the values hidden of those whose names suggest a secret."""
     return {key: HIDDEN if _SECRET.search(key) else value for key, value in values.items()}
 
 
 def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
-    """A text without the values of those settings whose names speak of secrets."""
+    """Return the text without the values of settings whose names suggest a secret."""
     found = {value for values in settings for key, value in values.items() if _SECRET.search(key)}
     for value in sorted((value for value in found if len(value) >= SHORTEST), key=len, reverse=True):
         text = text.replace(value, HIDDEN)

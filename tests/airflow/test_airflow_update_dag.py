@@ -564,7 +564,7 @@ def test_a_change_in_flight_of_more_than_reloadable_parameters_does_not_begin(
     site.submit(RELOADABLE=["threshold"])
     for arguments, reason in (
         ({"app_params": {"threshold": "7", "path": "/x"}}, "parameter path cannot change in flight"),
-        ({"conf": {"spark.x": "1"}}, "also the Spark configuration"),
+        ({"conf": {"spark.x": "1"}}, "deployment's: the Spark configuration"),
         ({"from_snapshot": "s"}, "leave the snapshot out"),
     ):
         application = site.application(RELOADABLE=["threshold"])

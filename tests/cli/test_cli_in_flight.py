@@ -84,10 +84,10 @@ def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site
     [
         (changed("path=/other"), {}, "parameter path cannot change in flight: the app declares threshold, trigger"),
         (changed("threshold=7", "new=1"), {}, "parameter new cannot change in flight"),
-        (("--set", "threshold=7"), {}, "but also the Spark configuration, the Spark master: give these again"),
-        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "but also the Spark configuration"),
-        ((*changed("threshold=7"), "--env", "A=1"), {}, "but also the environment"),
-        (changed("threshold=7"), {"version": "v2"}, "but also the code"),
+        (("--set", "threshold=7"), {}, "deployment's: the Spark configuration, the Spark master; pass them exactly"),
+        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "deployment's: the Spark configuration"),
+        ((*changed("threshold=7"), "--env", "A=1"), {}, "deployment's: the environment"),
+        (changed("threshold=7"), {"version": "v2"}, "deployment's: the code"),
     ],
 )
 def test_what_else_differs_is_refused_before_anything_is_written(

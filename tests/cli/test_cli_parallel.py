@@ -225,7 +225,7 @@ def test_a_rehearsal_before(running: Site) -> None:
     [
         (KAFKA, KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
         pytest.param(
-            *(FUNCTION, FUNCTION, (), "query events writes with foreachBatch, and all its parameters are those of the"),
+            *(FUNCTION, FUNCTION, (), "query events writes with foreachBatch, and has the same parameters as the"),
             marks=pytest.mark.slow,
         ),
         pytest.param(

@@ -46,7 +46,7 @@ def test_a_missing_extra_file_is_told(application: Application, part: str) -> No
 
 
 def test_a_parameter_that_is_no_text_is_told(application: Application) -> None:
-    with pytest.raises(ApplicationError, match=r"parameter 'n'=7 of .* must be text with a name"):
+    with pytest.raises(ApplicationError, match=r"parameter 'n'=7 of .* must have a name and a text value"):
         attrs.evolve(application, params={"n": 7}).check()
 
 

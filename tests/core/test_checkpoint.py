@@ -98,7 +98,7 @@ def test_before_the_first_commit_there_is_nothing_to_carry(files: CheckpointFile
     assert (exported.batch, exported.files) == (-1, ())
     files.batch(0, commit=False)
     assert export(files).batch == -1  # of a running query: it will commit the batch itself
-    with pytest.raises(NotFoundError, match="stopped in its very first batch"):
+    with pytest.raises(NotFoundError, match="stopped during its first batch"):
         export(files, carry_in_flight=True)
 
 
@@ -165,7 +165,7 @@ def test_a_missing_sst_is_told(files: CheckpointFiles) -> None:
     files.batch(0)
     files.rocksdb(0, 0, 1, ["000008-a.sst"])
     files.folder.remove("state/0/0/SSTs/000008-a.sst")
-    with pytest.raises(CorruptError, match=r"000008-a\.sst is missing, though the checkpoint refers to it"):
+    with pytest.raises(CorruptError, match=r"000008-a\.sst is missing, but the checkpoint refers to it"):
         export(files)
 
 
@@ -202,7 +202,7 @@ def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
 def test_a_missing_offset_entry_is_told(files: CheckpointFiles) -> None:
     files.batch(0)
     files.folder.remove("offsets/0")
-    with pytest.raises(CorruptError, match="offsets/0 is missing, though the checkpoint needs it"):
+    with pytest.raises(CorruptError, match="offsets/0 is missing, but the checkpoint needs it"):
         export(files)
 
 
@@ -287,7 +287,7 @@ def test_a_source_that_is_used_twice_has_two_lines_and_one_folder(files: Checkpo
         files.source_log(str(number), ("b.json", number), position=1)
     exported = Checkpoint(files.folder).export(False, source_order=("left", "right", "left"))
     assert paths(exported, "sources") == ["sources/0/0", *(f"sources/1/{n}" for n in range(6))]
-    with pytest.raises(CorruptError, match="3 lines an entry, but the plan has 2 sources"):
+    with pytest.raises(CorruptError, match="3 lines per entry, but the plan has 2 sources"):
         Checkpoint(files.folder).export(False, source_order=("left", "right"))
 
 

@@ -95,5 +95,5 @@ def test_a_command_that_cannot_be_read_is_answered_and_ends_no_driver(deployment
     assert box.result("drain.1") is None  # whoever only looks answers nothing
     assert [c.name for c in box.pending(refuse=True)] == [good]
     told = box.result("drain.1")
-    assert told and told.error and "the driver cannot read this command, and did nothing" in told.error
+    assert told and told.error and "the driver cannot read this command and ignored it" in told.error
     assert "commands/1/drain.1.json is not valid JSON" in told.error

@@ -128,7 +128,7 @@ def test_a_join_s_four_stores_have_an_id_each(files: CheckpointFiles) -> None:
         ({"0": [["a"], ["b"]]}, "state/0/1 has no files for version 1 and id b"),
         ({"0": [["a"]], "1": [["c"]]}, "state/1/0 has no files"),
         ({}, "names no state files of operator 0"),
-        ({"0": [["a", "b"]]}, "names 2 state files a partition of operator 0"),
+        ({"0": [["a", "b"]]}, "names 2 state files per partition of operator 0"),
     ],
 )
 def test_what_the_entry_names_must_be_there(files: CheckpointFiles, ids: dict, problem: str) -> None:

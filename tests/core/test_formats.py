@@ -111,7 +111,7 @@ def test_a_newer_file_is_refused_with_the_version_that_reads_it() -> None:
 
 @pytest.mark.parametrize("version", [None, True, "1", 1.0, -1, [], {}])
 def test_what_is_no_version_is_damage(version: object) -> None:
-    with pytest.raises(CorruptError, match="where the version of its format should be"):
+    with pytest.raises(CorruptError, match="as its format version"):
         from_json(fields(LAUNCH, format=version), Launch, "x")
 
 

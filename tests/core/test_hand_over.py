@@ -162,7 +162,7 @@ def test_it_does_not_go_on_when_it_cannot_tell_who_may_commit(app: AppRegistry, 
     fail("create", "epochs/2.json", after=after)
     fail("read", "epochs/2.json")
     _, queries, error = hand_over(app)
-    assert "cannot be told who may commit in epoch 2" in str(error)
+    assert "may commit in epoch 2 of flights is unknown" in str(error)
     assert not queries.running and queries.started == []
 
 

@@ -86,7 +86,7 @@ def test_what_spark_and_this_package_write_is_kept() -> None:
         "a..b",
     ):
         assert check_path(path, "x") == path
-    with pytest.raises(CorruptError, match=r"^x names 'a/b', which is a path where one name should be"):
+    with pytest.raises(CorruptError, match=r"^x names 'a/b', which is a path instead of a single name"):
         check_part("a/b", "x")
 
 
@@ -499,7 +499,7 @@ def test_a_claim_of_an_epoch_that_is_over_is_told(hand_made: AppRegistry) -> Non
 
 def test_a_change_that_is_none_is_told(hand_made: AppRegistry) -> None:
     hand_made.folder.write("deployments/v1/changes/x.json", b"{}")
-    with pytest.raises(CorruptError, match=r"deployments/v1/changes holds 'x'\.json, which is no change's; remove it"):
+    with pytest.raises(CorruptError, match=r"changes holds 'x'\.json, which is not a numbered change; remove it"):
         hand_made.spec("v1")
 
 
@@ -518,7 +518,7 @@ def test_a_file_whose_name_could_not_be_told_again_is_not_submitted(tmp_path: Pa
 
     strange = tmp_path / "a\nb.py"
     strange.write_text("")
-    with pytest.raises(ApplicationError, match="holds characters that cannot be printed: give it a plain name"):
+    with pytest.raises(ApplicationError, match="holds characters that cannot be printed: rename it"):
         Application(file=str(strange)).check()
 
 

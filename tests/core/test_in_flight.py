@@ -48,8 +48,8 @@ def test_reloadable_parameters_may_change_come_and_go(code: Path, tmp_path: Path
     [
         ({"params": {"a": "1", "b": "3"}}, "parameter b cannot change in flight: the app declares a, c reloadable"),
         ({"params": {"a": "7"}}, "parameter b cannot change"),
-        ({"conf": {}}, "also the Spark configuration: give these again as they were submitted"),
-        ({"master": "local[2]", "env_vars": {"A": "1"}}, "also the environment, the Spark master"),
+        ({"conf": {}}, "the Spark configuration; pass them exactly as they were submitted"),
+        ({"master": "local[2]", "env_vars": {"A": "1"}}, "deployment.s: the environment, the Spark master"),
     ],
 )
 def test_all_else_is_refused(code: Path, changes: dict[str, Any], reason: str) -> None:
@@ -60,9 +60,9 @@ def test_all_else_is_refused(code: Path, changes: dict[str, Any], reason: str) -
 def test_other_code_is_refused(code: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text("pass  # changed\n")
-    with pytest.raises(RefusedError, match="also the code"):
+    with pytest.raises(RefusedError, match="deployment's: the code"):
         check_applications(application(code), application(other), ("a",))
-    with pytest.raises(RefusedError, match="also the Python files"):
+    with pytest.raises(RefusedError, match="deployment's: the Python files"):
         check_applications(application(code), application(code, py_files=(str(other),)), ("a",))
 
 
@@ -84,7 +84,7 @@ def test_rates_and_sink_options_do_not_move_anything() -> None:
         ((stage_plan(definition={"keys": ["source-1.dest"], "aggregates": ["count(1)"]}),), "keys changed"),
         ((stage_plan(), stage_plan("hourly", 1)), "stage windows/hourly: empty: new stage"),
         ((stage_plan("hourly"),), "stage windows/daily: .*agree to it"),
-        ((stage_plan(operator_id=1),), "query windows: its stages or sources are at other places"),
+        ((stage_plan(operator_id=1),), "query windows: its stages or sources have other positions"),
     ],
 )
 def test_a_plan_that_the_checkpoint_does_not_do_for_as_it_lies_there(stages: tuple[Any, ...], reason: str) -> None:

@@ -64,5 +64,5 @@ def test_blocks_after_the_lineage_stay_as_they_are(lineage: dict[int, str], shif
 
 
 def test_a_lineage_that_the_format_has_no_room_for() -> None:
-    with pytest.raises(StreamUpdateError, match=r"4\.changelog would name 1000 files"):
+    with pytest.raises(StreamUpdateError, match=r"4\.changelog would name 1000 earlier files"):
         with_lineage(OF_SPARK, dict.fromkeys(range(1000), "i" * 36), "4.changelog")

@@ -150,7 +150,7 @@ def test_a_claim_that_fails_says_whether_it_was_made(registry: Registry, monkeyp
     with monkeypatch.context() as broken:
         broken.setattr(Folder, "create", late)
         broken.setattr(Folder, "read", fails)
-        with pytest.raises(FencedError, match="cannot be told who may commit in epoch 2"):
+        with pytest.raises(FencedError, match="may commit in epoch 2 of flights is unknown"):
             app.claim(later)
         broken.setattr(Folder, "read", read)
         assert app.claim(later)  # it was made by the call that failed

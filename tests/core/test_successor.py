@@ -64,5 +64,5 @@ def test_one_that_gives_no_sign_of_life_is_not_ready(app: AppRegistry, monkeypat
     monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
     elsewhere = ProcessIdentity(host="elsewhere", pid=1)
     note(app, elsewhere, elsewhere, heartbeat_at="2020-01-01T00:00:00+00:00")
-    with pytest.raises(NotRunningError, match="it gave no sign of life"):
+    with pytest.raises(NotRunningError, match="it has given no sign of life"):
         Successor(app, "v2", 2).check_ready()

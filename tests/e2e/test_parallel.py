@@ -161,8 +161,8 @@ def test_the_new_version_is_dropped_and_the_old_one_unharmed(running: Sums) -> N
     same = running.update("--agree", "sums:fork")
     same[same.index(f"output={running.folder / 'new'}")] = f"output={running.folder / 'old'}"
     message = running.cli(*same, code=1)
-    assert "all its parameters are those of the running version" in message
-    assert "give the place as a parameter of its own" in message
+    assert "has the same parameters as the running version" in message
+    assert "pass another place as a parameter" in message
     assert running.drivers() == [driver] and running.client.snapshots(running.app) == []
 
     arguments = running.update("--agree", "sums:fork", "--run-beside", "1h")

@@ -29,8 +29,8 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class Checkpoint:
-    """One query's checkpoint folder. It may come from anywhere: no symbolic link in it is followed, and no name in its
-    files leads out of it."""
+    """One query's checkpoint folder. It is not trusted: no symbolic link in it is followed, and no name in its files
+    leads out of it."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class Checkpoint:
         return max((n for n in self._numbers("offsets") if n != fenced), default=None)
 
     def fenced(self) -> int | None:
-        """The batch that a fence keeps from beginning; None where there is no fence."""
+        """The batch that a fence blocks; None where there is no fence."""
         last = max(self._numbers("offsets"), default=None)
         if last is None:
             return None
@@ -56,7 +56,7 @@ class Checkpoint:
     def query_id(self) -> str:
         described = parse_json(self._need("metadata"), self.folder.path("metadata"))
         if not isinstance(described, dict) or "id" not in described:
-            raise CorruptError(f"{self.folder.path('metadata')} holds no query id, though the checkpoint needs one")
+            raise CorruptError(f"{self.folder.path('metadata')} holds no query id, which the checkpoint needs")
         return str(described["id"])
 
     def commit_time(self, batch: int) -> float:
@@ -64,7 +64,7 @@ class Checkpoint:
         return self.folder.modified(f"commits/{batch}")
 
     def offsets(self, batch: int) -> OffsetEntry:
-        """The offset log's entry of a batch; CorruptError when it is missing or of a version not known."""
+        """The offset log's entry of a batch; CorruptError when it is missing or of an unknown version."""
         path = f"offsets/{batch}"
         return OffsetEntry.parse(self._need(path), self.folder.path(path))
 
@@ -73,7 +73,7 @@ class Checkpoint:
         return self.commit(batch).next_watermark_ms
 
     def commit(self, batch: int) -> CommitEntry:
-        """The commit log's entry of a batch; CorruptError when it is missing or of a version not known."""
+        """The commit log's entry of a batch; CorruptError when it is missing or of an unknown version."""
         path = f"commits/{batch}"
         return CommitEntry.parse(self._need(path), self.folder.path(path))
 
@@ -89,10 +89,10 @@ class Checkpoint:
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
         (measured). `carry_in_flight` keeps the offsets of a logged, uncommitted batch, for a stopped driver.
-        It keeps the state of that batch, too, where all of its tasks have written theirs: a sink that has the batch
-        already skips it, so that nobody makes it again (FileStreamSink.addBatch). Not in format v2, where Spark itself
+        It also keeps the state of that batch when all of its tasks have written theirs: a sink that already has the
+        batch skips it, so the state is not made again (FileStreamSink.addBatch). Not in format v2, where Spark itself
         does not find it.
-        `source_order` is the plan's; without it every line of an offset entry is taken for a source of its own.
+        `source_order` is the plan's; without it, every line of an offset entry counts as a separate source.
         Before the first commit there is nothing to carry: batch -1, no files.
         """
         batch = self.committed_batch()
@@ -100,8 +100,8 @@ class Checkpoint:
             return self._nothing(carry_in_flight)
         if self.is_set_aside(batch):
             raise CorruptError(
-                f"{self.folder.path()} is between two numbers of its batches: its driver ended while it changed them; "
-                "start this deployment again, which does the rest"
+                f"{self.folder.path()} is half renumbered: its driver died while it changed the batch ids; start this "
+                "deployment again, which completes the change"
             )
         entry = self.offsets(batch)
         logged = self.logged_batch()
@@ -144,8 +144,8 @@ class Checkpoint:
     def _nothing(self, carry_in_flight: bool) -> QuerySnapshot:
         if carry_in_flight and self.logged_batch() is not None:
             raise NotFoundError(
-                f"{self.folder.path()} was stopped in its very first batch, which did not commit; "
-                "start the deployment again and let that batch finish"
+                f"{self.folder.path()} was stopped during its first batch, which did not commit; start the deployment "
+                "again and let that batch finish"
             )
         return QuerySnapshot(batch=-1, query_id="", files=())
 
@@ -203,7 +203,7 @@ class Checkpoint:
         return ["default", *stores] if any(_is_state_file(n) for n in names) else stores
 
     def _files_ahead(self, version: int) -> list[str]:
-        """What was written at a version that is not committed, on top of the one before; nothing unless every store of
+        """The files written at a version that is not committed, on top of the one before; none unless every store of
         every partition has some."""
         paths = []
         for operator in self.operator_ids():
@@ -276,23 +276,23 @@ class Checkpoint:
         try:
             return self.folder.size(path)
         except FileNotFoundError:
-            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint refers to it") from None
+            raise CorruptError(f"{self.folder.path(path)} is missing, but the checkpoint refers to it") from None
 
     def _need(self, path: str, first: int | None = None) -> bytes:
         check_path(path, self.folder.path())
         self.folder.check_regular(path, self._known)
         text = self.folder.read(path, first)
         if text is None:
-            raise CorruptError(f"{self.folder.path(path)} is missing, though the checkpoint needs it")
+            raise CorruptError(f"{self.folder.path(path)} is missing, but the checkpoint needs it")
         return text
 
 
 def _first_lines(source_order: tuple[str, ...], lines: int) -> list[int]:
-    """For each source, in the order of its folder's number, the first line that holds its offset."""
+    """For each source, in the order of their folders' numbers, the first line that holds its offset."""
     if not source_order:
         return list(range(lines))
     if len(source_order) != lines:
-        raise CorruptError(f"the offset log has {lines} lines an entry, but the plan has {len(source_order)} sources")
+        raise CorruptError(f"the offset log has {lines} lines per entry, but the plan has {len(source_order)} sources")
     return [source_order.index(name) for name in dict.fromkeys(source_order)]
 
 

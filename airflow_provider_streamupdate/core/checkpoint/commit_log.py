@@ -2,8 +2,8 @@
 
 Sources: CommitLog (CommitMetadata, CommitMetadataV2), StateStoreChangelogWriterV3/V4, RocksDB.loadWithCheckpointId of
 Spark 4.2 and 4.3. In checkpoint format v2 (RocksDB only) every state file carries an id in its name, ``V_<id>.zip``
-or ``V_<id>.changelog``, and the commit log says which id is the committed one: without it nobody could tell the files
-of a batch from those of an attempt that was given up.
+or ``V_<id>.changelog``, and the commit log says which id is the committed one: without it, the files of a batch could
+not be distinguished from those of an abandoned attempt.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CommitEntry:
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> CommitEntry:
-        """CorruptError for an entry that is truncated or of a version that is not known."""
+        """Parse an entry; CorruptError when it is truncated or of an unknown version."""
         try:
             version, _, metadata = data.decode().partition("\n")
         except UnicodeDecodeError as error:
@@ -72,11 +72,12 @@ class CommitEntry:
             names = {1: ("default",), 4: _JOIN_STORES}.get(len(ids))
             if names is None:
                 raise CorruptError(
-                    f"{where} names {len(ids)} state files a partition of operator {operator}; 1 or 4 are known"
+                    f"{where} names {len(ids)} state files per partition of operator {operator}; only 1 or 4 are "
+                    "supported"
                 )
             found.append(dict(zip(names, ids, strict=True)))
         if not found:
-            raise CorruptError(f"{where} names no state files of operator {operator}, though the checkpoint has some")
+            raise CorruptError(f"{where} names no state files of operator {operator}, but the checkpoint has some")
         return found
 
     def with_state_ids(self, state_ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> bytes:
@@ -87,20 +88,21 @@ class CommitEntry:
 
 
 def read_lineage(changelog: bytes, where: str) -> dict[int, str]:
-    """Version -> id of the state files that led to a changelog, from its first `LINEAGE_BYTES`; its own is not among
-    them. CorruptError when it has no lineage, or is compressed by another codec than lz4 (Spark's default)."""
+    """Return {version: id} of the state files that led to a changelog, from its first `LINEAGE_BYTES`; its own is not
+    among them. CorruptError when it has no lineage, or is compressed by another codec than lz4 (Spark's default)."""
     return _beginning(changelog, where).lineage
 
 
 def with_lineage(changelog: bytes, lineage: Mapping[int, str], where: str) -> bytes:
-    """A whole changelog with another lineage. What follows stays as it is, from the next block on even compressed."""
+    """Return a whole changelog with another lineage. What follows is unchanged, and from the next block on still
+    compressed."""
     begins = _beginning(changelog, where)
     items = [{"version": version, "checkpointUniqueId": state_id} for version, state_id in sorted(lineage.items())]
     texts = (begins.version.encode(), json.dumps(items, separators=(",", ":")).encode())
     if max(map(len, texts)) > _LONGEST_TEXT:
         raise StreamUpdateError(
-            f"{where} would name {len(items)} files before it, more than the format has room for; go on with the "
-            "newer version, or from a snapshot into another sink (submit --fork)"
+            f"{where} would name {len(items)} earlier files, more than the format has room for; continue with the "
+            "newer version, or fork a snapshot into another sink (submit --fork)"
         )
     new = b"".join(len(text).to_bytes(2, "big") + text for text in texts)
     return lz4.raw_blocks(new + begins.rest) + changelog[begins.blocks_at :]
@@ -119,8 +121,9 @@ class _Beginning:
 def _beginning(changelog: bytes, where: str) -> _Beginning:
     if not changelog.startswith(lz4.MAGIC):
         raise CorruptError(
-            f"{where} is not compressed with lz4, so it cannot be read which files it builds on; start the query anew "
-            "with spark.sql.streaming.stateStore.compression.codec=lz4, or switch changelog checkpointing off"
+            f"{where} is not compressed with lz4, so the files that it builds on cannot be read from it; start the "
+            "query without state with spark.sql.streaming.stateStore.compression.codec=lz4, or switch changelog "
+            "checkpointing off"
         )
     try:
         blocks = lz4.Blocks(changelog)

@@ -1,7 +1,7 @@
 """A fence in a checkpoint: while it stands, no query that uses the checkpoint can begin a batch.
 
-A driver on a machine nobody can look at, of which nothing was heard for long, may still run when another deployment
-becomes current. Its heartbeat tells it that its epoch is over, but a batch may begin before the next one. Spark
+A driver on a machine that cannot be inspected, and that has been silent for long, may still run when another deployment
+becomes current. At its next heartbeat it learns that its epoch is over, but a batch may begin before that. Spark
 itself keeps two queries from running the same batch: each begins with the exclusive creation of its entry in the
 offset log, and a query that finds the entry there fails ("Multiple streaming jobs detected":
 MicroBatchExecution.markMicroBatchStart, HDFSMetadataLog.write). So whoever takes over creates the entry of the batch
@@ -15,7 +15,7 @@ from .checkpoint import FENCE, Checkpoint
 
 
 def put_up(checkpoint: Checkpoint) -> int:
-    """Let no batch begin after those in the offset log; the number of the batch that cannot."""
+    """Block every batch after those in the offset log; return the number of the blocked batch."""
     while not checkpoint.fenced():
         logged = checkpoint.logged_batch()
         if checkpoint.folder.create(f"offsets/{0 if logged is None else logged + 1}", FENCE):
@@ -26,6 +26,6 @@ def put_up(checkpoint: Checkpoint) -> int:
 
 
 def take_down(checkpoint: Checkpoint) -> None:
-    """For the driver that is to run the checkpoint's query again, in an epoch of its own."""
+    """Remove the fence, for the driver that is to run the checkpoint's query again in its own epoch."""
     if (batch := checkpoint.fenced()) is not None:
         checkpoint.folder.remove(f"offsets/{batch}")

@@ -21,7 +21,7 @@ _SEED, _CHECKSUM = 0x9747B28C, 0x0FFFFFFF  # StreamingXXHash32.asChecksum leaves
 class Blocks(Iterator[bytes]):
     """The contents of one block after the other, up to the empty one that ends a stream. ValueError when altered.
 
-    at: where the blocks lie that were not read yet
+    at: the position of the first block that was not read yet
     """
 
     def __init__(self, data: bytes) -> None:
@@ -40,7 +40,7 @@ class Blocks(Iterator[bytes]):
         body = self.data[start : start + packed]
         made = body if method == _RAW else _decompress(body) if method == _COMPRESSED else b""
         if len(made) != length:
-            raise ValueError("an lz4 block is not what its header says")
+            raise ValueError("an lz4 block does not match its header")
         self.at = start + packed
         return made
 
@@ -81,7 +81,7 @@ def _decompress(data: bytes) -> bytes:
         offset = int.from_bytes(data[at : at + 2], "little")
         at += 2
         if not 0 < offset <= len(made):
-            raise ValueError("an lz4 match lies before its block")
+            raise ValueError("an lz4 match refers to data before its block")
         for _ in range(longer(token & 15) + 4):  # a match may overlap what it makes
             made.append(made[-offset])
     return bytes(made)

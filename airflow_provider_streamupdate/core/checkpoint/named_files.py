@@ -1,5 +1,5 @@
-"""What a file of a checkpoint names: other files of it. Such a name is joined to a path, here or by Spark, so none may
-lead elsewhere (names.check_path).
+"""The names of other files in a checkpoint's file. Such a name is joined to a path, here or by Spark, so none may lead
+elsewhere (names.check_path).
 
 Sources: RocksDBCheckpointMetadata and RocksDBFileManager (a version's zip), OperatorStateMetadataV1/V2 of Spark 4.2 and
 4.3; offset and commit logs are read by checkpoint.py and commit_log.py.
@@ -37,7 +37,7 @@ def is_store_file(path: str) -> bool:
 
 
 def check_named_files(path: str, data: bytes, where: str) -> None:
-    """CorruptError when the file at `path` of a checkpoint names what lies outside, or cannot be read."""
+    """Raise CorruptError when the file at `path` of a checkpoint names a file outside, or cannot be read."""
     if path.startswith("offsets/"):
         OffsetEntry.parse(data, where)
     elif path.startswith("commits/"):
@@ -93,5 +93,5 @@ def read_operator(data: bytes, where: str) -> tuple[str, dict[str, Any]]:
 def schema_file(path: object, where: str) -> str:
     """The part below ``_stateSchema`` of a state schema file's absolute path."""
     if not isinstance(path, str) or _SCHEMAS not in path:
-        raise CorruptError(f"{where} names the state schema file {path!r}, which is in no folder _stateSchema")
+        raise CorruptError(f"{where} names the state schema file {path!r}, which is not in a folder _stateSchema")
     return check_path(path.rpartition(_SCHEMAS)[2], where)

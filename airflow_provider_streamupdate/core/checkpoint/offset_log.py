@@ -15,7 +15,7 @@ class OffsetEntry:
 
     sources: the raw JSON offsets, ``-`` for a source that has none yet, in the entry's order
     names: the sources' names in an entry of version 2 (OffsetMap, written when sources have `.name()`); empty in
-        version 1 (OffsetSeq), which goes by position
+        version 1 (OffsetSeq), which is ordered by position
     """
 
     watermark_ms: int
@@ -25,8 +25,8 @@ class OffsetEntry:
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> OffsetEntry:
-        """CorruptError for an entry that is truncated, of a version not known, or with a source whose name cannot be
-        that of a folder."""
+        """Parse an entry; CorruptError when it is truncated, of an unknown version, or has a source whose name cannot
+        be a folder's."""
         try:
             version, *lines = data.decode().split("\n")
         except UnicodeDecodeError as error:

@@ -1,14 +1,14 @@
-"""A stopped query's checkpoint under later batch ids: its sink has what another version has written since then, under
-the same query id, and a sink that tells repeats by their ids (files; tables of Delta Lake, Iceberg or Hudi) would skip
-the batches of these ids, most without computing them. Their rows would be lost, and their state not made.
+"""Renumbering of a stopped query's checkpoint to later batch ids. Its sink has what another version has written since
+then under the same query id. A sink that detects repeats by id (files; tables of Delta Lake, Iceberg or Hudi) would
+skip the batches with these ids, most without computing them: their rows would be lost, and their state not made.
 
-Nothing of what the query has read or kept changes. Files of the state are linked under the numbers they would have
-(changelogs of checkpoint format v2, which name the files before them, are written anew for that), the last entries of
-the offset log are written again, and that of the commit log comes last: until it is there, the checkpoint is the one it
-was, and all of this can be done again.
+What the query has read and kept does not change. State files are linked under their new numbers (changelogs of
+checkpoint format v2, which name earlier files, are rewritten for that), the last entries of the offset log are written
+again, and the entry of the commit log comes last: until it exists, the checkpoint is unchanged, and everything can be
+done again.
 
-A store of many files may have some where the new ones belong. They are set aside before that, and `put_back` before all
-of this is done again.
+A store with many files may already have some under the new numbers. They are set aside first, and put back (`put_back`)
+before a repetition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WHOLE = ("zip", "snapshot")
 
 @attrs.frozen(kw_only=True)
 class _StateFile:
-    """What a store has written at a version. name: of the version, with its id in checkpoint format v2."""
+    """A file that a store has written at a version. name: the version's, with its id in checkpoint format v2."""
 
     path: str
     top: str
@@ -63,7 +63,7 @@ class _StateFile:
 def renumber(
     checkpoint: Checkpoint, last: int, source_order: tuple[str, ...], empty: Callable[[int, str], None]
 ) -> None:
-    """Have the batch after the last committed one called `last` + 1, not committed ones left aside.
+    """Renumber so that the batch after the last committed one is `last` + 1; uncommitted batches are left out.
 
     empty: makes the files of stores without rows for an operator, under a name: where a store has nothing but changes,
         from its very first version on
@@ -97,7 +97,7 @@ def renumber(
 
 
 def put_back(checkpoint: Checkpoint) -> None:
-    """Undo what a driver has done that died while it renumbered."""
+    """Undo the work of a driver that died while it renumbered."""
     folder, batch = checkpoint.folder, checkpoint.committed_batch()
     if not folder.names(ASIDE):
         return

@@ -36,7 +36,7 @@ class SnapshotFile:
 class QuerySnapshot:
     """A query's state after `batch` committed (state store version ``batch + 1``).
 
-    batch: -1 before the first commit: there are no files, and a restore starts afresh
+    batch: -1 before the first commit: there are no files, and a restore starts without state
     in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
         same offsets and the same batch id (exactly-once sinks depend on it)
     state_ahead: all tasks of that batch have written their state (version ``batch + 2``); it is carried, too, for a
@@ -76,7 +76,7 @@ class QuerySnapshot:
 
 
 class SnapshotKind(TextEnum):
-    """What became of the app that a snapshot was taken of."""
+    """What happened to the app when a snapshot was taken of it."""
 
     LIVE = "live"  # it went on
     CANCELLED = "cancelled"  # no batch ran after it
@@ -99,14 +99,15 @@ class Snapshot:
     adopted_from: dict[str, str] = attrs.field(factory=dict)
 
     def misplaced(self) -> str | None:
-        """What a stored manifest names that is none of a snapshot's files; None when there is nothing of that kind."""
+        """The first thing in a stored manifest that cannot be a snapshot's file, in words; None when there is none."""
         for name, query in self.queries.items():
             seen: set[str] = set()
             for file in query.files:
                 if not _OF_CHECKPOINT.fullmatch(file.path):
-                    return f"names {file.path!r} in query {name}, which is no file of a checkpoint that is understood"
+                    return f"names {file.path!r} in query {name}, which is not a known file of a checkpoint"
                 if not _OBJECT.fullmatch(file.object):
-                    return f"says that {file.path} of query {name} is in {file.object!r}, which is no snapshot's object"
+                    return f"says that {file.path} of query {name} is in {file.object!r}, which is not the path of a "
+                    "snapshot's object"
                 if file.path in seen:
                     return f"names {file.path} of query {name} twice"
                 seen.add(file.path)
@@ -135,7 +136,7 @@ class DamagedSnapshot:
 
 @attrs.frozen(kw_only=True)
 class Verified:
-    """When a snapshot was last compared with its checksums, how many files were, and what is wrong with it."""
+    """The last comparison of a snapshot with its checksums: when, how many files, and what is wrong."""
 
     at: str
     files: int

@@ -150,7 +150,7 @@ def _decode_variable(kind: Any, data: memoryview) -> Any:
         size = struct.unpack_from("<q", data)[0]
         keys = _decode_array(kind["keyType"], data[8 : 8 + size])
         return list(zip(keys, _decode_array(kind["valueType"], data[8 + size :]), strict=True))
-    raise InvalidInputError(f"values of type {kind!r} are not understood in a state row")
+    raise InvalidInputError(f"values of type {kind!r} are not supported in a state row")
 
 
 def _decode_array(kind: Any, data: memoryview) -> list[Any]:
@@ -229,7 +229,7 @@ def _encode_variable(kind: Any, value: Any) -> bytes | bytearray:
     }
     name = _name(kind)
     if name not in writers:
-        raise InvalidInputError(f"values of type {kind!r} are not understood in a state row")
+        raise InvalidInputError(f"values of type {kind!r} are not supported in a state row")
     return writers[name]()
 
 
@@ -283,7 +283,7 @@ def _element_width(kind: Any) -> int:
 def _unscaled(value: Decimal, precision: int, scale: int) -> int:
     unscaled = Decimal(value).scaleb(scale, Context(prec=80))
     if unscaled != int(unscaled) or abs(unscaled) >= 10**precision:
-        raise ValueError(f"{value} is no decimal({precision},{scale})")
+        raise ValueError(f"{value} does not fit decimal({precision},{scale})")
     return int(unscaled)
 
 

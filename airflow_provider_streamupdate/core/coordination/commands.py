@@ -92,7 +92,7 @@ class CommandBox:
                     commands.append(self._command(name, text))
                 except (CorruptError, NewerFormatError) as error:
                     if refuse:
-                        self.answer(name, f"the driver cannot read this command, and did nothing: {error}")
+                        self.answer(name, f"the driver cannot read this command and ignored it: {error}")
         return sorted(commands, key=lambda c: c.issued_at)
 
     def _command(self, name: str, text: bytes) -> Command:

@@ -141,7 +141,7 @@ def leave(folder: Folder, lease: Lease) -> None:
 
 
 def release(folder: Folder, lease: Lease) -> None:
-    """Give the lease back; nothing when somebody else has taken it over."""
+    """Give the lease back; do nothing when another owner has taken it over."""
     _replace(folder, attrs.evolve(lease, released=True))
 
 
@@ -159,8 +159,8 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
 
 
 def refusal(app: str, latest: Lease) -> str:
-    """Why another owner does not get the lease."""
-    holder, way_out = latest.holder, f"run that update again to end it, or streamupdate rollback {app}"
+    """Say why another owner does not get the lease."""
+    holder, way_out = latest.holder, f"run that update again to complete it, or streamupdate rollback {app}"
     if holder is not None and holder.lives() is False:
         return (
             f"the update of {app} to {latest.owner} was interrupted: process {holder.pid} on {holder.host} is gone, "
@@ -174,8 +174,8 @@ def refusal(app: str, latest: Lease) -> str:
 
 
 def _over(folder: Folder, lease: Lease) -> bool:
-    """Whether the time has passed for which it is held without a sign of life. Where the two do not share a machine's
-    boot, this machine's clock is not believed alone."""
+    """Whether the lease has expired without a sign of life. Where the two processes do not share a machine's boot, this
+    machine's clock alone is not trusted."""
     ago = lease.uptime.ago() if lease.uptime else None
     if ago is not None:
         return ago >= lease.seconds

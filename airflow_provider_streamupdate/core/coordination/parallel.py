@@ -43,19 +43,19 @@ Positions = Mapping[tuple[str, str], Position]  # by query and source
 def check_side_by_side(
     old: AppPlan, new: AppPlan, old_params: Mapping[str, str], new_params: Mapping[str, str]
 ) -> None:
-    """RefusedError when the two cannot run side by side: both compute the results since the snapshot, so each needs a
-    place of its own for them, and none may take input away from the other."""
+    """Raise RefusedError when the two cannot run side by side: both compute the results since the snapshot, so each
+    needs its own place for them, and neither may take input away from the other."""
     same_params = dict(old_params) == dict(new_params)
     problems = [*_sinks(old, new, same_params), *_sources(old, new)]
     if problems:
         raise RefusedError(
             f"the new version of {new.app} cannot run beside the running one: {'; '.join(problems)}. Nothing was "
-            "started; correct that, or use strategy standby or restart"
+            "started; correct this, or use strategy standby or restart"
         )
 
 
 def positions(checkpoint: Checkpoint, query: QueryPlan) -> dict[str, Position]:
-    """What a query has read with its last committed batch, by source."""
+    """What a query has read up to its last committed batch, by source."""
     names = query.source_order or tuple(source.name for source in query.sources)
     batch = checkpoint.committed_batch()
     if batch is None:
@@ -74,8 +74,8 @@ def positions(checkpoint: Checkpoint, query: QueryPlan) -> dict[str, Position]:
 
 
 def behind(old: Positions, new: Positions) -> list[tuple[str, str]]:
-    """Sources (query, source) of which the old version has read what the new one has not, or may not have. Those that
-    only one of them reads do not count."""
+    """Sources (query, source) of which the old version has read more than the new one, or may have. Sources that only
+    one of them reads do not count."""
     return sorted(key for key, position in old.items() if key in new and not new[key].reached(position))
 
 
@@ -102,15 +102,14 @@ def _sinks(old: AppPlan, new: AppPlan, same_params: bool) -> Iterator[str]:
         kind = short_format(query.sink.format)
         if kind in FUNCTIONS and same_params and any(short_format(q.sink.format) == kind for q in old.queries):
             yield (
-                f"query {query.name} writes with {query.sink.format}, and all its parameters are those of the running "
-                "version, so that it would write the results since the snapshot to the same place a second time: give "
-                "the place as a parameter of its own (--set, app_params)"
+                f"query {query.name} writes with {query.sink.format} and has the same parameters as the running "
+                "version, so it would write the results since the snapshot to the same place a second time: pass "
+                "another place as a parameter (--set, app_params)"
             )
         elif kind not in NO_LOCATION and same_sink(query, old.queries):
             yield (
                 f"query {query.name} writes to the same place as the running version ({_shown(query.sink)}), which "
-                "would have the results since the snapshot twice: give it sink parameters of its own (--set, "
-                "app_params)"
+                "would receive the results since the snapshot twice: pass other sink parameters (--set, app_params)"
             )
 
 
@@ -121,13 +120,14 @@ def _sources(old: AppPlan, new: AppPlan) -> Iterator[str]:
         for source in query.sources:
             name, kind = f"source {query.name}/{source.name}", short_format(source.format)
             if kind not in READABLE:
-                yield f"what reading {name} (format {source.format}) twice does to it is not known"
+                yield f"whether {name} (format {source.format}) can be read by two versions is unknown"
             if _cleaned(source):
                 yield f"{name} removes the files it has read (cleanSource), which the running version may still need"
             if any(_cleaned(other) and other.location == source.location for other in running):
                 yield f"the running version removes the files it has read (cleanSource), which {name} may still need"
             if _group(source) in groups:
-                yield f"{name} has the running version's consumer group (kafka.group.id): each would get a part"
+                yield f"{name} has the running version's consumer group (kafka.group.id): each version would receive "
+                "only a part of the rows"
 
 
 def _cleaned(source: SourcePlan) -> bool:

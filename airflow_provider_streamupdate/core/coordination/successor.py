@@ -22,22 +22,22 @@ class Successor:
         self._pulse = Pulse()
 
     def check_ready(self) -> None:
-        """NotRunningError when it does not stand by. One whose last heartbeat seems old, by a clock that may be wrong,
-        is watched until the next one, for SILENT_SECONDS at most."""
+        """Raise NotRunningError when it is not standing by. If its last heartbeat seems old, by a clock that may be
+        wrong, wait for the next one, for SILENT_SECONDS at most."""
         first = self._status()
         while True:
             status = self._status()
             why = self._death(status) if status is not None else "it has not started"
             if status is None or first is None or why is not None:
-                raise NotRunningError(f"deployment {self.deployment} does not stand by in epoch {self.epoch}: {why}")
+                raise NotRunningError(f"deployment {self.deployment} is not standing by in epoch {self.epoch}: {why}")
             if status.recent or status.pulse != first.pulse:
                 return
             time.sleep(POLL_SECONDS)
 
     def committed(self) -> bool:
-        """Whether every query of it has committed a batch of its own, or has found nothing to do.
+        """Whether each of its queries has committed its own batch, or has found nothing to do.
 
-        FencedError when the epoch after it has begun: somebody else decides what runs now.
+        FencedError when the epoch after it has begun: another deployment may commit now.
         """
         current = self.app.current()
         if current is None or (current.deployment, current.epoch) != (self.deployment, self.epoch):
@@ -52,7 +52,7 @@ class Successor:
         )
 
     def death(self) -> str | None:
-        """Why it will never commit; None while it may."""
+        """Why it will never commit; None while it still may."""
         status = self._status()
         return "it has not started" if status is None else self._death(status)
 
@@ -65,19 +65,20 @@ class Successor:
         return status if status is not None and status.epoch == self.epoch else None
 
     def _death(self, status: Status) -> str | None:
-        """Whatever the clocks say: its processes are gone, or its heartbeat was watched in vain."""
+        """Why it is dead, independent of clocks: its processes are gone, or no new heartbeat came while it was
+        watched."""
         if status.final:
             return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
         if _gone(status, self._launch()):
             return f"its process {status.pid} exited without a final status"
         quiet = self._pulse.look(self.deployment, status.pulse).quiet
-        return f"it gave no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
+        return f"it has given no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
 
 
 def _gone(status: Status, launch: Launch | None) -> bool:
-    """Whether its processes have ended for certain. The process that was started is spark-submit's: the JVM may outlive
-    the Python process for a moment, and commit a batch in it. Where it handed the driver over to a cluster, it
-    says nothing of it."""
+    """Whether its processes have certainly ended. The process that was started is spark-submit's: the JVM may outlive
+    the Python process for a moment, and commit a batch meanwhile. Where spark-submit handed the driver over to a
+    cluster, its process says nothing about the driver."""
     if launch is None or launch.handed_over:
         return False
     both = (status.process, launch.process)

@@ -1,4 +1,4 @@
-"""Plans: what an app version's queries are made of, as far as their saved state depends on it."""
+"""Plans: the parts of an app version's queries on which their saved state depends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unknown(text: str) -> bool:
 
 
 def untold(text: str) -> bool:
-    """Whether a text has a function in it whose code is not known."""
+    """Whether a text has a function whose code is unknown."""
     return PYTHON in QUOTED.sub("''", text)
 
 
@@ -65,7 +65,7 @@ class StateSchema:
 @attrs.frozen(kw_only=True)
 class AggregateBuffer:
     """What one aggregate keeps in the state row: `columns` fields in a row, and the SQL of the values they start with
-    (none when they are not known). `function` is Spark's class, for example ``Sum``."""
+    (none when unknown). `function` is Spark's class, for example ``Sum``."""
 
     function: str
     columns: int

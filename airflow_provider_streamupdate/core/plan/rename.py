@@ -46,7 +46,7 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
     if fixed := sorted(s.name for s in query.sources if s.native and s.name in names):
         raise InvalidInputError(
             f"source {', '.join(fixed)} of query {query.name} has its name from Spark's own name(), which is in its "
-            "offset log: keep the name"
+            "offset log, so it cannot be renamed: keep the name"
         )
     result = attrs.evolve(
         query,

@@ -1,5 +1,5 @@
-"""How long ago another process did something, without comparing two clocks: by the time since boot, where both share a
-machine, else by the storage's own clock."""
+"""How long ago another process did something, without comparing two clocks: by the time since boot where both run on
+one machine, else by the storage's own clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Uptime:
 
     @classmethod
     def now(cls, kernel: Kernel | None = None) -> Uptime | None:
-        """None where it cannot be told."""
+        """The present moment; None where it is unknown."""
         kernel = kernel or this_kernel()
         boot, namespace, seconds = kernel.boot(), kernel.namespace(), kernel.uptime()
         if boot is None or namespace is None or seconds is None:
@@ -30,7 +30,7 @@ class Uptime:
         return cls(boot=boot, namespace=namespace, seconds=seconds)
 
     def ago(self, kernel: Kernel | None = None) -> float | None:
-        """Seconds since; None when it is of another boot or container."""
+        """Seconds since that moment; None when it is of another boot or container."""
         now = self.now(kernel)
         if now is None or (now.boot, now.namespace) != (self.boot, self.namespace):
             return None

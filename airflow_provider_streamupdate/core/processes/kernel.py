@@ -1,4 +1,4 @@
-"""What the kernel of this machine tells of processes. Standard library only, since it runs in the driver.
+"""What this machine's kernel says about processes. Standard library only, since it runs in the driver.
 
 Nothing here depends on the wall clock: Linux counts a process's start in clock ticks since boot (field 22 of
 ``/proc/<pid>/stat``, proc_pid_stat(5)), macOS keeps the time it noted at the fork.
@@ -31,28 +31,28 @@ class Seen:
 
 
 class Unseen(Exception):
-    """There may be such a process, but it cannot be looked at from here."""
+    """The process may exist, but cannot be inspected from here."""
 
 
 class Kernel(Protocol):
-    """The port; tests put another one in its place."""
+    """The interface to the kernel; tests replace it."""
 
     def boot(self) -> str | None:
         """An id that the machine drew when it was booted; None: it has none."""
 
     def namespace(self) -> str | None:
-        """Which processes a pid is one of (containers share boot and host name, yet not this); None: it cannot be told,
-        so that no pid means anything."""
+        """The pid namespace (containers share boot and host name, but not this); None: unknown, so no pid means
+        anything."""
 
     def uptime(self) -> float | None:
-        """Seconds since boot; nobody can set that clock. None: it cannot be told."""
+        """Seconds since boot, a clock that cannot be set. None: unknown."""
 
     def look(self, pid: int) -> Seen | None:
-        """A process; None when there is none of that pid. Unseen when that cannot be told."""
+        """The process with that pid; None when there is none. Unseen when that is unknown."""
 
 
 class Linux:
-    """By /proc, as far as that is of this process's own pid namespace."""
+    """The kernel's answers from /proc, if /proc belongs to this process's own pid namespace."""
 
     def boot(self) -> str | None:
         try:
@@ -88,7 +88,7 @@ class Linux:
 
 
 class MacOS:
-    """By sysctl(3); what psutil rests on, too."""
+    """The kernel's answers from sysctl(3), which psutil uses, too."""
 
     # sys/sysctl.h and sys/proc.h: kinfo_proc begins with extern_proc, that with the time of the fork as a timeval;
     # p_stat follows three pointers' worth and an int.
@@ -131,7 +131,7 @@ class MacOS:
 
 
 class Unknown:
-    """A system of which none of this is known: no process is told apart from another."""
+    """An unsupported system: no process can be distinguished from another."""
 
     def boot(self) -> str | None:
         return None
@@ -143,11 +143,11 @@ class Unknown:
         return None
 
     def look(self, pid: int) -> Seen | None:
-        raise Unseen(f"process {pid}: it is not known how to look at processes on {sys.platform}")
+        raise Unseen(f"process {pid}: looking at processes is not supported on {sys.platform}")
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process of that number, of whomever."""
+    """Whether there is a process with that pid, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -158,7 +158,7 @@ def exists(pid: int) -> bool:
 
 
 def this_kernel() -> Kernel:
-    """Of the machine that this runs on."""
+    """The kernel of the machine that this runs on."""
     kinds: dict[str, type[Linux] | type[MacOS]] = {"linux": Linux, "darwin": MacOS}
     return kinds.get(sys.platform, Unknown)()
 

@@ -1,8 +1,9 @@
-"""Which process: a pid says little, since it is given again to another process, and each container counts its own.
+"""The identity of a process. A pid alone is not enough: it is reused, and each container counts its own.
 
-A process is told by the boot it belongs to, its pid namespace, its pid and its exact start. Two of that are the same
-process, whatever the clocks say; one that is not where it should be has ended. Of a process of another boot, of another
-namespace, or of which the exact start is not known, nothing can be told here: its heartbeat is what tells (`pulse.py`).
+A process is identified by its boot, its pid namespace, its pid and its exact start. If all of these are equal, it is
+the same process, no matter what the clocks say; if no such process is found, it has ended. A process of another boot or
+namespace, or without a known exact start, cannot be judged from here: only its heartbeat shows whether it lives
+(`pulse.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int, kernel: Kernel | None = None) -> ProcessIdentity:
-        """Of a process of this machine, as exact as it can be told; one that has ended has no start."""
+        """The identity of a process of this machine, as exact as possible; a process that has ended has no start."""
         kernel = kernel or this_kernel()
         namespace, start = kernel.namespace(), None
         if namespace is not None:
@@ -42,25 +43,25 @@ class ProcessIdentity:
 
     @classmethod
     def own(cls, kernel: Kernel | None = None) -> ProcessIdentity:
-        """Of the process that asks."""
+        """The identity of this process."""
         return cls.of(os.getpid(), kernel)
 
     @property
     def exact(self) -> bool:
-        """Whether it tells the process from every other one."""
+        """Whether it distinguishes the process from every other one."""
         return None not in (self.boot, self.namespace, self.start)
 
     def same(self, other: ProcessIdentity | None) -> bool:
-        """Whether both are one process, for certain."""
+        """Whether both are certainly the same process."""
         return other is not None and self.exact and attrs.evolve(other, host=self.host) == self
 
     def here(self, kernel: Kernel | None = None) -> bool:
-        """Whether the process table that is seen from here is the one it is or was in."""
+        """Whether the process belongs (or belonged) to the process table that is visible from here."""
         kernel = kernel or this_kernel()
         return self.exact and (self.boot, self.namespace) == (kernel.boot(), kernel.namespace())
 
     def lives(self, kernel: Kernel | None = None) -> bool | None:
-        """Whether it lives; None: that cannot be told from here."""
+        """Whether it lives; None: unknown from here."""
         kernel = kernel or this_kernel()
         if not self.here(kernel):
             return None

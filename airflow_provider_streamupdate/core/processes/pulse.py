@@ -1,5 +1,5 @@
-"""Signs of life as one reader sees them. Whether another process's heartbeat is fresh is told by its *change*, on the
-reader's own monotonic clock: no two clocks are compared, and none that somebody can set is read."""
+"""Signs of life as one reader sees them. Whether another process's heartbeat is fresh is decided by its *change*, on
+the reader's own monotonic clock: no two clocks are compared, and no clock that can be set is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ KNOWN = 10_000  # heartbeats that are kept in mind
 
 @attrs.frozen
 class Beat:
-    """quiet: seconds for which this very heartbeat has been seen; changed: another one was seen before it, so that who
-    writes it lived within this reader's own time"""
+    """quiet: seconds for which this same heartbeat has been seen; changed: another one was seen before it, so its
+    writer was alive while this reader watched"""
 
     quiet: float
     changed: bool
@@ -38,7 +38,7 @@ class Pulse:
         self._last: OrderedDict[str, _Last] = OrderedDict()
 
     def look(self, whose: str, value: object) -> Beat:
-        """Take note of a heartbeat; every one of somebody who lives differs from the one before."""
+        """Note a heartbeat. A living process never writes the same one twice."""
         with self._lock:
             now, last = self._clock(), self._last.get(whose)
             if last is None or last.value != value:

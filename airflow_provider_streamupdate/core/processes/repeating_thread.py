@@ -1,4 +1,4 @@
-"""Something done again and again in a thread, beside what goes on."""
+"""An action repeated in a background thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def repeating(seconds: float, action: Callable[[], object], *errors: type[Exception]) -> Iterator[None]:
-    """Call `action` every so many seconds. After one of `errors` the next call may succeed."""
+    """Call `action` at an interval in seconds. After one of `errors` it is called again, since the next call may
+    succeed."""
     ended = threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""An application as a user hands it in: its file and everything that makes it run the way it runs."""
+"""An application as a user submits it: its file and everything that decides how it runs."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Application:
                 raise ApplicationError(f"file {extra} of application {self.file} does not exist")
         for stored in (self.file, *self.py_files, *self.files):
             if problem := path_problem(f"application/{Path(stored).name}"):
-                raise ApplicationError(f"file {stored!r} of the application {problem}: give it a plain name")
+                raise ApplicationError(f"file {stored!r} of the application {problem}: rename it")
         for kind, keys in (("parameter", self.params), ("conf", self.conf)):
             for key, value in keys.items():
                 if not key or not isinstance(value, str):
-                    raise ApplicationError(f"{kind} {key!r}={value!r} of {self.file} must be text with a name")
+                    raise ApplicationError(f"{kind} {key!r}={value!r} of {self.file} must have a name and a text value")
         DriverSettings.of(self.env_vars)  # InvalidInputError
 
     def digest(self) -> str:
-        """SHA-256 over code, files, conf and parameters (not where the files lie): equal digests run alike."""
+        """SHA-256 over code, files, conf and parameters (not the files' locations): equal digests run alike."""
         return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
     def content(self) -> dict[str, Any]:

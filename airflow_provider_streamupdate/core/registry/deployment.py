@@ -1,4 +1,4 @@
-"""Deployments: one submitted version of an app each; their spec, their driver's status, who is current."""
+"""Deployments, each one submitted version of an app: spec, driver's status, and which one is current."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .application import Application
 
 
 class DriverState(TextEnum):
-    """What a deployment's driver does. A driver writes all but three, which a reader makes of what it finds."""
+    """What a deployment's driver does. A driver writes all of them except three, which a reader derives from what it
+    finds."""
 
     NEW = "new"  # a reader's: it was never started
     STARTING = "starting"
@@ -70,8 +71,9 @@ class DeploymentSpec:
 
 @attrs.frozen(kw_only=True)
 class Current:
-    """Who may commit: replaced atomically under the lease. The epoch grows with every start of a driver, from 1 on.
-    claim: a token of whoever claimed the epoch (empty: an older version did)."""
+    """Which deployment may commit; replaced atomically under the lease. The epoch grows with every start of a driver,
+    from 1.
+    claim: the token of the process that claimed the epoch (empty: an older version of this package did)."""
 
     deployment: str = attrs.field(validator=named("deployment"))
     epoch: int = attrs.field(validator=[attrs.validators.ge(1), attrs.validators.lt(2**53)])
@@ -85,7 +87,7 @@ class Launch:
 
     cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     handed_over: the process only submitted the driver, which runs elsewhere
-    killed: it was ended from outside, and can say nothing of it
+    killed: it was killed from outside, so it could not report it
     process: the one that was started, which leads the session of all of the driver; None in what a version before
         this noted, whose `pid_started` moved with the clock and is written for such versions only
     mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
@@ -107,7 +109,7 @@ class Launch:
 
 @attrs.frozen(kw_only=True)
 class DriverClaim:
-    """Which process is the only driver of an epoch. token: of whoever created the claim"""
+    """The process that is the only driver of an epoch. token: of the process that created the claim"""
 
     host: str
     pid: int
@@ -172,5 +174,6 @@ class Status:
 
     @property
     def recent(self) -> bool:
-        """Whether it looks young by this machine's clock. No proof, in either direction: clocks differ, and are set."""
+        """Whether it looks recent by this machine's clock. This proves nothing either way: clocks differ and can be
+        set."""
         return abs(clock.age(self.heartbeat_at)) <= SILENT_SECONDS

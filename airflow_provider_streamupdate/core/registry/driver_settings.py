@@ -1,4 +1,4 @@
-"""What may be set of a driver itself, in its environment (``--env NAME=VALUE``, the connection's ``env_vars``)."""
+"""The settings of a driver itself, in its environment (``--env NAME=VALUE``, the connection's ``env_vars``)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PATIENCE = "STREAMUPDATE_STORAGE_PATIENCE"
 
 @attrs.frozen(kw_only=True)
 class DriverSettings:
-    """log_bytes: the size of its log from which on it is put aside
-    log_files: how many of those put aside are kept
+    """log_bytes: the size at which its log is rotated
+    log_files: how many rotated logs are kept
     patience: how many seconds the root's storage may fail before the driver ends because of it
     """
 
@@ -25,7 +25,7 @@ class DriverSettings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> DriverSettings:
-        """InvalidInputError for one that is no number, or too small."""
+        """Read the settings; InvalidInputError when one is not a whole number or is too small."""
         return cls(
             log_bytes=_number(environment, LOG_BYTES, cls().log_bytes, 1),
             log_files=_number(environment, LOG_FILES, cls().log_files, 0),

@@ -1,4 +1,4 @@
-"""What happened to a deployment's driver: ``events.jsonl``, one JSON object a line, oldest first."""
+"""The events of a deployment's driver: ``events.jsonl``, one JSON object per line, oldest first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..storage import Folder
 
 class Events:
     """The driver is the only writer, so the file is replaced as a whole: object stores cannot append. Events are for
-    people, and nothing rests on them: one that cannot be written is left out."""
+    people, and nothing depends on them: one that cannot be written is dropped."""
 
     def __init__(self, deployment: Folder, epoch: int) -> None:
         self.folder = deployment

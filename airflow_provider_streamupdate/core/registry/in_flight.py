@@ -1,5 +1,5 @@
-"""Changes in flight: a running deployment goes on with other values of parameters that its app declares reloadable, in
-the same session and on the same checkpoint. What may change so, and the record of it."""
+"""Changes in flight: a running deployment continues with other values of parameters that its app declares reloadable,
+in the same session and on the same checkpoint. This module says what may change in this way, and records it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PARTS = {
 
 @attrs.frozen(kw_only=True)
 class ChangeRequest:
-    """What a driver is asked for. id: the update's; params: all parameters from now on; digest: the application's with
+    """The request to a driver. id: the update's; params: all parameters from now on; digest: the application's with
     them; asked_by: a person or a task; agree: names of the losses that are agreed to."""
 
     id: str = attrs.field(validator=named("change"))
@@ -39,8 +39,9 @@ class ChangeRequest:
 @attrs.frozen(kw_only=True)
 class ParameterChange:
     """A change that was made: ``deployments/<id>/changes/<number>.json``, created exclusively by the driver between the
-    last batch with the old values and the first with the new ones. The last one counts, for a driver that is started
-    later as well. before, digest_before: what it goes back to. undoes: why, when it takes the change before it back."""
+    last batch with the old values and the first with the new ones. The last one counts, also for a driver that is
+    started later. before, digest_before: the values before the change. undoes: the reason, when it takes back the
+    change before it."""
 
     number: int
     request: ChangeRequest
@@ -51,7 +52,7 @@ class ParameterChange:
 
     @property
     def changed(self) -> dict[str, tuple[str | None, str | None]]:
-        """Parameter -> its values before and after."""
+        """Return {parameter: its values before and after}."""
         return differences(self.before, self.request.params)
 
 
@@ -61,18 +62,18 @@ def differences(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str
 
 
 def check_applications(old: Application, new: Application, reloadable: Iterable[str]) -> None:
-    """RefusedError when more than reloadable parameters differ."""
+    """Raise RefusedError when anything besides reloadable parameters differs."""
     before, after = old.content(), new.content()
     if others := [name for part, name in _PARTS.items() if before[part] != after[part]]:
         raise RefusedError(
-            f"not only parameters differ from the running deployment's, but also {', '.join(others)}: give these again "
+            f"besides parameters, these differ from the running deployment's: {', '.join(others)}; pass them exactly "
             f"as they were submitted, or {_OTHERWISE}"
         )
     check_parameters(old.params, new.params, reloadable)
 
 
 def check_parameters(old: dict[str, str], new: dict[str, str], reloadable: Iterable[str]) -> None:
-    """RefusedError when another parameter than a reloadable one differs."""
+    """Raise RefusedError when a parameter differs that is not reloadable."""
     known = set(reloadable)
     if fixed := [key for key in differences(old, new) if key not in known]:
         raise RefusedError(
@@ -82,8 +83,8 @@ def check_parameters(old: dict[str, str], new: dict[str, str], reloadable: Itera
 
 
 def check_plans(old: AppPlan, new: AppPlan, report: CompatibilityReport) -> None:
-    """RefusedError when the checkpoint would not do for the new plan as it lies there: Spark finds state and offsets by
-    position, so that nothing may come, go, move or be rewritten. `report`: of comparing the two."""
+    """Raise RefusedError when the new plan cannot continue on the checkpoint unchanged: Spark finds state and offsets
+    by position, so nothing may be added, removed, moved or rewritten. `report`: the comparison of the two plans."""
     problems = list(report.problems)
     problems += [
         f"{i.thing} {i.name}: {i.verdict}: {i.reason}"
@@ -91,10 +92,10 @@ def check_plans(old: AppPlan, new: AppPlan, report: CompatibilityReport) -> None
         if not i.blocks and i.verdict not in (CARRIED, LOSS)
     ]
     moved = [q.name for q in new.queries if (was := old.query(q.name)) is not None and _places(was) != _places(q)]
-    problems += [f"query {name}: its stages or sources are at other places" for name in moved]
+    problems += [f"query {name}: its stages or sources have other positions" for name in moved]
     if problems:
         raise RefusedError(
-            f"with these parameters the plan is another one: {'; '.join(problems)}; nothing was stopped: {_OTHERWISE}"
+            f"with these parameters the plan changes: {'; '.join(problems)}; nothing was stopped: {_OTHERWISE}"
         )
 
 

@@ -1,7 +1,7 @@
-"""The driver's output, kept short. Without end it fills the root's disk (measured: 1.5 GB a day of the demo's).
+"""The rotation of the driver's output log. Unlimited, it fills the root's disk (measured: 1.5 GB a day for the demo).
 
-spark-submit and what it starts write to one file, each at its end (O_APPEND), and open it once. So what is full is
-copied aside and the file is emptied, as logrotate does with `copytruncate`: what is written between the two is lost.
+spark-submit and the processes that it starts append to one file (O_APPEND), and open it once. So a full file is copied
+and then emptied, as logrotate does with `copytruncate`: output written between the two is lost.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LOOK_SECONDS = 5.0
 
 @attrs.frozen
 class OutputLog:
-    """path: the file that is written to; limit: its size in bytes from which on it is put aside; kept: how many older
-    files are kept, as ``<path>.1`` (the newest), ``<path>.2`` ..."""
+    """path: the file that is written to; limit: the size in bytes at which it is rotated; kept: how many older files
+    are kept, as ``<path>.1`` (the newest), ``<path>.2`` ..."""
 
     path: Path
     limit: int
@@ -31,14 +31,14 @@ class OutputLog:
 
     @classmethod
     def of(cls, launch: Launch | None, settings: DriverSettings) -> OutputLog | None:
-        """That of this driver; None when it is another machine's."""
+        """The log of this driver; None when it is on another machine."""
         if launch is None or launch.process is None or not launch.process.here():
             return None
         return cls(Path(launch.log), settings.log_bytes, settings.log_files)
 
     def rotate(self) -> bool:
-        """Put aside what is there, if it is too much; whether it was. On a full disk the oldest file makes room for the
-        next try. OSError."""
+        """Rotate the log if it is too large; return whether it was. On a full disk the oldest file is removed to make
+        room for the next attempt. OSError."""
         if self.path.stat().st_size < self.limit:
             return False
         if self.kept:
@@ -81,5 +81,5 @@ class OutputLog:
 
 
 def kept_short(log: OutputLog | None) -> contextlib.AbstractContextManager[None]:
-    """Look at it every LOOK_SECONDS, in a thread. What cannot be put aside now is tried again."""
+    """Check the log every LOOK_SECONDS in a thread. A rotation that fails is tried again."""
     return contextlib.nullcontext() if log is None else repeating(LOOK_SECONDS, log.rotate, OSError)

@@ -50,7 +50,7 @@ class Registry:
 
 
 def _known(name: str, apps: list[str]) -> str:
-    """What to do about a name that is no app's."""
+    """The hint for a name that no app has."""
     if not apps:
         return " (known: none); correct the root, or submit the app first"
     close = difflib.get_close_matches(name, apps, n=1)
@@ -58,7 +58,7 @@ def _known(name: str, apps: list[str]) -> str:
 
 
 class AppRegistry:
-    """One app: who is current, its deployments, its updates."""
+    """One app: its current deployment, its deployments, its updates."""
 
     def __init__(self, name: str, folder: Folder) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class AppRegistry:
         return [self.sibling(name) for name in names]
 
     def current(self) -> Current | None:
-        """Who may commit. An epoch that was claimed counts although its claimer died before it replaced
+        """Which deployment may commit. A claimed epoch counts even if its claimer died before it replaced
         current.json."""
         current = self._read("current.json", Current)
         while claimed := self._read(path := _claim((current.epoch if current else 0) + 1), Current):
@@ -131,12 +131,12 @@ class AppRegistry:
         return True
 
     def _claimed(self, path: str, current: Current, error: StorageError) -> bool:
-        """Whether a claim that failed has been made all the same."""
+        """Whether a claim that raised an error was made after all."""
         try:
             found = self._read(path, Current)
         except StorageError:
             raise FencedError(
-                f"it cannot be told who may commit in epoch {current.epoch} of {self.name}: {error}"
+                f"which deployment may commit in epoch {current.epoch} of {self.name} is unknown: {error}"
             ) from error
         if found is None:
             raise error
@@ -173,23 +173,25 @@ class AppRegistry:
         boundary("deployment-made")
 
     def remove_deployment(self, deployment: str) -> None:
-        """One that has never run a query, and whose driver is gone."""
+        """Remove a deployment that has never run a query and whose driver is gone."""
         for part in ("spec.json", ""):  # without the first it is none, whatever is left of it
             self.folder.remove(f"deployments/{deployment}/{part}".rstrip("/"))
 
     def changes(self, deployment: str) -> list[ParameterChange]:
-        """What was changed in flight, in its order."""
+        """The changes made in flight, oldest first."""
         folder = f"deployments/{deployment}/changes"
         names = [n.removesuffix(".json") for n in self.folder.names(folder) if n.endswith(".json")]
         if strange := [n for n in names if not (n.isascii() and n.isdigit())]:
-            raise CorruptError(f"{self.folder.path(folder)} holds {strange[0]!r}.json, which is no change's; remove it")
+            raise CorruptError(
+                f"{self.folder.path(folder)} holds {strange[0]!r}.json, which is not a numbered change; remove it"
+            )
         numbers = sorted(map(int, names))
         found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in numbers)
         return [change for change in found if change]
 
     def add_change(self, deployment: str, request: ChangeRequest, undoes: str | None = None) -> ParameterChange:
-        """Make the request's parameters the deployment's: an exclusive creation. FencedError when another change came
-        first."""
+        """Make the request's parameters the deployment's, by an exclusive creation. FencedError when another change
+        came first."""
         spec = self.spec(deployment)
         change = ParameterChange(
             number=len(self.changes(deployment)) + 1,
@@ -245,8 +247,8 @@ class AppRegistry:
         return found[-1] if found else None
 
     def last_update(self) -> UpdateRecord | None:
-        """The record that was written last, found without reading the others: an update under way, else the one that
-        ended last."""
+        """The update record that was written last, found without reading the others: an update under way, else the one
+        that ended last."""
         newest = self.folder.newest([f"updates/{name}.json" for name in self._update_names()])
         return self._read(newest, UpdateRecord) if newest else None
 
@@ -265,7 +267,7 @@ class AppRegistry:
         self.folder.remove(f"rollbacks/{record.number}.json")
 
     def report(self, deployment: str) -> CompatibilityReport | None:
-        """What the check of the update that brings or brought `deployment` in came to."""
+        """The compatibility report of the update that brings or brought `deployment` in."""
         return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
 
     def remove_report(self, deployment: str) -> None:

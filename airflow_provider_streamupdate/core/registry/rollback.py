@@ -1,5 +1,5 @@
-"""The record of one rollback, kept under ``rollbacks/<number>.json``: what a rollback changes in the files of the two
-deployments would hide that it happened."""
+"""The record of one rollback, kept under ``rollbacks/<number>.json``: the files of the two deployments do not show that
+a rollback happened."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class RollbackRecord:
     started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
     reason: why, where an update failed; asked_by: who asked for it (a user and host, or a DAG's run)
     epoch: of the driver that runs since (None: not yet)
-    later_ids: the queries whose sink functions skip batch ids they have had, as whoever asked for it said: what they
-        compute again gets ids after those of the deployment that was left
+    later_ids: the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
+        again gets ids after those of the deployment that was left
     """
 
     number: int

@@ -19,7 +19,7 @@ FORGOTTEN_SECONDS = 86400.0  # no rehearsal takes so long
 
 @attrs.frozen(kw_only=True)
 class UsedBy:
-    """Whose scratch folder it is. process: None in what a version before this wrote"""
+    """The owner of a scratch folder. process: None in a file that an earlier version wrote"""
 
     host: str
     pid: int
@@ -28,8 +28,7 @@ class UsedBy:
 
 
 def take(app: AppRegistry, name: str) -> Folder:
-    """The scratch folder `name`, which is this process's from now on. What a rehearsal that was killed has left behind
-    is removed on the way."""
+    """Take the scratch folder `name` for this process. What a killed rehearsal has left behind is removed first."""
     folder = _all(app)
     for other in abandoned(app):
         folder.remove(other)
@@ -64,8 +63,8 @@ def _all(app: AppRegistry) -> Folder:
 
 
 def _gone(user: UsedBy, app: AppRegistry, path: str) -> bool:
-    """Whether it has ended for certain, or, where that cannot be told, took the folder too long ago by the clock of the
-    storage as well."""
+    """Whether the owner has certainly ended, or, where that is unknown, took the folder too long ago, also by the
+    storage's clock."""
     lives = user.process.lives() if user.process else None
     if lives is not None:
         return not lives

@@ -33,11 +33,11 @@ class UpdateRecord:
     """old: deployment that ran before
     digest: of the new application
     strategy: how the old one is replaced (control/update/strategies)
-    in_place: no deployment is brought in: the old one goes on, and `new` is the update's own id
+    in_place: no deployment is brought in: the old one continues, and `new` is the update's own id
     outcome: None while under way
     pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)
-    snapshot_checked_at: when every byte of `snapshot` was last found to be whole
+    snapshot_checked_at: when every byte of `snapshot` was last verified
     """
 
     app: str = attrs.field(validator=named("app"))
@@ -58,5 +58,5 @@ class UpdateRecord:
 
     @property
     def runs(self) -> str:
-        """The deployment that runs when the update has come to its end."""
+        """The deployment that runs after the update has ended."""
         return self.old if self.in_place and self.old else self.new
