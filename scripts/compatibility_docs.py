@@ -29,11 +29,11 @@ the same table. A report names the rules that lead to each verdict: search this 
 ## How it is decided
 
 1. Queries, stages (`stage`) and sources (`source`) are matched by **name**.
-2. Matched things are compared by what they **are**: keys, aggregates, windows, conditions and columns are traced through
-   projections, and through other stages, down to columns of sources. An alias is no change; `select(b as key)` in place of
-   `select(a as key)` is one.
+2. Matched things are compared by their **meaning**: keys, aggregates, windows, conditions and columns are traced through
+   projections, and through other stages, down to columns of sources. Another alias is not a change; `select(b as key)` instead
+   of `select(a as key)` is one.
 3. Of all rules that apply to a thing, the worst verdict counts.
-4. What no rule knows to be harmless is refused.
+4. A difference that no rule knows to be harmless is refused.
 
 | verdict | meaning |
 |---|---|
@@ -61,18 +61,18 @@ Beyond the expression itself, these count:
 | **struct** | a field by its name, so fields may be added beside it. A struct used as a whole: the names and the order of its fields |
 | **union** | what makes the rows of the branch a column comes from (`explode`, lookups); its filters where branches read the same source; all of these in a union of tables; which columns are of one branch, where the rest does not distinguish them |
 | column **looked up in a table** | how it is joined, the condition, and every node of the table's plan: filters, limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where something depends on it (a limit, a window) |
-| **table** | what its files are, or what is asked of which database, whatever a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made of, whatever has its name since |
+| **table** | its files, or its query and database, no matter what a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made from, even if another class has its name now |
 | **user-defined type** | the code of the type's class, which makes the values that Python functions see |
 | **stream joined with itself** | the side a column is on |
-| **one of several alike** | which one it is: two `explode` of one list, two lookups in one table, two random numbers |
+| **one of several equal things** | which one it is: two `explode` of one list, two lookups in one table, two random numbers |
 | **file metadata** | that a column describes the file and not its content (`_metadata`) |
 | **`CHAR` column** | its length |
 | **watermark** | the stages below it, which columns of a stage have it, and on how many branches with other rows it is: the slowest one counts |
-| **paths of rows** | on which branch of a union of one source a filter, a join with a table or a stage is; the order of stages that drop rows (deduplications, limits); what is above a watermark: rows that are dropped there have moved it |
+| **paths of rows** | on which branch of a union of one source a filter, a join with a table or a stage is; the order of stages that drop rows (deduplications, limits); what is above a watermark: rows that are dropped there have advanced it |
 | **rows that reach a stage** | what produces other rows, or more or fewer of them, on their way (`explode`, a join with a table, `in` and `exists`, a union of a source with itself, a join of streams) |
 
-A filter written below a stage applies from now on, as Spark's own guide says; so does another type that a source's column is read
-with. A stage that is put below another one starts empty, and the report says so.
+A filter written below a stage applies from now on, as Spark's own guide says; so does another type with which a source's column is
+read. A stage that is added below another one starts empty, and the report says so.
 
 Some spellings are known to be equivalent, and are carried:
 
@@ -87,8 +87,9 @@ Seeds of random functions do not count: Spark gives each batch of a stream a new
 
 A value that has no stable text makes the expression *unknown*: the check refuses it and names the function and the field.
 
-If you know better, say so for one stage, with a reason: `--agree 'windows/daily:same=upper() of a code that is upper case
-already'`. This is possible where the state's rows keep their form. The report offers the name, and keeps the reason.
+If you know that a refused stage means the same, say so for that stage, with a reason: `--agree 'windows/daily:same=upper() of a
+code that is upper case already'`. This is possible where the form of the state's rows is unchanged. The report shows the name to
+use, and keeps the reason.
 
 ## What must be agreed to
 
@@ -113,8 +114,8 @@ Spark, every third pair by a real hand-over between two agents.
 **`make sweep`** (`tests/sweep`) tests what a text means: every built-in function of Spark's registry, with its literals, options,
 types, flags and arguments changed.
 
-- Two expressions that give different results on any row of a table of edge cases must not have one meaning. One expression that is
-  planned twice must not have two.
+- Two expressions that give different results on any row of a table of edge cases must not have the same text. One expression that is
+  planned twice must not have two texts.
 - It prints the functions it covers, what it leaves out with the reason, and each failure; `make sweep SEED=...` replays it.
 
 ## How to choose names
@@ -124,7 +125,7 @@ types, flags and arguments changed.
   may have changed.
 - Name things after what they hold (`visits`, `orders`), not after how they are made (`agg1`, `last-5-minutes`): how they are
   made may change, and the name should not.
-- A name is a promise: the same name means the same state. To start a stage from nothing on purpose, give it another name and agree
+- A name is a promise: the same name means the same state. To start a stage without state on purpose, give it another name and agree
   to the loss of the old one.
 - To change a name, say so once, with the update that introduces it: `--rename old=new` (`renames={"old": "new"}` in Airflow). It
   works for stages and sources, and gives an unnamed one its name: `--rename aggregate-1=visits`, `--rename source-1=orders`.
@@ -179,7 +180,7 @@ built-in functions, casts, date patterns, arithmetic, queries, files of each for
 queries from the start and restarted. None changed a result (`make sweep`, `tests/sweep/settings.py`). The sweep prints the settings
 it left out, with the reason: they are static (not to be set in a session), free text, or read by nothing in the corpus.
 
-The table below shows what is known of the others:
+The table below shows what is known about the others:
 
 - *values*: the example gives another value
 - *types*: another type, name or number of columns

@@ -1,9 +1,9 @@
-"""What lies under a root, file by file, and the version of each format.
+"""The files under a root, and the version of each format.
 
-Everything this package writes as JSON says its format: ``"format"``, the version, and ``"format_since"``, the first
-release that reads that version. A file without them is of version 0, from before formats had versions. Reading
-(`serde.from_json`) brings an older file up to today's form (`Format.upgrades`), and refuses a newer one with
-NewerFormatError, before anything is made of it.
+All JSON that this package writes states its format: ``"format"``, the version, and ``"format_since"``, the first
+release that reads that version. A file without them has version 0, from before formats had versions. Reading
+(`serde.from_json`) converts an older file to the current form (`Format.upgrades`), and refuses a newer one with
+NewerFormatError before using it.
 
 A new version is for a change that an older reader would get wrong. A new field that it may ignore, with a default for
 files that lack it, needs none. Drivers stay at the release they were started with, and a rollback starts the old
@@ -288,7 +288,7 @@ def files_of(path: str) -> list[File]:
 
 def check_readable(texts: Iterable[tuple[str, bytes | None]], folder: str) -> None:
     """NewerFormatError when one of these files (paths below an app's folder `folder`, with their content) is of a newer
-    format. What cannot be read at all is told by whoever needs it."""
+    format. A file that cannot be read at all is reported by the code that needs it."""
     for path, text in texts:
         try:
             found = json.loads(text or b"null")

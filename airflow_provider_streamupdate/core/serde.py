@@ -20,7 +20,7 @@ def _exactly(kind: type, *accepted: type) -> None:
 
     def structure(value: Any, _kind: Any) -> Any:
         if type(value) not in accepted:
-            raise TypeError(f"{str(value)[:60]!r} is no {kind.__name__}")
+            raise TypeError(f"{str(value)[:60]!r} is not a valid {kind.__name__}")
         return kind(value)
 
     converter.register_structure_hook(kind, structure)

@@ -47,15 +47,15 @@ class StreamingApp:
         """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint
         location or query name (the deployment has its own).
 
-        seen_batch: what the query's foreachBatch function (or foreach object) does with a batch id that it has had.
+        seen_batch: what the query's foreachBatch function (or foreach object) does with a batch id that it has seen.
             ``skips``: it writes nothing; ``replaces``: it replaces what it wrote for the id; ``adds``: it writes once
-            more, or merges rows by a key of their own. A rollback needs to know, because the version before computes
-            batches again under ids that the newer one has used. Not asked where the function does not use the id.
+            more, or merges rows by their own key. A rollback needs to know this, because the previous version computes
+            batches again under ids that the newer one has used. Not needed where the function does not use the id.
         """
         check_name("query", name)
         if seen_batch is not None and seen_batch not in SEEN_BATCH:
             raise ApplicationError(
-                f"query {name} of app {self.name}: seen_batch={seen_batch!r} is none of {', '.join(SEEN_BATCH)}"
+                f"query {name} of app {self.name}: seen_batch={seen_batch!r} must be one of {', '.join(SEEN_BATCH)}"
             )
 
         def register(function: QueryFunction) -> QueryFunction:
@@ -135,8 +135,8 @@ def _told(error: Exception, params: Iterable[str]) -> str:
         given = ", ".join(sorted(params)) or "none"
         return f"{at}reads parameter {error.args[0]!r}, which was not set (given: {given}); set it (--set)"
     return (
-        f"{at}raised {type(error).__name__}: {_sentence(error)}; correct it, or the parameters it was given (--set); "
-        "`streamupdate plan` tries it, starting nothing"
+        f"{at}raised {type(error).__name__}: {_sentence(error)}; correct it, or its parameters (--set); `streamupdate "
+        "plan` tries it without starting anything"
     )
 
 
@@ -151,14 +151,14 @@ def _sentence(error: BaseException) -> str:
 def _checked_writer(where: str, returned: Any) -> DataStreamWriter:
     wanted = "return df.writeStream..., neither started nor with a checkpointLocation or queryName"
     if isinstance(returned, StreamingQuery):
-        raise ApplicationError(f"{where} started its query (it was stopped again); leave out .start(): {wanted}")
+        raise ApplicationError(f"{where} started its query, which was stopped again; remove .start(): {wanted}")
     if not isinstance(returned, DataStreamWriter):
         raise ApplicationError(f"{where} returned a {type(returned).__name__}; {wanted}")
     options = {k.lower(): v for k, v in spark_internals.writer_details(returned)["options"].items()}
     for option in ("checkpointlocation", "queryname"):
         if option in options:
             raise ApplicationError(
-                f"{where} sets its own {option} ({options[option]}); leave it out: every deployment has its own"
+                f"{where} sets {option} ({options[option]}); remove it: every deployment has its own"
             )
     return returned
 
@@ -183,17 +183,22 @@ def _parser(name: str) -> argparse.ArgumentParser:
     for option in ("root", "app", "deployment"):
         run.add_argument(f"--{option}", required=True)
     run.add_argument("--epoch", type=int, required=True)
-    run.add_argument("--standby", action="store_true", help="get ready, and begin when the epoch is handed over")
+    run.add_argument("--standby", action="store_true", help="get ready, and start when the epoch is handed over")
     run.add_argument("--beside", action="store_true", help="run beside the current deployment, until it is promoted")
     plan = modes.add_parser("plan", help="write the plan, start nothing")
-    plan.add_argument("--out", required=True, help="file the plan (JSON) is written to")
+    plan.add_argument("--out", required=True, help="file to write the plan (JSON) to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
     plan.add_argument("--root", help="with --against: the registry's root")
-    plan.add_argument("--against", help="check against snapshot:NAME, deployment:ID, current, plan:FILE, or nothing")
-    plan.add_argument("--rehearse", type=int, metavar="K", help="run K batches from it, against snapshot:[NAME]")
-    plan.add_argument("--scratch", help="with --rehearse: the name of the folder it is done in")
+    plan.add_argument(
+        "--against",
+        help="check against snapshot:NAME, deployment:ID, current or plan:FILE; check nothing when left out",
+    )
+    plan.add_argument(
+        "--rehearse", type=int, metavar="K", help="with --against snapshot:[NAME]: run K batches from that snapshot"
+    )
+    plan.add_argument("--scratch", help="with --rehearse: the name of the scratch folder")
     plan.add_argument("--fork", action="store_true", help="check it as a fork")
-    plan.add_argument("--from-app", help="with --fork: the app the snapshot is of")
+    plan.add_argument("--from-app", help="with --fork: the app that the snapshot belongs to")
     plan.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="a stage's or source's new name")
     plan.add_argument("--adopt", action="append", default=[], metavar="QUERY=URI", help="check a checkpoint to adopt")
     plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")

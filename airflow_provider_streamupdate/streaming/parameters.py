@@ -86,11 +86,11 @@ class Parameters(dict[str, str]):
 
 
 def unread(given: Iterable[str], asked: Iterable[str]) -> list[str]:
-    """A warning for each parameter that was given and not asked for, with the name that may be meant."""
+    """Return a warning for each parameter that was given but not read, with the name that may be meant."""
     known, set_ = set(asked), set(given)
     found = []
     for name in sorted(set_ - known):
         close = difflib.get_close_matches(name, sorted(known - set_), n=1)
         meant = f"; did you mean {close[0]!r}?" if close else f" (they read {', '.join(sorted(known)) or 'none'})"
-        found.append(f"parameter {name!r} was set, and no query function reads it{meant}")
+        found.append(f"parameter {name!r} was set, but no query function reads it{meant}")
     return found

@@ -1,4 +1,5 @@
-"""`source(name, df)`: give a source a name its offsets can be found by after an update; and the plan of the sources."""
+"""`source(name, df)`: give a source a name by which its offsets are found after an update; and the plan of the
+sources."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def plan_sources(
             if any(plan.name == other.name for other in plans.values()):
                 raise ApplicationError(
                     f"query {query}: two sources are named {plan.name!r}; give each its own name (a DataFrame that is "
-                    "joined with itself reads its source twice: read it twice, under two names)"
+                    "joined with itself reads its source twice: read it twice, and name each reading)"
                 )
             plans[key] = plan
         order.append(plans[key].name)
@@ -86,7 +87,7 @@ def streaming_leaves(plan: Node) -> list[Node]:
 
 
 def _leaves(plan: Node, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The ways from the top to the streaming sources."""
+    """The paths from the top to the streaming sources."""
     if plan.name != "CTERelationRef" and not plan.children and plan.streaming:
         yield path
     for index, child in enumerate(plan.children):
@@ -94,7 +95,7 @@ def _leaves(plan: Node, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def output_ids(leaf: Node) -> str:
-    """What tells one relation of a plan from another: the expression ids of its columns."""
+    """The identity of a relation in a plan: the expression ids of its columns."""
     return json.dumps([a.fields["exprId"]["id"] for a in leaf.expressions("output")])
 
 

@@ -1,4 +1,4 @@
-"""`stage(name, df)`: give a stateful operator a name its state can be found by after an update."""
+"""`stage(name, df)`: give a stateful operator a name by which its state is found after an update."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stage(name: str, df: DataFrame) -> DataFrame:
     if len(found) > 1:
         raise ApplicationError(
             f"stage({name!r}): the plan has {len(found)} stateful operators side by side "
-            f"({', '.join(n.name for _, n in found)}); call stage() on each branch before they are put together"
+            f"({', '.join(n.name for _, n in found)}); call stage() on each branch before they are combined"
         )
     ((path, operator),) = found
     below = (0,) * (2 if _limits(operator) else 1)

@@ -62,7 +62,9 @@ def test_a_query_that_went_on_since_is_not_continued(site: Site, legacy: Checkpo
     submitted = site.run("submit", site.folder / "v1.py", "--snapshot", "adopted", "--json")
     error = document(submitted)["error"]
     assert submitted.exit_code == 1 and error["type"] == "AlreadyRunningError"
-    assert "went on from batch 1 to batch 2" in error["message"] and "adopt its checkpoint again" in error["message"]
+    assert (
+        "has continued from batch 1 to batch 2" in error["message"] and "adopt its checkpoint again" in error["message"]
+    )
     assert [s.deployment for s in site.client.deployments("alarm")] == ["adopted"]
     legacy.rocksdb(0, 0, 3)
     legacy.batch(2)

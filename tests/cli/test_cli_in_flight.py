@@ -111,7 +111,10 @@ def test_a_snapshot_is_no_start_of_a_change_in_flight(running: Site) -> None:
 def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> None:
     result = change(running, *changed("threshold=bad"))
     assert result.exit_code == 1
-    assert "goes on with the old ones: ValueError: bad" in document(result)["error"]["message"]
+    assert (
+        "failed with these parameters and continues with the old ones: ValueError: bad"
+        in document(result)["error"]["message"]
+    )
     assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
     made, back = running.client.registry.app("alarm").changes("v1")
     assert made.undoes is None and back.undoes == "ValueError: bad"

@@ -237,7 +237,7 @@ def test_plan_shows_queries_and_stages(site: Site) -> None:
 # update and rollback
 
 
-UNREAD = "parameter 'limt' was set, and no query function reads it; did you mean 'limit'?"
+UNREAD = "parameter 'limt' was set, but no query function reads it; did you mean 'limit'?"
 
 
 @pytest.mark.parametrize("command", ["plan", "check", "update"])

@@ -41,7 +41,8 @@ def test_no_other_command_makes_a_root_that_is_not_there(site: Site, missing: Pa
     assert result.exit_code == (2 if command in ("check", "rehearse") else 1), result.output
     told = " ".join((result.stdout if command == "doctor" else result.stderr).split())
     assert (
-        f"root {missing} does not exist; correct it, or make the folder (only `submit` and `adopt` make a root)" in told
+        f"root {missing} does not exist; correct it, or create the folder (only `submit` and `adopt` create a root)"
+        in told
     )
 
 
@@ -95,7 +96,7 @@ def test_an_app_that_is_not_there_is_told_before_anything_is_said_to_be_done(sit
 def test_a_root_that_is_a_file_is_told(run: Run, missing: Path) -> None:
     missing.write_text("")
     result = run("list")
-    assert result.exit_code == 1 and f"root {missing} is no folder" in result.stderr
+    assert result.exit_code == 1 and f"root {missing} is not a folder" in result.stderr
 
 
 def test_a_root_that_is_there_and_empty_is_none(run: Run, root: Path) -> None:

@@ -136,7 +136,7 @@ def test_verify_of_a_damaged_manifest_is_1(run: Run, app: AppRegistry) -> None:
 def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry) -> None:
     damage(app, "s1")
     result = run("delete-snapshot", "flights", "s1")
-    assert result.exit_code == 0 and "all that no other snapshot needs are deleted with it" in result.stderr
+    assert result.exit_code == 0 and "all bytes that no other snapshot needs are deleted with it" in result.stderr
     assert run("list-snapshots").exit_code == 0
 
 

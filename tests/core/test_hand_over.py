@@ -318,7 +318,7 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
             return None
         return agent._final[1] if agent._final else None
 
-    told = "nobody holds the app's lease for the update it stood by for"
+    told = "the app's lease for the update it stood by for is no longer held"
     assert ended(lambda _: None) == told
     held = lease.acquire(app.folder, "two")
     assert ended(lambda _: None) is None

@@ -389,7 +389,7 @@ def test_no_link_in_a_checkpoint_is_followed(app: AppRegistry, tmp_path: Path) -
         relative = str(path.relative_to(folder.base))
         if not any(f == relative or f.startswith(f"{relative}/") for f in needed):
             continue
-        with pytest.raises(CorruptError, match="is a symbolic link; links are not followed") as error:
+        with pytest.raises(CorruptError, match="is a symbolic link; links inside") as error:
             save_adopted(app, DEPLOYMENT, "taken", plan, folders)
         assert str(path) in str(error.value)
         tried += 1
@@ -421,7 +421,7 @@ def test_a_pipe_in_a_checkpoint_keeps_nobody_waiting(hand_made: AppRegistry) -> 
         kept = folder.read(path) or b""
         os.unlink(folder.path(path))
         os.mkfifo(folder.path(path))
-        with pytest.raises(CorruptError, match="is not a plain file"):
+        with pytest.raises(CorruptError, match="is not a regular file"):
             take(hand_made, "s2")
         os.unlink(folder.path(path))
         folder.write(path, kept)

@@ -81,9 +81,9 @@ def test_what_failed_and_what_showed_nothing() -> None:
         ("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat", {"cleansource": "OFF"}, None),
         ("csv", {"cleansource": "delete"}, "it removes the files it has read"),
         ("kafka", {"subscribe": "t"}, None),
-        ("kafka", {"subscribe": "t", "kafka.group.id": "mine"}, "its consumer group"),
+        ("kafka", {"subscribe": "t", "kafka.group.id": "mine"}, "the running app's consumer group"),
         ("rate", {}, None),
-        ("socket", {"port": "9"}, "what reading a source of format socket does to it is not known"),
+        ("socket", {"port": "9"}, "whether reading a source of format socket changes it is unknown"),
     ],
 )
 def test_a_source_that_reading_changes_is_not_rehearsed(format: str, options: dict[str, str], reason: str) -> None:

@@ -145,7 +145,7 @@ def test_a_crash_before_the_manifest_leaves_no_snapshot_and_the_name_free(
 def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store: SnapshotStore) -> None:
     exported = store.get("s1").queries["windows"]
     gone = attrs.evolve(exported, files=(attrs.evolve(exported.files[0], path="state/0/0/9.zip", object="x"),))
-    with pytest.raises(CorruptError, match=r"state/0/0/9\.zip vanished during the export; try again"):
+    with pytest.raises(CorruptError, match=r"state/0/0/9\.zip was removed during the export; try again"):
         store.save("s4", "v1", "live", app_plan(), {"windows": gone}, {"windows": app.checkpoint("v1", "windows")})
     assert not store.exists("s4")
 
@@ -159,7 +159,7 @@ def test_an_unknown_snapshot_is_told_with_the_known_ones(store: SnapshotStore) -
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "is not valid JSON"),
-        (lambda text: text.replace(b'"batch": 0', b'"batch": 1'), "was altered: its checksum does not fit"),
+        (lambda text: text.replace(b'"batch": 0', b'"batch": 1'), "was altered: its checksum does not match"),
         (lambda text: text.replace(b'"kind": "live"', b'"kind": "cancelled"'), "was altered"),
         (lambda text: b"{}", "does not hold a valid Snapshot"),
     ],
@@ -363,7 +363,7 @@ def test_while_a_snapshot_is_damaged_its_objects_stay(app: AppRegistry, store: S
     assert store.delete("s1", said.append) == 0
     assert objects(app) == before
     assert said == [
-        "no bytes are freed, since s2 of flights is damaged and may need them: restore its snapshot.json from a "
+        "no bytes are freed, because s2 of flights is damaged and may need them: restore its snapshot.json from a "
         "backup, or delete it too"
     ]
     app.folder.write("snapshots/s2/snapshot.json", truncated)
@@ -374,7 +374,9 @@ def test_while_a_snapshot_is_damaged_its_objects_stay(app: AppRegistry, store: S
 def test_a_damaged_snapshot_can_be_deleted_and_says_what_goes(app: AppRegistry, store: SnapshotStore) -> None:
     said: list[str] = []
     assert store.delete("s2", said.append) > 0
-    assert len(said) == 1 and "is damaged" in said[0] and "all that no other snapshot needs are deleted" in said[0]
+    assert (
+        len(said) == 1 and "is damaged" in said[0] and "all bytes that no other snapshot needs are deleted" in said[0]
+    )
     assert store.damaged() == [] and objects(app) == referred(store)
     assert store.verify("s1") and store.verify("s3")
 
@@ -535,7 +537,7 @@ def test_where_exactly_one_version_cannot_be_removed_a_name_is_used_once(
     assert store.names() == ["s2", "s3"] and store.damaged() == [] and objects(app) == referred(store)
     with pytest.raises(NotFoundError, match=r"no snapshot 's1' \(known: s2, s3\)"):
         store.delete("s1")
-    with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name is used once there"):
+    with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name can be used only once"):
         take(app, "s1")
 
 

@@ -59,7 +59,7 @@ def test_what_would_fill_the_disk_is_refused(here: Folder, monkeypatch: pytest.M
     monkeypatch.setattr(Folder, "free", lambda _: 2_000_000 + MARGIN_BYTES)
     check_room(here, 2_000_000, "it")
     with pytest.raises(
-        NoRoomError, match=r"it needs 2\.1 MB \(and 16\.8 MB are kept free\), there is 18\.8 MB free at "
+        NoRoomError, match=r"it needs 2\.1 MB \(plus 16\.8 MB that are kept free\), but only 18\.8 MB are free at "
     ) as e:
         check_room(here, 2_100_000, "it")
     assert "streamupdate gc" in str(e.value) and here.path() in str(e.value)

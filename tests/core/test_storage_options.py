@@ -23,7 +23,7 @@ def test_they_go_through_the_environment_and_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [('{"secret": s3cr3t}', "is not valid JSON"), ('["s3cr3t"]', "holds JSON, but no object")]
+    ("text", "message"), [('{"secret": s3cr3t}', "is not valid JSON"), ('["s3cr3t"]', "holds JSON, but not an object")]
 )
 def test_what_cannot_be_read_is_told_without_showing_it(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{VARIABLE} {message}") as caught:

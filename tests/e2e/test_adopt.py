@@ -123,7 +123,7 @@ def test_a_script_becomes_an_app_and_the_app_is_forked(legacy: Legacy) -> None:
     legacy.wait_for_commit(legacy.checkpoint)
     legacy.kill()
     refused = legacy.cli("submit", app, *legacy.params, "--snapshot", "adopted", code=1)
-    assert "went on from batch 3 to batch" in refused
+    assert "has continued from batch 3 to batch" in refused
     legacy.cli(*adopt, "--snapshot", "adopted-2")
     legacy.write()
     legacy.cli("submit", app, *legacy.params, "--deployment", "one", "--snapshot", "adopted-2")

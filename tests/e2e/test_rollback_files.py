@@ -50,4 +50,4 @@ def test_a_rollback_loses_nothing_that_the_newer_version_had_read(ground: Files)
     expected = Counter((n, 1) for n, _, _ in ground.records) + Counter((n, 2) for n, _, _ in shared)
     assert told == expected  # version 1 has computed everything, and what version 2 wrote stays
     log = ground.client.driver_log(ground.app, "one", 1000).lines
-    assert any("the sink of query files has batches up to 3 of another version" in line for line in log)
+    assert any("the sink of query files has batches up to 3 from another version" in line for line in log)

@@ -44,8 +44,8 @@ def writer(df, mode: str = "update"):
         (lambda b: None, "returned a NoneType"),
         (lambda b: b.spark.range(3), "returned a DataFrame"),
         (lambda b: counted(b), "returned a DataFrame"),
-        (lambda b: writer(counted(b)).option("checkpointLocation", "/tmp/x"), "sets its own checkpointlocation"),
-        (lambda b: writer(counted(b)).queryName("mine"), "sets its own queryname"),
+        (lambda b: writer(counted(b)).option("checkpointLocation", "/tmp/x"), "sets checkpointlocation"),
+        (lambda b: writer(counted(b)).queryName("mine"), "sets queryname"),
         (lambda b: writer(counted(b)).option("checkpointLocation", f"{b.folder}/own").start(), "started its query"),
         (lambda b: writer(counted(b)).option("checkpointLocation", f"{b.folder}/own").start() and None, "started its"),
     ],
@@ -199,10 +199,10 @@ def given(bench: Bench, function, **params: str) -> StreamingApp:
 )
 def test_a_parameter_that_nothing_reads_is_told_with_the_one_that_may_be_meant(bench: Bench, read) -> None:
     warned = given(bench, read, limt="3").unread(["limt"])
-    assert warned == ["parameter 'limt' was set, and no query function reads it; did you mean 'limit'?"]
+    assert warned == ["parameter 'limt' was set, but no query function reads it; did you mean 'limit'?"]
     assert given(bench, read, limit="3").unread(["limit"]) == []
     [told] = given(bench, read, zone="3").unread(["zone"])
-    assert told == "parameter 'zone' was set, and no query function reads it (they read limit)"
+    assert told == "parameter 'zone' was set, but no query function reads it (they read limit)"
 
 
 @pytest.mark.parametrize(

@@ -182,10 +182,12 @@ def test_it_is_declared_or_found_in_the_function_s_code(spark, tmp_path) -> None
         assert planned(bench, lambda writer: writer.foreachBatch(both), declared).seen_batch == declared
     assert planned(bench, lambda writer: writer.foreach(print), ADDS).seen_batch == ADDS
     assert planned(bench, lambda writer: writer.format("noop")).seen_batch is None
-    with pytest.raises(ApplicationError, match=r"query q: seen_batch='skips' is for a function .* its sink is noop"):
+    with pytest.raises(
+        ApplicationError, match=r"query q: seen_batch='skips' applies to functions only .* its sink is noop"
+    ):
         planned(bench, lambda writer: writer.format("noop"), SKIPS)
     with pytest.raises(
-        ApplicationError, match="query q of app bench: seen_batch='once' is none of skips, replaces, adds"
+        ApplicationError, match="query q of app bench: seen_batch='once' must be one of skips, replaces, adds"
     ):
         planned(bench, lambda writer: writer.foreachBatch(both), "once")
 

@@ -79,7 +79,7 @@ def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, n
     if spark.version.startswith("4.2."):  # it would go on in the session's checkpoint format, not the checkpoint's
         format = STORES[store][2]
         spark.conf.set(FORMAT, str(3 - format))
-        with pytest.raises(ApplicationError, match=f"in checkpoint format v{format}, and the session asks for v"):
+        with pytest.raises(ApplicationError, match=f"in checkpoint format v{format}, but the session asks for v"):
             restore_app(saved, plan, writers, registry, "d2")
         assert not registry.checkpoint("d2", chosen[0]).names()
         spark.conf.set(FORMAT, str(format))

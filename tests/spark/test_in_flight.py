@@ -136,7 +136,7 @@ def test_no_row_is_lost_or_doubled_over_changes_refusals_failures_and_a_restart(
 
         before = len(changing.seen)
         failed = changing.change(box, "c4", mark="bad", files="2")
-        assert "goes on with the old ones" in failed and "cannot be written with mark bad" in failed
+        assert "continues with the old ones" in failed and "cannot be written with mark bad" in failed
         assert dict(bench.spark.conf.getAll) == settings
         changing.wait_for_mark("two", since=before)
 

@@ -456,7 +456,7 @@ WRONG = {
             F.lit(None).cast("struct<letter:string>").alias("key"),
             F.struct(F.lit(1).cast("bigint"), F.lit(1).cast("bigint")).alias("value"),
         ),
-        "a row without key",
+        "a row whose key or value is null",
     ),
 }
 

@@ -112,7 +112,7 @@ def test_a_session_whose_key_is_not_its_value_s_is_an_error(rocksdb: Bench) -> N
     feed(rocksdb, SESSION_FIRST)
     first = rocksdb.run(old, "append")
     migrated(rocksdb, first, new, "visits", late_by_a_minute)
-    with pytest.raises(ApplicationError, match="a row whose key is not that of its value"):
+    with pytest.raises(ApplicationError, match="a row whose key does not match its value"):
         rocksdb.run(new, "append", snapshot=first)
 
 
@@ -308,7 +308,7 @@ def test_a_side_s_function_that_does_not_say_what_matched_is_named(rocksdb: Benc
     first = rocksdb.run(pairs(), "append")
     for_the_left(rocksdb, first, pairs("b"), forgets)
     feed_sides(rocksdb, [row("a", 1, 1, minute=3)], [])
-    with pytest.raises(ApplicationError, match=r"migration function of pairs/left .* a row without `matched`"):
+    with pytest.raises(ApplicationError, match=r"migration function of pairs/left .* a row whose `matched` is null"):
         rocksdb.run(pairs("b"), "append", snapshot=first)
 
 

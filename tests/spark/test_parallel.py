@@ -121,7 +121,7 @@ def test_it_runs_without_the_epoch_and_goes_on_when_it_is_promoted(beside: Besid
 def test_it_ends_with_its_update_and_is_started_again_where_it_was(beside: Beside) -> None:
     registry = beside.registry
     assert beside.drive(2, lambda: beside.end(REFUSED)) == 0
-    assert registry.status("d2").reason == "the update it ran beside the current deployment for has ended"
+    assert registry.status("d2").reason == "the update for which it ran beside the current deployment has ended"
     record = registry.update("d2")
     registry.set_update(attrs.evolve(record, outcome=None))
 

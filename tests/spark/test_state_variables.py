@@ -236,7 +236,7 @@ WRONG = {
     "null element": (
         AMOUNTS,
         lambda s: s.select("key", F.array(F.lit(None).cast("struct<a:string,b:bigint>")).alias("value")),
-        "a row without key or value",
+        "a row whose key or value is null",
     ),
     "another type": (AMOUNTS, lambda s: s, "return a DataFrame(key struct<k string>, value array<struct<text:string"),
     "key twice": (LARGEST, lambda s: fractions(s).union(fractions(s)), "2 rows with the key"),
@@ -359,5 +359,5 @@ def test_a_function_that_changes_when_values_end_is_named(make) -> None:
         if item.verdict == "refused":
             expression = UNENDING if where.endswith("amounts") else FRACTIONS
             bench.migrations[where, rest.partition("' (@app.migrate)")[0]] = rewritten(expression)
-    with pytest.raises(ApplicationError, match=r"migration function of kept/amounts .* end at other times"):
+    with pytest.raises(ApplicationError, match=r"migration function of kept/amounts .* when they expire"):
         bench.run(new, "append", snapshot=first, agree=("q/kept",))

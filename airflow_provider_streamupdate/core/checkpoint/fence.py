@@ -4,8 +4,8 @@ A driver on a machine that cannot be inspected, and that has been silent for lon
 becomes current. At its next heartbeat it learns that its epoch is over, but a batch may begin before that. Spark
 itself keeps two queries from running the same batch: each begins with the exclusive creation of its entry in the
 offset log, and a query that finds the entry there fails ("Multiple streaming jobs detected":
-MicroBatchExecution.markMicroBatchStart, HDFSMetadataLog.write). So whoever takes over creates the entry of the batch
-that would be next. The batch that is under way can still end; the deployment that took over starts after the last
+MicroBatchExecution.markMicroBatchStart, HDFSMetadataLog.write). So the process that takes over creates the entry of the
+batch that would be next. The batch that is under way can still end; the deployment that took over starts after the last
 committed one, so that it runs that batch, too, under the same number.
 """
 

@@ -152,7 +152,7 @@ def _name(version: int, state_id: str | None) -> str:
 
 
 def _clear(folder: Folder, stems: set[str]) -> None:
-    """Remove all that stores have at these versions: what an unfinished batch left there, of whatever kind."""
+    """Remove all files of stores at these versions: what an unfinished batch left there, of any kind."""
     there = {path.removesuffix(".crc") for path in _written(folder, stems)}
     if folder.hadoop_checksums:  # perhaps one of them alone
         there |= {f"{stem}.{ending}" for stem in stems for ending in STATE_ENDINGS}

@@ -1,1 +1,2 @@
-"""What processes that share a root agree by: the app's lease, commands to a driver, the hand-over between two."""
+"""Coordination of processes that share a root: the app's lease, commands to a driver, the hand-over between two
+drivers."""

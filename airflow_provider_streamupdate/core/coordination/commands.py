@@ -55,8 +55,8 @@ class CommandBox:
         successor: str | None = None,
         change: ChangeRequest | None = None,
     ) -> str:
-        """Ask for something; returns the command's name. A failed attempt may be repeated (a new name), a pending or
-        fulfilled one is not issued twice."""
+        """Issue a command; return its name. A failed attempt may be repeated (under a new name); a pending or fulfilled
+        one is not issued twice."""
         what = change.id if change else snapshot
         base = f"{kind}-{what}" if what else kind
         number = 1
@@ -81,7 +81,7 @@ class CommandBox:
     def pending(self, refuse: bool = False) -> list[Command]:
         """Commands without an answer, oldest first; those that cannot be read are left out.
 
-        refuse: answer these with the reason, so that the driver goes on and whoever asked is told
+        refuse: answer unreadable ones with the reason, so that the driver continues and the sender learns it
         """
         names = set(self.folder.names())
         asked = [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]

@@ -5,9 +5,9 @@ of the next number, so that two takers can never both win; only its holder repla
 
 The *owner* is what the app is locked for (the deployment that is brought in): it keeps the app from the update's first
 step to its last, whichever process works on it. The *holder* is the process that works on it now; it is None between
-two steps. Whether a holder lives cannot be told from here: `acquire` is given a function for it.
+two steps. Whether a holder lives is not decided here: `acquire` is given a function for it.
 
-When a lease's time is over is told without comparing two clocks (`elapsed.py`); `expires_at` is for people.
+Whether a lease has expired is decided without comparing two clocks (`elapsed.py`); `expires_at` is for people.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read(folder: Folder) -> Lease | None:
 
 
 def held(folder: Folder, lease: Lease | None) -> bool:
-    """Whether somebody has it; its time may be over while its holder lives (`acquire`)."""
+    """Whether it is held; it may have expired while its holder lives (`acquire`)."""
     return lease is not None and not lease.released and not _over(folder, lease)
 
 
@@ -90,8 +90,9 @@ def acquire(
 ) -> Lease:
     """Take, take over or renew the lease; LeaseHeldError says who holds it and until when.
 
-    The same owner takes it over once the holder has left it or is gone. Another owner does when it was released, or its
-    time is over and no holder lives, or at once when the holder is gone and what it was doing needs no end.
+    The same owner takes it over once the holder has left it or is gone. Another owner takes it over when it was
+    released, when it has expired and no holder lives, or at once when the holder is gone and its work needs no
+    completion.
 
     alive: whether a lease's holder may still be at work; needed: whether a lease must be kept for its owner although
     its holder is gone (an update under way)
@@ -127,13 +128,14 @@ def acquire(
 
 
 def renew(folder: Folder, lease: Lease, seconds: float = DEFAULT_SECONDS) -> Lease | None:
-    """The holder's sign of life: the lease again, for `seconds` from now; None when somebody else has taken it over."""
+    """The holder's sign of life: renew the lease for `seconds` from now; None when another process has taken it
+    over."""
     renewed = attrs.evolve(lease, expires_at=_in(seconds), renewed_at=clock.now(), uptime=Uptime.now())
     return renewed if _replace(folder, renewed) else None
 
 
 def leave(folder: Folder, lease: Lease) -> None:
-    """Its holder has done its part: the owner keeps the lease, and any process may go on with it."""
+    """End the holder's part: the owner keeps the lease, and any process may continue with it."""
     left = attrs.evolve(
         lease, holder=None, expires_at=_in(DEFAULT_SECONDS), renewed_at=clock.now(), uptime=Uptime.now()
     )

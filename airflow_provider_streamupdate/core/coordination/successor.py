@@ -1,4 +1,4 @@
-"""The deployment an old driver hands over to: how it gets on, seen through storage."""
+"""The deployment that an old driver hands over to, and its progress as seen through storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POLL_SECONDS = 0.2  # how often one that seems silent is looked at
 
 
 class Successor:
-    """Who goes on in `epoch`."""
+    """The deployment that continues in `epoch`."""
 
     def __init__(self, app: AppRegistry, deployment: str, epoch: int) -> None:
         self.app = app

@@ -1,1 +1,1 @@
-"""Processes of this machine, told from each other for certain, and their signs of life."""
+"""Processes of this machine, identified reliably, and their signs of life."""

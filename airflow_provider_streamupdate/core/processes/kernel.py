@@ -22,7 +22,7 @@ import attrs
 @attrs.frozen
 class Seen:
     """A process that is there. start: when it began, in the kernel's own unit; session: the id of its session;
-    zombie: it has ended, and nobody has waited for it"""
+    zombie: it has ended, and its parent has not waited for it"""
 
     pid: int
     start: int

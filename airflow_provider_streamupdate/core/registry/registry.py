@@ -113,7 +113,7 @@ class AppRegistry:
 
     def claim(self, current: Current, after: int | None = None) -> bool:
         """Make a deployment current in the epoch after the last: an exclusive creation, so that of two who try one
-        wins. False: the epoch is another's. StorageError: it was not claimed; FencedError: nobody can tell whether it
+        wins. False: the epoch is another's. StorageError: it was not claimed; FencedError: it is unknown whether it
         was. `after`: the last epoch, for a deployment that ran beside the current one and goes on under a later number,
         which its driver has already."""
         path = _claim(current.epoch if after is None else after + 1)
@@ -233,7 +233,7 @@ class AppRegistry:
         self.folder.write(f"updates/{record.new}.json", to_json(record))
 
     def remove_update(self, deployment: str) -> None:
-        """One that came to nothing."""
+        """Remove the record of an update that changed nothing."""
         self.folder.remove(f"updates/{deployment}.json")
 
     def updates(self) -> list[UpdateRecord]:
@@ -263,7 +263,7 @@ class AppRegistry:
         self.folder.write(f"rollbacks/{record.number}.json", to_json(record))
 
     def remove_rollback(self, record: RollbackRecord) -> None:
-        """One that came to nothing."""
+        """Remove the record of a rollback that changed nothing."""
         self.folder.remove(f"rollbacks/{record.number}.json")
 
     def report(self, deployment: str) -> CompatibilityReport | None:

@@ -1,6 +1,6 @@
-"""Adopting: the checkpoint of a query that nothing here started becomes a snapshot of an app.
+"""Adopting: the checkpoint of a query that this package did not start becomes a snapshot of an app.
 
-The checkpoint is only read. Its query may go on, but not beside the app: `moved_on` tells when it did.
+The checkpoint is only read. Its query may continue, but not beside the app: `moved_on` detects that.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ONLY_QUERY = "*"  # in place of a query's name, where the app has but one
 
 
 def find_checkpoint(uri: str, storage_options: dict[str, Any] | None = None) -> Folder:
-    """The folder of a checkpoint in which a batch has committed; InvalidInputError when it is none."""
+    """Return the folder of a checkpoint in which a batch has committed; InvalidInputError when it is not one."""
     folder = Folder.open(uri, storage_options)
     names = set(folder.names())
     if missing := [part for part in ("metadata", "offsets") if part not in names]:
         raise InvalidInputError(
             f"{folder.path()} is not a checkpoint: it has no {' and no '.join(missing)}; give the query's "
-            "checkpointLocation, as the code that wrote it names it"
+            "checkpointLocation, as in the code that wrote it"
         )
     if Checkpoint(folder).committed_batch() is None:
         raise InvalidInputError(
@@ -40,15 +40,13 @@ def find_checkpoint(uri: str, storage_options: dict[str, Any] | None = None) -> 
 
 
 def assign(queries: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Which checkpoint is which query's; ONLY_QUERY stands for the only one. InvalidInputError when a query has none or
-    is not known: a query without its checkpoint would begin anew."""
+    """Return the checkpoint of each query; ONLY_QUERY stands for the only one. InvalidInputError when a query has none
+    or is unknown: a query without its checkpoint would start without state."""
     if set(given) == {ONLY_QUERY} and len(queries) == 1:
         return {queries[0]: given[ONLY_QUERY]}
     if set(given) != set(queries):
         wanted = " ".join(f"{name}=PATH" for name in queries)
-        raise InvalidInputError(
-            f"the app's queries are {', '.join(queries)}; give the checkpoint of each of them: {wanted}"
-        )
+        raise InvalidInputError(f"the app's queries are {', '.join(queries)}; give the checkpoint of each: {wanted}")
     return dict(given)
 
 
@@ -78,5 +76,5 @@ def moved_on(snapshot: Snapshot, storage_options: dict[str, Any] | None = None) 
         logged = checkpoint.logged_batch()  # None: the checkpoint is gone, so nothing goes on with it
         then = (saved.batch, saved.batch if saved.in_flight is None else saved.in_flight)
         if logged is not None and (checkpoint.committed_batch(), logged) != then:
-            found.append(f"query {query} (checkpoint {uri}) went on from batch {saved.batch} to batch {logged}")
+            found.append(f"query {query} (checkpoint {uri}) has continued from batch {saved.batch} to batch {logged}")
     return found

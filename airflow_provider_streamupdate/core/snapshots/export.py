@@ -1,4 +1,4 @@
-"""Taking a snapshot of a deployment: by its own agent while it runs, or by anybody once its driver is gone."""
+"""Taking a snapshot of a deployment: by its own agent while it runs, or by any process once its driver is gone."""
 
 from __future__ import annotations
 

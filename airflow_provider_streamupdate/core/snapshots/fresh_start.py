@@ -1,4 +1,4 @@
-"""What a start without state means for an app that has some, and for what its queries write to."""
+"""What a start without state means for an app that has some, and for its queries' sinks."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def compare_fresh(
 
 
 def check_agreed(report: CompatibilityReport, agree: Iterable[str]) -> None:
-    """InvalidInputError for a loss of a start without state that was agreed to and is none."""
+    """Raise InvalidInputError for an agreement to a loss that a start without state does not cause."""
     known = {item.name for item in report.items if item.agreed}
     if unknown := sorted(name for name in set(agree) - known if name.endswith(SUFFIX)):
         raise InvalidInputError(
-            f"agreed losses {', '.join(unknown)} are not losses of this start: it is refused there, or nothing is "
-            "lost; leave them out"
+            f"agreed losses {', '.join(unknown)} are not losses of this start: it is refused for that query, or "
+            "nothing is lost; remove them"
         )

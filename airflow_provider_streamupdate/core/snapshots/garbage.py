@@ -1,7 +1,7 @@
 """Objects that nothing needs: bytes of failed exports, and those that no snapshot refers to.
 
-What is garbage stays garbage: an export refers only to its own bytes and to what a manifest that is there refers to. So
-who removes garbage needs no lock, and may sleep on the way.
+Garbage stays garbage: an export refers only to its own bytes and to what an existing manifest refers to. So a process
+that removes garbage needs no lock, and may be paused meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find(
     `only_look`.
 
     read: the snapshots there are, and the damaged ones
-    own: objects that were a deleted snapshot's, and that no export shares; they are garbage whatever runs
+    own: objects of a deleted snapshot that no export shares; they are garbage, no matter what runs
 
     The order counts. An export that wrote one of the listed objects, or that may refer to one because it read a
     manifest that is gone now, still has its mark when the marks are listed, or else its own manifest is read
@@ -70,15 +70,15 @@ def find(
     if damaged and orphans:
         names, app = ", ".join(sorted(doubtful)), damaged[0].app
         kept.append(
-            f"no bytes are freed, since {names} of {app} is damaged and may need them: restore its "
-            "snapshot.json from a backup, or delete it too"
+            f"no bytes are freed, because {names} of {app} is damaged and may need them: restore its snapshot.json "
+            "from a backup, or delete it too"
         )
         orphans = []
     elif living:
         left = [path for path in orphans if path not in set(own)]
         if left:
             kept.append(
-                f"{len(left)} state files that no snapshot needs stay for now, since a snapshot that is being taken "
+                f"{len(left)} state files that no snapshot needs stay for now, because a snapshot that is being taken "
                 f"may share them ({'; '.join(map(str, living))}); the next delete or gc frees them"
             )
         orphans = [path for path in orphans if path in set(own)]

@@ -1,13 +1,13 @@
-"""Exports that are under way, and what failed ones left.
+"""Exports that are under way, and the remains of failed ones.
 
 An export stores the bytes of one snapshot. It has an id that is never used again, a folder for its bytes
 (``objects/<id>/``), and a mark from its first step to its last (``snapshots/_<id>/exporting.json``; an older version of
 this package looks there, too). While it works it gives signs of life: on a local disk the mark's time of writing moves,
-which takes no room; elsewhere ``alive.json`` beside the mark is written again.
+which needs no space; elsewhere ``alive.json`` beside the mark is rewritten.
 
-Whether an export lives is told by these signs alone, not by a process table (its process lives on when an export
-failed) and not by one clock. Who takes it for dead removes its mark *before* anything else; and an export looks for its
-mark *after* its snapshot's manifest is there: one that was taken for dead wrongly finds out, and withdraws.
+Whether an export lives is decided by these signs alone, not by a process table (its process outlives a failed export)
+and not by one clock. A process that takes it for dead removes its mark *before* anything else; and an export looks for
+its mark *after* it has written its snapshot's manifest: one that was wrongly taken for dead notices, and withdraws.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
 
 
 def stands(folder: Folder, export: Export) -> bool:
-    """Whether nobody has taken it for dead."""
+    """Whether no process has taken it for dead."""
     return folder.read(export.mark) is not None  # read, not looked for: NFS remembers for a minute what was there
 
 

@@ -1,4 +1,4 @@
-"""What a driver says of its application before it runs any of it."""
+"""What a driver reports about its application before it runs it."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class RehearsalReport:
 
 
 def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
-    """Refusals of sources that a second reader would do something to."""
+    """Refusals of sources that a second reader would change."""
     found = ((q.name, s, _effect(s)) for q in plan.queries for s in q.sources)
     return tuple(
         ReportItem(thing="source", name=f"{query}/{source.name}", verdict=REFUSED, reason=f"cannot be rehearsed: {why}")
@@ -162,14 +162,14 @@ def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
 
 
 def _effect(source: SourcePlan) -> str | None:
-    """What a rehearsal would do to the source, or to the app that reads it; None when it is harmless."""
+    """How a rehearsal would affect the source, or the app that reads it; None when it is harmless."""
     kind = short_format(source.format)
     if kind not in READABLE:
-        return f"what reading a source of format {source.format} does to it is not known"
+        return f"whether reading a source of format {source.format} changes it is unknown"
     if kind in FILES and source.options.get("cleansource", "off").lower() != "off":
         return "it removes the files it has read (cleanSource), which the running app may still need"
     if "kafka.group.id" in source.options:
-        return "its consumer group (kafka.group.id) is the running app's, whose rows it would take away"
+        return "it has the running app's consumer group (kafka.group.id), so it would take away the app's rows"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What runs again when a version starts from an older snapshot in the place of the current one."""
+"""The batches that run again when a version replaces the current one from an older snapshot."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ SUFFIX = ":again"  # of a query's name, in a report
 
 
 def other_losses(agree: Iterable[str]) -> tuple[str, ...]:
-    """What is agreed to but this, which a driver does not judge: by then the other version has ended."""
+    """The agreements except those to repeated batches, which a driver does not judge: by then the other version has
+    ended."""
     return tuple(name for name in agree if not name.partition("=")[0].endswith(SUFFIX))
 
 
 def batches_again(app: AppRegistry, snapshot: Snapshot, running: bool) -> dict[str, str]:
-    """In words, by query, the batches that the app's deployments have committed since the snapshot under the query id
-    it would go on with. `running`: one of them goes on committing."""
+    """In words, by query: the batches that the app's deployments have committed since the snapshot under the query id
+    with which it would continue. `running`: one of them is still committing."""
     found = {}
     for query, saved in snapshot.queries.items():
         last = _committed(app, query, saved.query_id)
@@ -53,8 +54,8 @@ def checkpoints_of(app: AppRegistry, query: str, query_id: str) -> Iterator[Chec
 def with_again(
     report: CompatibilityReport, old: AppPlan, new: AppPlan, again: Mapping[str, str], agree: Iterable[str]
 ) -> CompatibilityReport:
-    """The report, and what running these batches again means for each query (``query:again``). InvalidInputError for
-    one that is agreed to and does not happen."""
+    """Return the report with what running these batches again means for each query (``query:again``). InvalidInputError
+    for an agreement to batches that do not run again."""
     agreed, items = {n for n in (name.partition("=")[0] for name in agree) if n.endswith(SUFFIX)}, []
     for query in new.queries:
         before = old.query(query.name)
@@ -65,7 +66,7 @@ def with_again(
         items.append(attrs.evolve(item, agreed=item.needs_agreement and item.name in agreed))
     if unknown := sorted(agreed - {i.name for i in items if i.agreed}):
         raise InvalidInputError(
-            f"agreed losses {', '.join(unknown)} are not losses of this change: no batch runs again there, or its "
-            "sink has none of them; leave them out"
+            f"agreed losses {', '.join(unknown)} are not losses of this change: no batch of that query runs again, or "
+            "its sink has none of them; remove them"
         )
     return attrs.evolve(report, items=(*report.items, *items))

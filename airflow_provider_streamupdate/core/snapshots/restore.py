@@ -32,7 +32,8 @@ NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it sta
 
 @attrs.frozen(kw_only=True)
 class RestoredMark:
-    """A query's checkpoint is whole. source: what it was restored from; batch: the last committed one there"""
+    """The mark that a query's checkpoint is complete. source: what it was restored from; batch: the last committed one
+    there"""
 
     source: str
     batch: int
@@ -40,8 +41,8 @@ class RestoredMark:
 
 @attrs.frozen(kw_only=True)
 class MigratedStage:
-    """A stage whose state is rewritten instead of moved. `migration` is None when its rows stay what they are, and only
-    the stores they lie in change."""
+    """A stage whose state is rewritten instead of moved. `migration` is None when its rows are unchanged, and only
+    their stores change."""
 
     old: StagePlan
     new: StagePlan
@@ -85,7 +86,7 @@ class RestorePlan:
 def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sink: bool | None = False) -> RestorePlan:
     """Match stages by name. The caller has made sure that the plans are compatible.
 
-    in_sink: whether the sink has the batch in flight, and will skip it; None where nobody knows
+    in_sink: whether the sink has the batch in flight, and will skip it; None where this is unknown
 
     Spark's own description of an operator (``_metadata``, ``_stateSchema``) is not taken from the snapshot: the dry
     run of the new plan writes it, with the new operator ids and paths.
@@ -105,7 +106,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sin
     added = tuple(stage for stage in new.stages if old.stage(stage.name) is None)
     if added and partitions <= 0:
         raise CorruptError(
-            "the snapshot's offset log does not record spark.sql.shuffle.partitions, so no empty state can be made "
+            "the snapshot's offset log does not record spark.sql.shuffle.partitions, so empty state cannot be made "
             f"for {', '.join(s.name for s in added)}; update without adding a stage first"
         )
     left = snapshot.state_ahead or (snapshot.in_flight is not None and not old.stages)

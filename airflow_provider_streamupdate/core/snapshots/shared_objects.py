@@ -1,4 +1,4 @@
-"""Objects that a deployment's next snapshot would share with earlier ones: are their bytes still what was stored?
+"""Check of objects that a deployment's next snapshot would share with earlier ones: are their bytes unchanged?
 
 A snapshot an app is stopped with refers to state files stored before by name and size, since reading them would make
 the pause grow with the state. So they are read before the app is stopped.
@@ -18,7 +18,7 @@ from .snapshots import COPIES_AT_ONCE, SnapshotStore
 
 
 def check_shared(app: AppRegistry, deployment: str, progress: Callable[[str], None]) -> int:
-    """Read what a snapshot of the running deployment would share with earlier ones; the number of files.
+    """Verify the files that a snapshot of the running deployment would share with earlier ones; return their number.
 
     One that is damaged gets its bytes again from the deployment's checkpoint, if they are whole there, which heals the
     earlier snapshots too. CorruptError when they are damaged there as well (on one disk both are the same file).
@@ -52,9 +52,9 @@ def check_shared(app: AppRegistry, deployment: str, progress: Callable[[str], No
         damaged = [problem for problem in pool.map(check, found) if problem]
     if damaged:
         raise CorruptError(
-            f"state files of the running deployment {deployment} of {app.name} are not what they were when they were "
-            f"stored: {'; '.join(damaged[:5])}{' ...' if len(damaged) > 5 else ''}. They were altered on the disk: "
-            "check it, restore them from a backup, or start from a whole snapshot (verify-snapshot, update --snapshot)"
+            f"state files of the running deployment {deployment} of {app.name} have changed since they were stored: "
+            f"{'; '.join(damaged[:5])}{' ...' if len(damaged) > 5 else ''}. They were altered on the disk: check it, "
+            "restore them from a backup, or start from a whole snapshot (verify-snapshot, update --snapshot)"
         )
     return len(found)
 

@@ -59,7 +59,7 @@ class SnapshotStore:
         return self.read()[0]
 
     def damaged(self) -> list[DamagedSnapshot]:
-        """Snapshots whose manifest cannot be read: nobody knows which bytes are theirs."""
+        """Snapshots whose manifest cannot be read, so which bytes belong to them is unknown."""
         return self.read()[1]
 
     def newest(self) -> Snapshot:
@@ -94,11 +94,11 @@ class SnapshotStore:
         path = self.folder.path(_manifest(name))
         snapshot = from_json(text, Snapshot, path)
         if not _whole(text):
-            raise CorruptError(f"{path} was altered: its checksum does not fit; use another snapshot of the app")
+            raise CorruptError(f"{path} was altered: its checksum does not match; use another snapshot of the app")
         if (snapshot.app, snapshot.name) != (self.app.name, name):
             raise CorruptError(
-                f"{path} describes snapshot {snapshot.name} of app {snapshot.app}: it lies in "
-                "another one's place; restore the file from a backup, or use another snapshot of the app"
+                f"{path} describes snapshot {snapshot.name} of app {snapshot.app}, so it is in the wrong place; "
+                "restore the file from a backup, or use another snapshot of the app"
             )
         if problem := snapshot.misplaced():
             raise CorruptError(f"{path} {problem}; restore the file from a backup, or do not use it")
@@ -192,7 +192,7 @@ class SnapshotStore:
             self._remove_manifest(name, text)
             raise StorageError(
                 f"snapshot {name} of {self.app.name} gave no sign of life for {export_marks.WATCH_SECONDS:.0f} s, was "
-                "taken for dead, and is not kept; take it again"
+                "taken for dead, and is not kept; take the snapshot again"
             )
 
     def _give_up(self, export: Export) -> None:
@@ -208,8 +208,8 @@ class SnapshotStore:
     def _used(self, name: str) -> AlreadyExistsError:
         if self.folder.read(_manifest(name), len(DELETED)) == DELETED:
             return AlreadyExistsError(
-                f"app {self.app.name} had a snapshot {name!r}, which was deleted; its store cannot remove exactly one "
-                "version of a file, so a name is used once there: choose another name"
+                f"app {self.app.name} had a snapshot {name!r}, which was deleted; this store cannot remove exactly "
+                "one version of a file, so a name can be used only once: choose another name"
             )
         return AlreadyExistsError(f"app {self.app.name} already has a snapshot {name!r}; choose another name")
 
@@ -250,7 +250,7 @@ class SnapshotStore:
         return len(files)
 
     def note_verified(self, name: str, files: int, problem: str | None = None) -> None:
-        """Keep what a verification found, for those who only look."""
+        """Record what a verification found, for commands that only show it."""
         found = Verified(at=clock.now(), files=files, problem=problem)
         if self.exists(name):
             self.folder.write(_verified(name), to_json(found))
@@ -278,8 +278,8 @@ class SnapshotStore:
             snapshot = self._parse(name, text)
         except CorruptError as error:
             say(
-                f"snapshot {name} of {self.app.name} is damaged ({error}): which bytes are its own is not known, so "
-                "all that no other snapshot needs are deleted with it"
+                f"snapshot {name} of {self.app.name} is damaged ({error}): which bytes belong to it is unknown, so "
+                "all bytes that no other snapshot needs are deleted with it"
             )
         else:
             if len(self.all()) == 1:
@@ -325,14 +325,15 @@ class SnapshotStore:
             until = (
                 "wait for it, or end its process"
                 if living[0].signed
-                else "it is of an older version of this package, which gives no signs of life: it counts for 24 h"
+                else "an older version of this package takes it, which gives no signs of life: it counts as alive for "
+                "24 h"
             )
             raise InUseError(f"{living[0]} of {self.app.name} is under way; {until}")
         return garbage.remove(self.folder, self.garbage())
 
     def users(self, name: str) -> list[str]:
-        """Who needs the snapshot: the current deployment, what a rollback would go back to, an update under way, a fork
-        that is another app."""
+        """The users of the snapshot: the current deployment, the one that a rollback would return to, an update under
+        way, a fork that is another app."""
         users = []
         current = self.app.current()
         if current:
@@ -398,7 +399,7 @@ class SnapshotStore:
                 self.folder.check_regular(name, folders)
                 digest, size = self.folder.sha256(name)
             except FileNotFoundError as error:
-                raise CorruptError(f"{checkpoint.path(file.path)} vanished during the export; try again") from error
+                raise CorruptError(f"{checkpoint.path(file.path)} was removed during the export; try again") from error
             return SnapshotFile(path=file.path, size=size, object=name, sha256=digest), size
 
         with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
@@ -447,7 +448,7 @@ class SnapshotStore:
 
 @attrs.frozen(kw_only=True)
 class Newest:
-    """The name of a deployment's last snapshot: for speed only, nothing rests on it."""
+    """The name of a deployment's last snapshot: for speed only, nothing depends on it."""
 
     snapshot: str = attrs.field(validator=named("snapshot"))
 

@@ -17,7 +17,7 @@ from ..serde import to_json
 @attrs.frozen(kw_only=True)
 class Retention:
     """How many superseded deployments keep their checkpoint, and for how long all do: those are kept that either says.
-    The ways back from what runs are kept whatever this says."""
+    The deployments that a rollback needs are kept regardless of these settings."""
 
     deployments: int = 2
     days: float = 0.0
@@ -40,9 +40,10 @@ class FreedNote:
 
 
 def needed(current: str | None, specs: list[DeploymentSpec], updates: list[UpdateRecord]) -> dict[str, str]:
-    """Why a deployment's checkpoint must stay, by deployment: it runs, or something goes on from it or back to it."""
+    """Why a deployment's checkpoint must stay, by deployment: it runs, or something continues from it or returns to
+    it."""
     if current is None:
-        return {spec.deployment: "nothing is current, so any of them may be gone on with" for spec in specs}
+        return {spec.deployment: "no deployment is current, so any of them may be continued" for spec in specs}
     parents = {spec.deployment: spec.parent for spec in specs}
     found: dict[str, str] = {}
     for update in updates:
@@ -59,7 +60,7 @@ def needed(current: str | None, specs: list[DeploymentSpec], updates: list[Updat
 
 
 def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, str | None]:
-    """Of deployments that nothing needs: None for those that may go, else why they stay."""
+    """For deployments that nothing needs: None for those that may be freed, else why they stay."""
     newest = sorted(candidates, key=lambda each: each.since, reverse=True)
     found: dict[str, str | None] = {}
     for place, each in enumerate(newest):
@@ -67,15 +68,16 @@ def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, st
         if place < retention.deployments:
             found[each.deployment] = f"it is among the {retention.deployments} newest superseded ones"
         elif days < retention.days:
-            found[each.deployment] = f"it was superseded {days:.1f} days ago, and {retention.days:g} are kept"
+            found[each.deployment] = f"it was superseded {days:.1f} days ago, and deployments are kept for "
+            f"{retention.days:g} days"
         else:
             found[each.deployment] = None
     return found
 
 
 def free(app: AppRegistry, deployment: str) -> None:
-    """Remove a deployment's checkpoint. From the first step on it is known to be freed, so that nobody goes on with
-    half of it. Where it can be, that step is a rename, which takes no room."""
+    """Remove a deployment's checkpoint. From the first step on it counts as freed, so that nothing continues on half of
+    it. Where possible, that step is a rename, which needs no space."""
     folder = app.deployment_folder(deployment)
     if folder.renames:
         with contextlib.suppress(FileNotFoundError):
@@ -102,7 +104,7 @@ def is_freed(app: AppRegistry, deployment: str) -> bool:
 
 
 def check_kept(app: AppRegistry, deployment: str) -> None:
-    """RefusedError when the deployment's checkpoint was freed: it would start without its state."""
+    """Raise RefusedError when the deployment's checkpoint was freed: it would start without its state."""
     if is_freed(app, deployment):
         raise RefusedError(
             f"deployment {deployment} of {app.name} cannot run again: it was superseded, and its checkpoint was freed "

@@ -1,4 +1,4 @@
-"""What a `Folder` needs of the place its files lie in."""
+"""What a `Folder` needs from the storage that its files are in."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class FileNames(NamedTuple):
 class Backend(ABC):
     """One kind of storage. Paths are whole ones, without protocol; `base` is the folder that a relative path starts at.
 
-    Each kind promises: `create` is exclusive, `write` replaces in one step, and nobody sees half a file. What was
-    written or created lasts when that is acknowledged (it outlasts a cut of power), unless the kind `syncs`. What
-    another process wrote is seen. Errors are the kind's own; that a file is not there is a FileNotFoundError.
+    Each kind guarantees: `create` is exclusive, `write` replaces in one step, and no reader sees half a file. Written
+    or created data is durable once acknowledged (it survives a power failure), unless the kind `syncs`. Data from other
+    processes is visible. Errors are the kind's own; a missing file is a FileNotFoundError.
 
-    What differs is said by the attributes here; each is what most stores have. The tests in `tests/folders.py` hold a
-    kind to both.
+    The attributes here say what differs; each default is what most stores have. The tests in `tests/folders.py` check a
+    kind for both.
     """
 
     links: ClassVar[bool] = False
-    """A copy within it is a hard link, where both ends are on one device: it moves no bytes and takes no room."""
+    """A copy within it is a hard link, where both ends are on one device: it moves no bytes and needs no space."""
 
     cheap_calls: ClassVar[bool] = False
     """A call crosses no network, so that asking often, or one after the other, costs nothing."""
 
     renames: ClassVar[bool] = False
-    """A whole folder gets another name in one step, which takes no room (`rename`)."""
+    """A whole folder can be renamed in one step, which needs no space (`rename`)."""
 
     touches: ClassVar[bool] = False
-    """The time of a file's last write can be set without writing, which takes no room (`touch`)."""
+    """The time of a file's last write can be set without writing, which needs no space (`touch`)."""
 
     empty_folders: ClassVar[bool] = False
     """Folders are there by themselves, so that an empty one has to be removed (`remove_empty`)."""
@@ -79,15 +79,15 @@ class Backend(ABC):
 
     @abstractmethod
     def write(self, path: str, data: bytes, lasting: bool) -> None:
-        """Not `lasting`: after a cut of power the file that was replaced may come back, whole."""
+        """Not `lasting`: after a power failure the file that was replaced may come back, complete."""
 
     @abstractmethod
     def create(self, path: str, data: bytes, unique: bool) -> bool:
-        """False when there is a file. `unique`: nobody else writes this data, so a file that holds it was created by
-        this call, though its answer got lost."""
+        """Create a file; False when it exists. `unique`: no other call writes this data, so a file that holds it was
+        created by this call, even if its answer got lost."""
 
     def holds(self, path: str, data: bytes) -> bool:
-        """Whether a file holds exactly this. False, too, when it cannot be read: who asks has an error of its own."""
+        """Whether a file holds exactly this data. Also False when it cannot be read: the caller has its own error."""
         try:
             return self.read(path) == data
         except Exception:  # each kind has its own
@@ -132,7 +132,7 @@ class Backend(ABC):
         return None
 
     def free(self, path: str) -> int | None:
-        """Bytes that can still be written; None where that cannot be told."""
+        """Bytes that can still be written; None where this is unknown."""
         return None
 
     def leaving_no_folder(self, path: str) -> AbstractContextManager[None]:

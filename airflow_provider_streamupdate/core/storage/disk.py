@@ -30,7 +30,7 @@ _AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports
 
 @attrs.frozen
 class Disk(Backend):
-    """syncs: whether anything is synced. Without, nothing outlasts a cut of power for sure."""
+    """syncs: whether files are synced. If not, nothing certainly survives a power failure."""
 
     links = True
     cheap_calls = True
@@ -191,8 +191,8 @@ class Disk(Backend):
                     raise
 
     def remove_exactly(self, base: str, relative: str, data: bytes) -> bool:
-        """Whoever removes a file this way holds a lock on that very file (not on its path), so that the file at the
-        path stays the locked one until it is removed."""
+        """A process that removes a file this way locks that very file (not its path), so the file at the path stays the
+        locked one until it is removed."""
         path = f"{base}/{relative}"
         removed = _unlink_exactly(path, data)
         if removed:  # for good, before anything that it speaks of is removed
@@ -246,11 +246,11 @@ class Disk(Backend):
                 return
             if stat.S_ISLNK(mode):
                 raise CorruptError(
-                    f"{at} is a symbolic link; links are not followed inside a checkpoint or snapshot, since they may "
-                    "lead anywhere: put the file itself there, or use another one"
+                    f"{at} is a symbolic link; links inside a checkpoint or snapshot are not followed, because they "
+                    "may lead anywhere: put the file itself there, or use another one"
                 )
             if last and not stat.S_ISREG(mode):
-                raise CorruptError(f"{at} is not a plain file; use another checkpoint or snapshot")
+                raise CorruptError(f"{at} is not a regular file; use another checkpoint or snapshot")
             if not last:
                 known.add(at)
 

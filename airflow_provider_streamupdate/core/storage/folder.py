@@ -1,9 +1,9 @@
-"""A folder on any kind of storage, with the few operations crash safety rests on.
+"""A folder on any kind of storage, with the few operations that crash safety depends on.
 
 `create` is exclusive and never shows a half-written file; `write` replaces atomically. How, each backend says for
 itself. Here is what is the same for all: relative paths, and errors.
 
-What outlasts a cut of power. On a local disk: what `write` and `create` have written when they return (the file and
+What survives a power failure. On a local disk: what `write` and `create` have written when they return (the file and
 its folder are synced); what `copy_from` brought, once a `sync` of it has returned. In an object store: what was put,
 when that is acknowledged (S3 answers when an object is stored on several devices); `sync` has nothing to do. On HDFS: a
 name when it is acknowledged (the namenode syncs its journal), and bytes against the loss of fewer datanodes than hold
@@ -46,8 +46,8 @@ class Folder:
 
     @classmethod
     def scratch(cls, path: str | os.PathLike[str]) -> Folder:
-        """A local folder that nobody reads after this process: nothing in it is synced. (A check writes about thirty
-        files and folders there; to sync them took as long as to compare the plans, measured.)"""
+        """A local folder that is not read after this process: nothing in it is synced. (A check writes about thirty
+        files and folders there; syncing them took as long as comparing the plans, measured.)"""
         return cls(Disk(syncs=False), os.path.abspath(path))
 
     @property
@@ -57,7 +57,7 @@ class Folder:
 
     @property
     def renames(self) -> bool:
-        """Whether `rename` can be asked."""
+        """Whether `rename` is supported."""
         return self.backend.renames
 
     @property
@@ -67,7 +67,7 @@ class Folder:
 
     @property
     def cheap_calls(self) -> bool:
-        """Whether looking often, or at one thing after the other, costs nothing."""
+        """Whether frequent or sequential reads cost nothing."""
         return self.backend.cheap_calls
 
     @property
@@ -77,7 +77,7 @@ class Folder:
 
     @property
     def path_here(self) -> Path | None:
-        """Where any process of this machine finds the folder; None when it lies elsewhere."""
+        """The folder's path for any process of this machine; None when it is elsewhere."""
         return self.backend.path_here(self.base)
 
     @property
@@ -109,17 +109,17 @@ class Folder:
                 return None
 
     def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
-        """Create or replace a file atomically. It outlasts a cut of power, unless it need not be `lasting`: then the
-        one it replaced may come back, whole."""
+        """Create or replace a file atomically. It survives a power failure, unless it need not be `lasting`: then the
+        file that it replaced may come back, complete."""
         with self._errors("write", relative):
             self.backend.write(self.path(relative), data, lasting)
 
     def create(self, relative: str, data: bytes, nonce: str | None = None) -> bool:
-        """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It outlasts a
-        cut of power.
+        """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It survives a
+        power failure.
 
-        nonce: a text in `data` that nobody else writes. With it, a file that holds exactly `data` was created by this
-        call, though its answer got lost: a client that repeats the request is then told that the file exists (botocore
+        nonce: a text in `data` that no other call writes. With it, a file that holds exactly `data` was created by this
+        call, even if its answer got lost: a client that repeats the request is then told that the file exists (botocore
         repeats a put by itself, NFS a link).
         """
         if nonce is not None and nonce.encode() not in data:
@@ -128,8 +128,8 @@ class Folder:
             return self.backend.create(self.path(relative), data, unique=nonce is not None)
 
     def sync(self, paths: Iterable[str], but: Collection[str] = ()) -> None:
-        """Files, or whole folders, outlast a cut of power when this returns, whoever wrote them, and so do the folders
-        on the way to them. `but`: files whose bytes do so already."""
+        """Make files, or whole folders, survive a power failure, no matter who wrote them, and the folders on the way
+        to them, too. `but`: files whose bytes do so already."""
         if self.backend.syncs:
             with self._errors("sync", ""):
                 self.backend.sync(self.base, paths, but)
@@ -188,7 +188,7 @@ class Folder:
             return self.backend.modified(self.path(relative))
 
     def rename(self, relative: str, target: str) -> None:
-        """Give a file or a whole folder another name, in one step that takes no room, where it `renames`."""
+        """Rename a file or a whole folder, in one step that needs no space, where it `renames`."""
         with self._errors("rename", relative):
             self.backend.rename(self.path(relative), self.path(target))
 
@@ -202,8 +202,8 @@ class Folder:
         process slept after it had looked. Creates nothing. False: it is gone, or another one; None: this store cannot
         do that.
 
-        On a local disk whoever removes a file this way locks it, HDFS removes by the file's own number, an S3 store by
-        a conditional delete, if it knows them.
+        On a local disk the process that removes a file this way locks it, HDFS removes by the file's own number, an S3
+        store by a conditional delete, if it supports that.
         """
         with self._errors("remove", relative):
             return self.backend.remove_exactly(self.base, relative, data)
@@ -215,7 +215,7 @@ class Folder:
                 self.backend.remove_empty(self.path(relative))
 
     def touch(self, relative: str) -> None:
-        """A sign of life that takes no room, where it `touches`: a file's time of writing becomes now. Nothing
+        """A sign of life that needs no space, where it `touches`: a file's time of writing becomes now. Nothing
         elsewhere; FileNotFoundError when there is no such file."""
         if self.backend.touches:
             with self._errors("look for", relative):
@@ -237,7 +237,7 @@ class Folder:
     @contextlib.contextmanager
     def locked(self, relative: str = "") -> Iterator[None]:
         """Inside the block no other process of this machine is inside one for the same folder. Creates nothing, and
-        ends with the process. On a local file system only; elsewhere it keeps nobody out."""
+        ends with the process. On a local file system only; elsewhere it excludes no other process."""
         with contextlib.ExitStack() as held:
             if self.backend.locks:
                 with self._errors("lock", relative):
@@ -246,8 +246,8 @@ class Folder:
 
     def copy_from(self, source: Folder, path: str, relative: str) -> None:
         """Bring an immutable file here without moving its bytes through this process where that is possible:
-        a hard link on one local disk, a server-side copy on one object store. On a local disk it outlasts a cut of
-        power after a `sync` only: one for many files is much cheaper. A symbolic link is brought as one."""
+        a hard link on one local disk, a server-side copy on one object store. On a local disk it survives a power
+        failure only after a `sync`: one for many files is much cheaper. A symbolic link is brought as one."""
         with self._errors("copy to", relative):
             self.backend.copy_from(source.backend, source.path(path), self.path(relative))
 
@@ -265,9 +265,9 @@ class Folder:
         is under it."""
         here = self.path_here
         if here is not None and not os.path.isdir(here):
-            what = "is no folder" if os.path.lexists(here) else "does not exist"
+            what = "is not a folder" if os.path.lexists(here) else "does not exist"
             raise StorageError(
-                f"root {self.base} {what}; correct it, or make the folder (only `submit` and `adopt` make a root)"
+                f"root {self.base} {what}; correct it, or create the folder (only `submit` and `adopt` create a root)"
             )
 
     def check_writable(self) -> None:

@@ -1,4 +1,4 @@
-"""HDFS. It renames atomically, with or without replacing what is there, and has folders; links it has none."""
+"""HDFS. It renames atomically, with or without replacing an existing file, and has folders but no links."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from .s3 import S3Store
 
 _REACH = "check its address, that its server runs, and the storage options (credentials)"
 _LIBHDFS = (
-    "Python reaches hdfs:// by Hadoop's native client only (libhdfs, JAVA_HOME, CLASSPATH). Give the same folder by "
-    "the namenode's web address, which needs none: webhdfs://<namenode>:9870/<folder>"
+    "Python reaches hdfs:// only through Hadoop's native client (libhdfs, JAVA_HOME, CLASSPATH). Give the same folder "
+    "by the namenode's web address, which does not need it: webhdfs://<namenode>:9870/<folder>"
 )
 
 

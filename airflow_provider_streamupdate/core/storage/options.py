@@ -23,7 +23,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> dict[str, A
     except ValueError as error:
         raise InvalidInputError(f"{VARIABLE} is not valid JSON ({error}); set it to a JSON object") from error
     if not isinstance(options, dict):
-        raise InvalidInputError(f"{VARIABLE} holds JSON, but no object; set it to one, such as {{}}")
+        raise InvalidInputError(f"{VARIABLE} holds JSON, but not an object; set it to one, such as {{}}")
     return options
 
 

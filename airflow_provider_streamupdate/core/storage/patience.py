@@ -1,5 +1,5 @@
-"""How long a driver waits for storage that fails. Its queries go on meanwhile, as long as their checkpoints let them:
-what keeps two drivers from the same batch is the fence (fence.py), not a look at the root."""
+"""How long a driver waits for failing storage. Its queries continue meanwhile, as long as their checkpoints allow it:
+the fence (fence.py) keeps two drivers from running the same batch, not a look at the root."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Patience:
         self.reached()
 
     def reached(self) -> None:
-        """The storage has answered."""
+        """Note that the storage has answered."""
         self._at = time.monotonic()
 
     def over(self) -> bool:

@@ -1,4 +1,4 @@
-"""Room on a root's file system: is there enough for what is about to be written, and was it missing?"""
+"""Space on a root's file system: is there enough for the next write, and was the disk full?"""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MARGIN_BYTES = 16 << 20
 
 
 def check_room(folder: Folder, needed: int, what: str) -> None:
-    """NoRoomError when writing `needed` bytes would fill the file system of `folder`. Nothing is refused where free
-    room cannot be told (object stores, HDFS), nor where nothing but links is made."""
+    """Raise NoRoomError when writing `needed` bytes would fill the file system of `folder`. Nothing is refused where
+    the free space is unknown (object stores, HDFS), nor where only links are made."""
     if needed <= 0 or (there := folder.free()) is None or needed + MARGIN_BYTES <= there:
         return
     raise NoRoomError(
-        f"{what} needs {size(needed)} (and {size(MARGIN_BYTES)} are kept free), there is {size(there)} free at "
-        f"{folder.path()}; free some (streamupdate gc, delete-snapshot) and try again. Nothing was written"
+        f"{what} needs {size(needed)} (plus {size(MARGIN_BYTES)} that are kept free), but only {size(there)} are free "
+        f"at {folder.path()}; free some space (streamupdate gc, delete-snapshot) and try again. Nothing was written"
     )
 
 

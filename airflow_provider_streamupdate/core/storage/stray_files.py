@@ -1,4 +1,4 @@
-"""Temporary files that were left behind: each is written for a moment, then renamed into its place."""
+"""Temporary files that were left behind: normally each is written, then renamed into its place at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPARKS = re.compile(r"\..+\.tmp(\.crc)?")  # CheckpointFileManager
 
 def find(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
     """Paths of stray temporary files below `top`. Spark's own are looked for in checkpoints alone, and none at all
-    below the paths `apart`: whoever writes there may live."""
+    below the paths `apart`: their writer may be alive."""
     found = []
     for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
         name = path.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What outlasts a cut of power on a local disk.
+"""What survives a power failure on a local disk.
 
 POSIX promises nothing before fsync: of a file for its bytes, of its folder for its name. On macOS fsync only hands the
 bytes to the drive; F_FULLFSYNC makes the drive write them (fsync(2) there).
@@ -40,7 +40,7 @@ def flush(descriptor: int) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """The names in a folder last when this returns; nothing when somebody has removed it meanwhile."""
+    """Make the names in a folder durable; nothing happens when the folder was removed meanwhile."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -72,8 +72,8 @@ def sync(base: str, paths: Iterable[str], but: Collection[str] = ()) -> None:
     """The bytes and names of files, or of whole folders, below `base` last when this returns, and so do the names of
     the folders on the way to them. `but`: files whose bytes last already, whoever made them.
 
-    A hard link is its file's: the bytes get synced that somebody else wrote through another name (Spark, which syncs
-    nothing). Files first, then folders; a file that vanished from a folder meanwhile is no matter.
+    A hard link shares its file's bytes: bytes that another process wrote through another name are synced, too (Spark
+    syncs nothing). Files first, then folders; a file that vanished from a folder meanwhile is ignored.
     """
     files: dict[_Version, str] = {}
     folders: set[str] = set()

@@ -2,7 +2,7 @@
 
 fsspec's own file system writes in place, ignores what a rename answers, takes an unreachable server for a file that is
 not there, and does not look at what a datanode answers. Here each file is written under a hidden name and then renamed,
-which HDFS does atomically, with or without replacing what is there; and every answer is looked at.
+which HDFS does atomically, with or without replacing an existing file; and every answer is checked.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class WebHdfs(WebHDFS):
             return bytes(answer.content)
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
-        """Write a file that nobody sees before it is whole. FileExistsError with mode ``create``, when there is one."""
+        """Write a file that is invisible until it is complete. FileExistsError with mode ``create``, when it exists."""
         self._place(path, value, replace=mode != "create")
 
     def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
@@ -152,8 +152,8 @@ class WebHdfs(WebHDFS):
             raise
 
     def _rename(self, temporary: str, path: str, replace: bool) -> None:
-        """Nobody else knows the temporary name: when it is gone and the file is there, the rename was done, though its
-        answer got lost."""
+        """No other process knows the temporary name: when it is gone and the file exists, the rename was done, although
+        its answer got lost."""
         options = "OVERWRITE" if replace else "NONE"  # without the word it would answer false and raise nothing
         try:
             self._call("RENAME", "put", path=temporary, destination=path, renameoptions=options)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def run(app: StreamingApp, options: argparse.Namespace) -> int:
-    """Run a deployment until it ends; the exit code. The agent leaves a final state in every case."""
+    """Run a deployment until it ends and return the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     engine = SparkEngine(app, registry, options.deployment)
     return Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside).run()
@@ -123,7 +123,7 @@ def _rehearsed(
     writers: Mapping[str, DataStreamWriter],
     renames: Mapping[str, str],
 ) -> tuple[AppPlan, CompatibilityReport, Rehearsal | None]:
-    """The plan, its report with what cannot be rehearsed, and the rehearsal when nothing stands in the way."""
+    """Return the plan, its report with what cannot be rehearsed, and the rehearsal when nothing blocks it."""
     name = options.against.partition(":")[2] or SnapshotStore(registry).newest().name
     snapshot = SnapshotStore(registry).get(name)
     saved = SavedState.find(registry, f"snapshot:{name}").under(renames)
@@ -151,7 +151,8 @@ def _adoptable(
     planned: Callable[[dict[str, dict[str, str]]], AppPlan],
     writers: Mapping[str, DataStreamWriter],
 ) -> tuple[AppPlan, CompatibilityReport]:
-    """The plan under the configuration the checkpoints recorded, and whether they are this plan's."""
+    """Return the plan under the configuration that the checkpoints recorded, and the report whether they belong to this
+    plan."""
     options = storage_options.from_environment()
     folders = {query: find_checkpoint(uri, options) for query, uri in assign(tuple(writers), given).items()}
     recorded = {}

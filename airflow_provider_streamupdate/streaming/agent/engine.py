@@ -16,7 +16,7 @@ from ..restore.saved_state import SavedState
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """An engine's session, as a heartbeat tells of it. ui: the address of its pages (None: it has none)."""
+    """An engine's session, as a heartbeat reports it. ui: the address of its pages (None: it has none)."""
 
     ui: str | None
     application_id: str
@@ -28,10 +28,10 @@ class QueryEngine(Protocol):
 
     The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `practise`,
     `bring_ahead`, `used_beyond`; with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on
-    one thread starts, drains, stops and rebuilds, while another asks for `progress` and `ended`. Everything may raise
-    what the engine raises: it ends the driver, unless it is said here that it does not.
+    one thread starts, drains, stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise
+    what the engine raises, which ends the driver, unless stated otherwise here.
 
-    What it does at a boundary of an update it marks with `state.boundaries`: draining, drained, checkpoint-built,
+    It marks the boundaries of an update that it reaches with `state.boundaries`: draining, drained, checkpoint-built,
     checkpoint-marked, first-commit-seen.
     """
 
@@ -50,16 +50,16 @@ class QueryEngine(Protocol):
         ...
 
     def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
-        """Build the queries with these parameters; their names. Parameters that no query reads are warned of."""
+        """Build the queries with these parameters and return their names. Warn of parameters that no query reads."""
         ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was warned of."""
+        """The warnings given so far."""
         ...
 
     def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
-        """The plan of what was built. recorded: the configuration that each query will find in its offset log."""
+        """The plan of the built queries. recorded: the configuration that each query will find in its offset log."""
         ...
 
     def check_restorable(self, saved: SavedState, report: CompatibilityReport) -> CompatibilityReport:
@@ -73,8 +73,8 @@ class QueryEngine(Protocol):
         ...
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
-        """Bring state to the checkpoints that the restore would have to copy. find: the state as it is, of a
-        deployment that runs. What goes wrong is left to the restore."""
+        """Copy state to the checkpoints ahead of the restore, which would otherwise have to do it. find: returns the
+        present state of the running deployment. Errors are left to the restore."""
         ...
 
     def used_beyond(self, parent: str) -> bool:
@@ -82,31 +82,31 @@ class QueryEngine(Protocol):
         ...
 
     def restore(self, saved: SavedState) -> None:
-        """Build the checkpoints from `saved`, and mark each that is whole; those that are marked are left alone, and
-        any other is built anew."""
+        """Build the checkpoints from `saved`, and mark each one that is complete. Marked ones are left alone, all
+        others are rebuilt."""
         ...
 
     def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
-        """Have no query use batch ids that its sink has of another version and would skip: each query that was
-        changed, with the batch it goes on after, and the id under which that stands now. No query runs."""
+        """Let no query use batch ids that its sink has from another version and would skip. Return each changed query
+        with the batch after which it continues, and that batch's new id. No query runs."""
         ...
 
     def check_start(self, agree: Iterable[str]) -> None:
-        """IncompatibleError where a start without state stands in the way of itself."""
+        """Raise IncompatibleError when a start without state is refused."""
         ...
 
     def start(self) -> None:
-        """Start every query on its checkpoint; those that run already are left alone. After a drain they go on where
+        """Start every query on its checkpoint; those that run already are left alone. After a drain they continue where
         they were."""
         ...
 
     def drain(self) -> None:
-        """Let every query finish the batch in flight and begin no other, and wait for that. Raises the error of one
-        that failed."""
+        """Let every query finish the batch in flight and begin no other, and wait for that. Raise the error of a failed
+        query."""
         ...
 
     def stop(self) -> None:
-        """Stop at once, wherever the batch in flight is. Raises nothing."""
+        """Stop at once, even during a batch. Raises nothing."""
         ...
 
     def progress(self) -> dict[str, QueryStatus]:
@@ -128,18 +128,18 @@ class QueryEngine(Protocol):
 
     def rebuild(self, request: ChangeRequest) -> None:
         """Build the queries with other parameters, beside those that run, and keep them for `replace`. RefusedError,
-        with everything as it was, when what is committed does not do for them as it lies there."""
+        with nothing changed, when they cannot continue on the committed checkpoint unchanged."""
         ...
 
     def replace(self) -> None:
-        """Have the next start run what was rebuilt. The queries are drained or stopped."""
+        """Make the next start run the rebuilt queries. The queries are drained or stopped."""
         ...
 
     def put_back(self) -> None:
-        """Have the next start run what ran before `rebuild`, in the session as it was."""
+        """Make the next start run the queries from before `rebuild`, in the session as it was."""
         ...
 
     def gone(self, error: BaseException) -> str | None:
-        """What has ended of the engine itself, in words, where that is what the error means; else None. It may wait
-        for that end."""
+        """Which part of the engine itself has ended, in words, if that caused the error; else None. It may wait for
+        that end."""
         ...

@@ -17,8 +17,8 @@ from ...core.serde import to_json
 class Epoch:
     """Of a driver of deployment `spec`.
 
-    standby: the epoch before it may go on
-    beside: the parent's epoch may go on, as long as the update does that starts this driver
+    standby: the epoch before it may still be current
+    beside: the parent's epoch may stay current while the update that started this driver is under way
     """
 
     def __init__(self, app: AppRegistry, spec: DeploymentSpec, number: int, standby: bool, beside: bool) -> None:
@@ -30,7 +30,7 @@ class Epoch:
         self.folder = app.deployment_folder(spec.deployment)
 
     def claim(self) -> bool:
-        """Whether this is the only driver of its epoch, whichever others are started."""
+        """Claim the epoch; whether this is its only driver, no matter how many are started."""
         token = uuid.uuid4().hex
         claim = DriverClaim(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), token=token)
         if not self.folder.create(f"drivers/{self.number}.json", to_json(claim), nonce=token):
@@ -43,7 +43,8 @@ class Epoch:
         return any(int(name[:-5]) > self.number for name in self.folder.names("drivers") if name[:-5].isdigit())
 
     def check(self) -> str | None:
-        """FencedError when it is over. Why this driver is to end although it is not; None: it is to go on."""
+        """Raise FencedError when the epoch is over. Return why this driver must end although it is not; None: it
+        continues."""
         if self.beside:
             # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
             update = self.app.update(self.spec.deployment)
@@ -51,7 +52,7 @@ class Epoch:
                 if self.replaced():
                     raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
                 if update is None or update.outcome is not None:
-                    return "the update it ran beside the current deployment for has ended"
+                    return "the update for which it ran beside the current deployment has ended"
                 return None
         self.beside = False
         current = self.app.current()

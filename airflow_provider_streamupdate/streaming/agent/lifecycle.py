@@ -1,5 +1,5 @@
-"""The life of a driver: it claims its epoch, has its engine run the queries, writes the heartbeat, obeys commands,
-hands over and takes back, and leaves a clear final state. What runs the queries is behind `engine.QueryEngine`."""
+"""The lifecycle of a driver: it claims its epoch, has its engine run the queries, writes the heartbeat, obeys commands,
+hands over and takes back, and leaves a clear final state. `engine.QueryEngine` hides what runs the queries."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is no
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How often a driver does things, in seconds.
+    """The intervals of a driver's recurring actions, in seconds.
 
-    commands: looks for commands, and at a successor
-    standby: looks, standing by, whether its epoch has begun; a part of the pause
-    heartbeat: says that it lives, and looks whether its epoch is over
-    takeover: a successor that has not committed after so long will not
+    commands: between looks for commands, and at a successor
+    standby: between looks, while standing by, whether its epoch has begun; a part of the pause
+    heartbeat: between heartbeats, with a look whether its epoch is over
+    takeover: a successor that has not committed after this time is given up
     """
 
     commands: float = 0.2
@@ -174,7 +174,7 @@ class Agent:
                 self.reporter.report(queries=self.engine.progress())
 
     def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
-        """The queries, the saved state to go on from, and the plan made for that."""
+        """Return the queries, the saved state to continue from, and the plan made for it."""
         if self.engine.app != self.spec.app:
             raise ApplicationError(
                 f"the application file defines app {self.engine.app}, not {self.spec.app}; give the file of "
@@ -187,8 +187,8 @@ class Agent:
         return queries, saved, self._plan(queries, saved)
 
     def _answered(self) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
-        """The same, for who asked for an update: the plan is compared with what there is right now, and restored from
-        it into a scratch folder; what comes of it is written before anything else is done. An update that cannot
+        """Like `_planned`, with an answer for the update: the plan is compared with the present state, which is
+        restored into a scratch folder; the result is written before anything else is done. An update that cannot
         succeed ends here."""
         try:
             queries, saved, plan = self._planned(self.origin.at_first)
@@ -220,8 +220,8 @@ class Agent:
         self.folder.write("plan.json", to_json(self.engine.plan))
 
     def _stand_by(self) -> bool:
-        """Until the epoch is this driver's (it must be the only one to see that), or it is told to run beside the
-        current one; or it is not needed: False."""
+        """Wait until the epoch is this driver's (it must be the only one to claim it), or it is told to run beside the
+        current one. False: it is not needed any more."""
         self.reporter.report(state=STANDBY)
         boundary("stands-by")
         next_look, patience = 0.0, Patience(self._settings.patience)
@@ -241,7 +241,7 @@ class Agent:
                     if (update := self.app.update(self.spec.deployment)) is None or update.outcome is not None:
                         return self._end("the update it stood by for has ended")
                     if not held_for(self.app.folder, self.spec.deployment):
-                        return self._end("nobody holds the app's lease for the update it stood by for")
+                        return self._end("the app's lease for the update it stood by for is no longer held")
                     next_look = time.monotonic() + self.pace.heartbeat
                 patience.reached()
             except StorageError:
@@ -262,8 +262,8 @@ class Agent:
         for query, (batch, last) in self.engine.go_on_after_others().items():
             self.reporter.events.add("renumbered", query=query, batch=batch, to=last)
             print(
-                f"WARNING: the sink of query {query} has batches up to {last} of another version: what came after "
-                f"batch {batch} is computed again, from batch {last + 1} on",
+                f"WARNING: the sink of query {query} has batches up to {last} from another version: the input after "
+                f"batch {batch} is computed again, in batches {last + 1} and later",
                 file=sys.stderr,
             )
 
@@ -274,7 +274,7 @@ class Agent:
     def _check(self, report: CompatibilityReport, saved: SavedState) -> None:
         if not report.compatible:
             raise IncompatibleError(
-                f"{saved.source} does not fit deployment {self.spec.deployment}: {'; '.join(report.problems)}",
+                f"deployment {self.spec.deployment} cannot continue from {saved.source}: {'; '.join(report.problems)}",
                 report,
             )
 
@@ -371,11 +371,13 @@ class Agent:
             assert command.change is not None
             self._change(command.change)
             return None
-        raise StreamUpdateError(f"this driver does not know the command {command.kind!r}; it runs another version")
+        raise StreamUpdateError(
+            f"this driver does not know the command {command.kind!r}: it runs another version of this package"
+        )
 
     def _change(self, request: ChangeRequest) -> None:
-        """Go on with other parameters in the same session. RefusedError before anything is stopped; when a query fails
-        before it has committed a batch with them, the old ones are back, and that error is raised."""
+        """Continue with other parameters in the same session. RefusedError before anything is stopped. When a query
+        fails before it has committed a batch with them, the old ones are restored and the error is raised."""
         if self.reporter.state != RUNNING:
             raise NotRunningError(f"app {self.spec.app} is {self.reporter.state}; it must be running to be changed")
         if self.app.spec(self.spec.deployment).application.params == request.params:
@@ -403,7 +405,7 @@ class Agent:
             self._go_on()
             self.reporter.events.add("change undone", id=request.id, reason=describe(error))
             raise DriverError(
-                f"with these parameters {self.spec.app} failed, and goes on with the old ones: {describe(error)}"
+                f"{self.spec.app} failed with these parameters and continues with the old ones: {describe(error)}"
             ) from error
 
     def _go_on(self) -> None:
@@ -412,7 +414,7 @@ class Agent:
         self.reporter.report(state=RUNNING, reason=None)
 
     def _hand_over(self, successor: Successor) -> None:
-        """Let `successor` go on from here, and wait until it has committed: until then this driver can take back.
+        """Let `successor` continue from here, and wait until it has committed: until then this driver can take back.
 
         The point of no return is one exclusive creation: the claim of the next epoch for the successor.
         """
@@ -426,7 +428,9 @@ class Agent:
             self._successor = None
             raise
         if not claimed:
-            raise FencedError(f"epoch {successor.epoch} of {self.spec.app} was taken while this driver was draining")
+            raise FencedError(
+                f"another driver claimed epoch {successor.epoch} of {self.spec.app} while this one was draining"
+            )
         self.reporter.events.add("handed over", to=successor.deployment, to_epoch=successor.epoch)
         boundary("handed-over")
         deadline = time.monotonic() + self.pace.takeover
@@ -440,20 +444,22 @@ class Agent:
                 death = f"it has not committed a batch in {self.pace.takeover:g} s"
             if death and self._take_back(successor):
                 raise DriverError(
-                    f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} goes on "
-                    f"where it was drained, in epoch {self.epoch.number}"
+                    f"deployment {successor.deployment} took over and failed: {death}; {self.spec.deployment} "
+                    f"continues where it was drained, in epoch {self.epoch.number}"
                 )
             self.signals.woken.wait(self.pace.commands)
 
     def _take_back(self, successor: Successor) -> bool:
-        """False when the storage did not let it; it can be tried again."""
+        """Take the epoch back; False when the storage failed, so that it can be tried again."""
         epoch = successor.epoch + 1
         try:
             claimed = self.app.claim(Current(deployment=self.spec.deployment, epoch=epoch, promoted=True))
         except StorageError:
             return False
         if not claimed:
-            raise FencedError(f"epoch {epoch} of {self.spec.app} was taken before this driver could take it back")
+            raise FencedError(
+                f"another driver claimed epoch {epoch} of {self.spec.app} before this one could take back"
+            )
         boundary("taken-back")
         self.epoch.number, self.box, self._successor = epoch, CommandBox(self.folder, epoch), None
         with contextlib.suppress(StorageError):  # no other driver is started for this epoch
@@ -496,6 +502,6 @@ class Agent:
 
 
 def _print_error() -> None:
-    """The traceback for the driver's log, which may have gone with the JVM that read it from this process."""
+    """Print the traceback for the driver's log; the log may have ended with the JVM that reads it from this process."""
     with contextlib.suppress(OSError):
         traceback.print_exc()

@@ -9,7 +9,8 @@ from ..restore.saved_state import SavedState
 
 
 class Origin:
-    """Of the deployment `spec` of `app`; its stages and sources have the names that the new version gives them."""
+    """The saved state for the deployment `spec` of `app`; its stages and sources have the names that the new version
+    gives them."""
 
     def __init__(self, app: AppRegistry, spec: DeploymentSpec) -> None:
         self.app = app
@@ -31,8 +32,8 @@ class Origin:
         return saved.forked(app, beside=None if self.spec.from_app else self.spec.parent)
 
     def at_first(self) -> SavedState | None:
-        """What a driver that gets ready is checked against: what the parent has committed right now, or the snapshot
-        that it runs beside the parent from, once that is there."""
+        """The state that a driver is checked against while it gets ready: what the parent has committed right now, or,
+        to run beside the parent, the snapshot that it starts from, once that exists."""
         if not self.spec.fork:
             return self.running()
         if SnapshotStore(self.app).exists(str(self.spec.from_snapshot)):
@@ -40,11 +41,11 @@ class Origin:
         return self.running().forked(self.app, beside=self.spec.parent)
 
     def running(self) -> SavedState:
-        """What the parent has committed, which goes on."""
+        """What the parent, which still runs, has committed."""
         return self._find(self.app, f"deployment:{self.spec.parent}")
 
     def drained(self) -> SavedState:
-        """What the parent has left behind, which runs no more batch."""
+        """What the parent, which runs no more batches, has left."""
         return self._find(self.app, f"drained:{self.spec.parent}")
 
     def _find(self, app: AppRegistry, source: str) -> SavedState:

@@ -66,7 +66,7 @@ class RunningQueries:
         return self._plan
 
     def replace(self, writers: Mapping[str, DataStreamWriter], plan: AppPlan) -> None:
-        """Have the next start use other writers of the same queries. They are drained or stopped."""
+        """Make the next start use other writers of the same queries, which are drained or stopped."""
         self._writers, self._plan = writers, plan
 
     def committed(self) -> dict[str, int]:
@@ -111,7 +111,7 @@ class RunningQueries:
         boundary("drained")
 
     def stop(self) -> None:
-        """Stop at once, wherever the batch in flight is."""
+        """Stop at once, even during a batch."""
         for query in self._queries.values():
             with contextlib.suppress(Exception):  # the JVM may be gone already
                 query.stop()
@@ -174,8 +174,7 @@ def _executed(query: StreamingQuery, after: int) -> Reported:
 
 
 def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:
-    """None where Spark has removed the commit: it keeps few of them when it is told so
-    (spark.sql.streaming.minBatchesToRetain)."""
+    """The time of a commit; None where Spark has removed it: a low spark.sql.streaming.minBatchesToRetain keeps few."""
     try:
         return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
     except FileNotFoundError:
@@ -198,7 +197,7 @@ def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
 
 
 def rows_behind(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, float]:
-    """How many rows each source is behind, of those that say so (Kafka).
+    """How many rows each source is behind, for sources that report it (Kafka).
 
     order: the sources' names in the offset log; a progress report has each of them once (finishTrigger)
 

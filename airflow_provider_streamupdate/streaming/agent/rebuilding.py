@@ -1,5 +1,5 @@
-"""Changing reloadable parameters in the driver: the queries are built anew in the same session and looked at, before
-they take the place of the running ones."""
+"""Changing reloadable parameters in the driver: the queries are built again in the same session and checked, before
+they replace the running ones."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Rebuilding:
         self._settings: dict[str, str] = {}
 
     def build(self, request: ChangeRequest) -> Built:
-        """The queries with the request's parameters, and their plan. RefusedError, with the session as it was, when
-        what the deployment has committed does not do for them as it lies there."""
+        """Return the queries with the request's parameters, and their plan. RefusedError, with the session unchanged,
+        when they cannot continue on the committed checkpoint unchanged."""
         spec = self._registry.spec(self._deployment)
         check_parameters(spec.application.params, request.params, self._app.reloadable)
         self._settings = dict(self._spark.conf.getAll)
@@ -49,8 +49,8 @@ class Rebuilding:
             raise
 
     def put_back(self) -> None:
-        """Give the session the configuration it had before the last build: query functions may set some, which a start
-        of the old queries would find."""
+        """Restore the session's configuration from before the last build: query functions may change it, which would
+        affect the old queries."""
         now = dict(self._spark.conf.getAll)
         for key in now.keys() - self._settings.keys():
             self._spark.conf.unset(key)

@@ -20,9 +20,9 @@ from ..restore.restorer import empty_stores
 
 
 def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict[str, tuple[int, int]]:
-    """Have no query use ids of batches that its sink has of another version and would skip: such a query computes again
-    what it has not committed, under later ids. What was its last batch, and under which id it stands now, of each
-    query that was changed. Nothing may run on the deployment's checkpoints."""
+    """Let no query use batch ids that its sink has from another version and would skip: such a query computes what it
+    has not committed again, under later ids. Return, for each changed query, its last batch and that batch's new id.
+    Nothing may run on the deployment's checkpoints."""
     changed, skipping = {}, said_to_skip(app, deployment)
     for query in plan.queries:
         checkpoint = Checkpoint(app.checkpoint(deployment, query.name))
@@ -39,8 +39,8 @@ def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict
 
 
 def used_beyond(app: AppRegistry, parent: str, plan: AppPlan) -> bool:
-    """Whether a sink that looks at ids may have later ones than `parent` has logged, of a deployment that was left for
-    it: a version that goes on from `parent` must not use these. The parent may run."""
+    """Whether a sink that compares batch ids may have later ids than `parent` has logged, from a deployment that was
+    rolled back to it: a version that continues from `parent` must not use these. The parent may run."""
     skipping = said_to_skip(app, parent)
     for query in plan.queries:
         checkpoint = Checkpoint(app.checkpoint(parent, query.name))
@@ -53,7 +53,7 @@ def used_beyond(app: AppRegistry, parent: str, plan: AppPlan) -> bool:
 
 
 def said_to_skip(app: AppRegistry, deployment: str) -> tuple[str, ...]:
-    """The queries whose functions skip ids, as rollbacks to a deployment were told."""
+    """The queries whose functions skip ids, as declared with rollbacks to a deployment."""
     return tuple({query for record in app.rollbacks() if record.back_to == deployment for query in record.later_ids})
 
 

@@ -1,4 +1,4 @@
-"""What a driver tells of itself under the root: its status, which is its heartbeat too, and its events."""
+"""What a driver reports under the root: its status, which is also its heartbeat, and its events."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Reporter:
         return self._status.state
 
     def report(self, **changes: Any) -> None:
-        """Write status.json with `changes` of a Status, and an event when they change the state. StorageError; what was
-        not written is written with the next one."""
+        """Write status.json with `changes` of a Status, and an event when they change the state. On a StorageError, the
+        changes are written with the next report."""
         with self._lock:
             before = self._status.state
             beat = self._status.beat + 1
@@ -54,5 +54,6 @@ class Reporter:
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
 
     def heartbeat(self) -> contextlib.AbstractContextManager[None]:
-        """Beats while the main thread is busy (session start, restore): a slow start is not a death."""
+        """Write heartbeats while the main thread is busy (session start, restore), so that a slow start does not look
+        like a death."""
         return repeating(self.every, self.report, StreamUpdateError)

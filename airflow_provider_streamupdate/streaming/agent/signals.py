@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, which end an app with a final state."""
+"""Handling of SIGTERM and SIGINT, which end an app with a final state."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Signals:
 
     @property
     def reason(self) -> str:
-        """Why a driver ends that a signal has come to."""
+        """The reason with which a driver ends after a signal."""
         assert self.number is not None
         return f"stopped by signal {signal.Signals(self.number).name}"
 
     def exit(self) -> SystemExit:
-        """To be raised where nothing else looks at the signal."""
+        """The exception to raise where nothing else checks the signal."""
         assert self.number is not None
         return SystemExit(128 + self.number)
 

@@ -1,4 +1,4 @@
-"""Getting warm: what a standby runs before it takes over, so that its first real batch is like any later one."""
+"""Warm-up: what a standby runs before it takes over, so that its first real batch takes no longer than later ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def warm_up(
     migrations: MigrationFunctions | None = None,
 ) -> None:
     """Count some rows, and run every query on sources without rows, into a sink that writes nothing, on a clone of the
-    saved state, so that the ways its restore and its first real batch take have been gone. Nothing of the app is
+    saved state, so that the code of its restore and first real batch has run once. Nothing of the app is
     written. A query that cannot be run so is only slower in its first batches; but what its restore raises, the app's
     own migration functions among it, is raised, because the real one would.
 
@@ -108,7 +108,7 @@ def _clone(
         restore_query(saved, query, writer, checkpoint, migrations)
     except (CorruptError, StorageError) as error:  # the running app may have removed files meanwhile
         checkpoint.remove("")
-        print(f"WARNING: query {query.name} gets warm without its state: {describe(error)}", file=sys.stderr)
+        print(f"WARNING: query {query.name} is warmed up without its state: {describe(error)}", file=sys.stderr)
         return
     checkpoint.remove("sources")
     for entry in checkpoint.names("offsets"):

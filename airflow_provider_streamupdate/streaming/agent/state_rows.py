@@ -1,4 +1,4 @@
-"""How many rows the stages of a query hold, and how many have left since the driver's start."""
+"""The number of rows that the stages of a query hold, and that have left since the driver's start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order for the members of sets, whose own order is another one in each process.
+"""An order for the members of sets, whose own order differs between processes.
 
 A member's rank is a text of what it looks like from near by, in a bounded number of steps: what lies further away is
 not looked at, so that neither cycles nor sets of linked objects take long. It is an order only: what the members are is

@@ -1,4 +1,5 @@
-"""Whose a module is: the app's (walked), Python's own, an installed package's (by its version), or Spark's and ours."""
+"""The owner of a module: the app (it is walked), Python itself, an installed package (known by its version), or Spark
+and this package."""
 
 from __future__ import annotations
 

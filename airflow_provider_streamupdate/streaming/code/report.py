@@ -1,4 +1,4 @@
-"""What a walk over a function finds besides its description: what it cannot compare, packages, and names."""
+"""What a walk over a function finds besides its description: values that cannot be compared, packages, and names."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""From the queries an author wrote to the app's plan: `plan_app` (planner.py). What a stage means is traced in
-lineage.py, and written by expression.py and definition.py.
+"""From the queries an author wrote to the app's plan: `plan_app` (planner.py). lineage.py traces what a stage means;
+expression.py and definition.py write it.
 """

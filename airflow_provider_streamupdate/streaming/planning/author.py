@@ -1,4 +1,4 @@
-"""What the author's own code raised: where, and what it says in one sentence."""
+"""Errors of the author's own code: where they were raised, and their message in one sentence."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"
 
 
 def place(error: BaseException) -> str:
-    """File and line of the author's code that the error came out of: ``v2.py:9``; empty when there is none."""
+    """File and line of the author's code that raised the error: ``v2.py:9``; empty when there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not _foreign(f.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def told(error: BaseException) -> str:
-    """An error that ended a query, in words. What the author's code raised while it ran, in a Python worker or called
-    by the JVM, has its traceback in Spark's message alone; the place is said first."""
+    """An error that ended a query, in words. The traceback of an error that the author's code raised while it ran, in a
+    Python worker or called by the JVM, is in Spark's message only; the place comes first."""
     words = describe(error)
     if isinstance(error, StreamUpdateError):
         return words
@@ -32,7 +32,7 @@ def told(error: BaseException) -> str:
 
 
 def _foreign(file: str) -> bool:
-    """Whether it is a library's, Spark's, ours, or made up (``<string>``)."""
+    """Whether a file belongs to a library, to Spark or to this package, or is no real file (``<string>``)."""
     if file.startswith("<") or "pyspark" in Path(file).parts or any("pyspark.zip" in part for part in Path(file).parts):
         return True
     return file.startswith((_OURS, *_LIBRARIES)) or "py4j" in file

@@ -1,4 +1,4 @@
-"""What a query's sink function does with a batch id that it has had: as the app declares it, or nothing, where the
+"""What a query's sink function does with a batch id that it has seen: as the app declares it, or nothing, where the
 function's code does not use the id."""
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _MAY_READ = frozenset(
 
 
 def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str | None) -> str | None:
-    """One of plan.SEEN_BATCH, UNUSED, or None where it is not known or the sink is no function. ApplicationError for a
-    declaration of a sink that is none. `where`: the query, for the message."""
+    """Return one of plan.SEEN_BATCH, UNUSED, or None where it is unknown or the sink is not a function.
+    ApplicationError for a declaration when the sink is not a function. `where`: the query, for the message."""
     if short_format(format) not in FUNCTIONS:
         if declared is not None:
             raise ApplicationError(
-                f"{where}: seen_batch={declared!r} is for a function (foreachBatch, foreach), and its sink is "
-                f"{format}; leave it out"
+                f"{where}: seen_batch={declared!r} applies to functions only (foreachBatch, foreach), but its sink is "
+                f"{format}; remove it"
             )
         return None
     if declared is not None:

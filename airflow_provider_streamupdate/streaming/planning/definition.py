@@ -79,7 +79,7 @@ _ASKED = re.compile(
 
 
 def asks_time(node: Node) -> bool:
-    """Whether an expression is the time of the batch it is computed in."""
+    """Whether an expression asks for the time of the batch in which it is computed."""
     if node.name in CLOCKS:
         return True
     text_of = node.children[0].fields.get("value") if node.name == "Cast" and node.children else None
@@ -131,7 +131,7 @@ def _types(kind: Any) -> Iterator[dict[str, Any]]:
 
 
 def _code(fields: dict[str, Any]) -> str:
-    """The digest of a state function's code, with what else it uses; or why it cannot be compared."""
+    """The digest of a state function's code and of what it uses; or why it cannot be compared."""
     if code := fields.get("code"):
         uses = fields.get("uses", {}).get("rendered")
         return f"#{code}" + (f" with {uses}" if uses else "")

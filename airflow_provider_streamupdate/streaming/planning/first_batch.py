@@ -1,7 +1,7 @@
-"""What Spark plans and writes of a query before its first batch: state schemas, and metadata of operators.
+"""What Spark plans and writes for a query before its first batch: state schemas, and metadata of operators.
 
-It is kept between the plan of a query and the check of a restore, which needs the same: to plan a batch takes Spark
-most of a check's time."""
+It is kept between planning a query and checking its restore, which needs the same: planning a batch takes most of a
+check's time."""
 
 from __future__ import annotations
 

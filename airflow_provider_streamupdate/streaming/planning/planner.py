@@ -152,13 +152,13 @@ def _plan_query(
         conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
         with _instead(
             f"{where}: Spark cannot plan it, and would refuse to start it: ",
-            "; correct the query (`streamupdate plan` tries it, starting nothing)",
+            "; correct the query (`streamupdate plan` tries it without starting anything)",
         ):
             stages_written = sum(node.stateful for node in analyzed.walk())
             planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True, stages=stages_written)
         keep(writer, conf, Path(scratch), planned)
         with _instead(
-            f"{where}: its plan is not understood, so that its state could not be found again (",
+            f"{where}: its plan is not understood, so its state could not be found again (",
             "); write it in another way, or report it with the query",
         ):
             optimized = parse_plan(planned.optimized, mode)
@@ -166,8 +166,8 @@ def _plan_query(
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(
-            f"{where}: {'; '.join(problems)}: the descriptions of state refer to both by their names; give one of them "
-            "another name (--rename old=new, when state under the old one goes on)"
+            f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
+            "name (with --rename old=new when state under the old name must continue)"
         )
     buffers = planned.buffers
     stages = tuple(
@@ -279,9 +279,9 @@ def _stages(
     written = [n for n in analyzed.walk() if n.stateful]
     if not fits:
         raise ApplicationError(
-            f"{where}: its stateful operators cannot be told apart, so that their state could not be found again: it "
-            f"has {_listed(n.name for n in written)}, after optimization {_listed(n.name for n in nodes)}, and for "
-            f"Spark {_listed(o['operatorInfo']['operatorName'] for o in operators)}; {_differing(written, nodes)}"
+            f"{where}: its stateful operators cannot be matched, so their state could not be found again: as written "
+            f"it has {_listed(n.name for n in written)}, after optimization {_listed(n.name for n in nodes)}, and "
+            f"Spark runs {_listed(o['operatorInfo']['operatorName'] for o in operators)}; {_differing(written, nodes)}"
         )
     names = _names(where, given, operators)
     before = Lineage(analyzed, _leaf_names(analyzed, leaf_names), names)

@@ -80,7 +80,7 @@ def _families(data: bytes, where: str) -> list[tuple[StateSchema, int]]:
         else:
             raise CorruptError(f"{where} has state schema version {version!r}, which is not understood (v2, v3)")
         if reader.at != len(data):
-            raise CorruptError(f"{where} holds {len(data) - reader.at} bytes more than its schemas need")
+            raise CorruptError(f"{where} has {len(data) - reader.at} bytes after the end of its schemas")
     except (struct.error, ValueError) as error:
         raise CorruptError(f"{where} is not a state schema file: {error}") from error
     return schemas

@@ -1,5 +1,6 @@
-"""Does a checkpoint belong to these queries? Compared with the plan of the code that is said to have written it, by
-operator id, and then by Spark itself, on a clone of what the checkpoint says about itself. Nothing is written to it."""
+"""The check whether a checkpoint belongs to these queries: it is compared with the plan of the code that is said to
+have written it, by operator id, and then by Spark itself, on a clone of the checkpoint's metadata. Nothing is written
+to it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _WRONG_FILE = "give the file (and parameters) of the code that wrote the checkpo
 def check_adoptable(
     plan: AppPlan, writers: Mapping[str, DataStreamWriter], checkpoints: Mapping[str, Folder], scratch: Path
 ) -> CompatibilityReport:
-    """What becomes of every source, stage and sink. `plan` was made under the checkpoints' recorded configuration."""
+    """Return the report on every source, stage and sink. `plan` was made under the checkpoints' recorded
+    configuration."""
     items: list[ReportItem] = []
     for query in plan.queries:
         items += _query(query, Checkpoint(checkpoints[query.name]), writers[query.name], scratch / query.name)
@@ -82,17 +84,18 @@ def _query(query: QueryPlan, checkpoint: Checkpoint, writer: DataStreamWriter, c
 
 
 def _lines(query: QueryPlan, entry: OffsetEntry) -> dict[str, str] | str:
-    """The offset of each source; a text when the offset log is not of these sources."""
+    """The offset of each source; a text (the problem) when the offset log does not belong to these sources."""
     if entry.names:
         if set(entry.names) != {s.name for s in query.sources if s.native}:
             return f"the offset log holds the sources {', '.join(entry.names)}; {_WRONG_FILE}"
         return dict(zip(entry.names, entry.sources, strict=True))
     if any(s.native for s in query.sources):
-        return f"the offset log goes by position, but the plan's sources have names of Spark's (.name()); {_WRONG_FILE}"
+        return "the offset log is ordered by position, but the plan's sources are named with Spark's .name(); "
+        f"{_WRONG_FILE}"
     if len(entry.sources) != len(query.source_order):
         return (
-            f"the offset log has {len(entry.sources)} sources an entry, the plan reads {len(query.source_order)}; "
-            f"{_WRONG_FILE}"
+            f"the offset log has {len(entry.sources)} sources per entry, but the plan reads "
+            f"{len(query.source_order)}; {_WRONG_FILE}"
         )
     return dict(zip(query.source_order, entry.sources, strict=True))
 
@@ -100,7 +103,7 @@ def _lines(query: QueryPlan, entry: OffsetEntry) -> dict[str, str] | str:
 def _source_problem(
     source: SourcePlan, query: QueryPlan, lines: Mapping[str, str], checkpoint: Checkpoint
 ) -> str | None:
-    """Whether an offset is one of such a source, as far as its form tells."""
+    """Why an offset cannot belong to such a source, as far as its form shows; None when it can."""
     offset = lines[source.name]
     if offset in (NO_OFFSET, ""):
         return None
@@ -108,18 +111,18 @@ def _source_problem(
     kind = short_format(source.format)
     of_files = isinstance(parsed, dict) and set(parsed) == {"logOffset"}
     if of_files != (kind in FILES):
-        return f"its offset {offset} is not one of a {kind} source; {_WRONG_FILE}"
+        return f"its offset {offset} is not that of a {kind} source; {_WRONG_FILE}"
     if kind == "kafka" and "subscribe" in source.options and isinstance(parsed, dict):
         topics = {topic.strip() for topic in source.options["subscribe"].split(",")}
         if strange := sorted(set(parsed) - topics):
             topic = ", ".join(strange)
-            return f"its offset is of topic {topic}, the plan's source reads {source.location}; {_WRONG_FILE}"
+            return f"its offset is of topic {topic}, but the plan's source reads {source.location}; {_WRONG_FILE}"
     folder = _PROTOCOL.sub("", source.location or "").rstrip("/")
     if of_files and folder.startswith("/") and not source.native and not set(folder) & set("*?[{"):
         number = list(dict.fromkeys(query.source_order)).index(source.name)
         for read in checkpoint.source_file_log(number):
             if not f"{unquote(_PROTOCOL.sub('', read['path']))}/".startswith(f"{folder}/"):
-                return f"it has read {read['path']}, the plan's source reads {source.location}; {_WRONG_FILE}"
+                return f"it has read {read['path']}, but the plan's source reads {source.location}; {_WRONG_FILE}"
     return None
 
 
@@ -132,13 +135,13 @@ def _sink_problem(query: QueryPlan, batch: int) -> str | None:
     if log.exists(str(batch)) or log.exists(f"{batch}.compact"):
         return None
     return (
-        f"the log of the files in {path} does not hold batch {batch}, so the checkpoint's query wrote elsewhere; "
+        f"the file sink's log in {path} does not hold batch {batch}, so the checkpoint's query wrote elsewhere; "
         f"{_WRONG_FILE}"
     )
 
 
 def _clone(source: Folder, exported: QuerySnapshot, clone: Path) -> None:
-    """What the checkpoint says about itself; no state, which nobody reads here."""
+    """Clone the checkpoint's metadata, without state, which is not read here."""
     target = Folder.scratch(clone)
     paths = {file.path for file in exported.files if not file.path.startswith("state/")}
     for operator in source.names("state"):
@@ -177,7 +180,7 @@ def _operators(clone: Path, batch: int) -> dict[int, dict[str, Any]]:
 
 def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Path) -> str | None:
     if stage.kind not in RESTORABLE_KINDS:
-        return f"{stage.kind} is a stateful operator that is not understood"
+        return f"the stateful operator {stage.kind} is not supported"
     if operator is None:
         return (
             f"the checkpoint holds no description of operator {stage.operator_id} ({stage.operator}): {_WRONG_FILE}; a "
@@ -185,10 +188,12 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
         )
     name = operator["operatorInfo"]["operatorName"]
     if name != stage.operator:
-        return f"operator {stage.operator_id} of the checkpoint is {name}, of the plan {stage.operator}; {_WRONG_FILE}"
+        return f"operator {stage.operator_id} is {name} in the checkpoint, but {stage.operator} in the plan; "
+        f"{_WRONG_FILE}"
     stores = tuple(store["storeName"] for store in operator["stateStoreInfo"])
     if stores != stage.stores:
-        return f"the checkpoint's stores are {', '.join(stores)}, the plan's {', '.join(stage.stores)}; {_WRONG_FILE}"
+        return f"the checkpoint's stores are {', '.join(stores)}, but the plan's are {', '.join(stage.stores)}; "
+        f"{_WRONG_FILE}"
     try:
         saved = operator_schemas(folder, operator)
         changed = any(evolved(path.read_bytes(), str(path)) for _, path in schema_files(folder, operator))
@@ -196,11 +201,11 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
         return f"its state schema cannot be read: {error}"
     if changed:
         return (
-            "its state is in Avro and its schema has changed since the checkpoint began: its rows name the schema they "
-            "were written under, and a restore does not keep the old ones; it cannot be adopted"
+            "its state is in Avro, and its schema has changed since the checkpoint began: rows refer to the schema "
+            "with which they were written, and a restore does not keep old schemas. It cannot be adopted"
         )
     if _comparable(saved) != _comparable(stage.schemas):
-        return f"the checkpoint's state is {_shown(saved)}, the plan's {_shown(stage.schemas)}; {_WRONG_FILE}"
+        return f"the checkpoint's state is {_shown(saved)}, but the plan's is {_shown(stage.schemas)}; {_WRONG_FILE}"
     return None
 
 

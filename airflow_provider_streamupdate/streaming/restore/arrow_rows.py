@@ -12,7 +12,7 @@ _INTEGERS = {"date": "int32", "timestamp": "int64", "timestamp_ntz": "int64"}
 
 
 def row_bytes(schema: Any, rows: Any) -> list[bytes | None]:
-    """Each struct of an Arrow array as a row of `schema` (Spark's JSON type); None for a null."""
+    """Return each struct of an Arrow array as a row of `schema` (Spark's JSON type); None for a null."""
     return [None if row is None else unsafe_row.encode(schema, row) for row in values(schema, rows)]
 
 

@@ -1,7 +1,7 @@
-"""Column families of a store, rewritten: some made anew, others carried as they are, row by row.
+"""Column families of a store, rewritten: some are rebuilt, others carried unchanged, row by row.
 
-Spark's StateRewriter reads the families and writes them, by their encoders; it wants UnsafeRows, which `arrow_rows`
-makes of new rows, on the executors.
+Spark's StateRewriter reads and writes the families with their encoders; it needs UnsafeRows, which `arrow_rows` makes
+from new rows, on the executors.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def rewrite_families(
     conf: dict[str, str],
     partitions: int,
 ) -> Folder:
-    """Write version 1 of the stage's store; the folder its partitions lie in.
+    """Write version 1 of the stage's store; return the folder with its partitions.
 
-    made: the rows of families made anew, in the form of the new plan: partition_key, key and value (all structs), and
+    made: the rows of rebuilt families, in the form of the new plan: partition_key, key and value (all structs), and
         place, which orders the values of one key
-    left_out: families of the old store that are not carried; those in `made` are not either
+    left_out: families of the old store that are not carried, besides those in `made`
     scratch: holds a checkpoint of the old stage alone under ``old``
     checkpoint: the new one, with Spark's description of the new operator
     """
@@ -62,7 +62,7 @@ def rewrite_families(
 
 
 def _encoded(rows: DataFrame, family: str, new: StagePlan, schema: StructType) -> DataFrame:
-    """The rows as StateRewriter wants them, with their place: partition key, key and value as bytes, column family."""
+    """The rows as StateRewriter needs them, with their place: partition key, key and value as bytes, column family."""
     described = schema_of(new, family)
     partition_key = F.col("partition_key").cast(schema["partition_key"].dataType)
     flat = rows.select(partition_key, "key", "value", F.col("place").cast("bigint"))

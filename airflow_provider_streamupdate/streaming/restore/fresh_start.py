@@ -1,4 +1,4 @@
-"""A start without state, looked at in the driver, which can read the logs of file sinks."""
+"""The check of a start without state in the driver, which can read the logs of file sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .. import spark_internals
 def judge_start(
     app: AppRegistry, plan: AppPlan, agree: Iterable[str] = (), deployment: str | None = None
 ) -> CompatibilityReport:
-    """What starting without state means for the queries; of `deployment`, for those that have committed no batch."""
+    """Return what starting without state means for the queries; for a `deployment`, only for those that have committed
+    no batch."""
     queries, logged = [], {}
     for query in plan.queries:
         own = Checkpoint(app.checkpoint(deployment, query.name)) if deployment else None
@@ -34,7 +35,7 @@ def judge_start(
 
 
 def check_start(app: AppRegistry, plan: AppPlan, agree: Iterable[str], deployment: str) -> None:
-    """IncompatibleError, with the report, where the deployment's start without state stands in the way of itself."""
+    """Raise IncompatibleError, with the report, when the deployment's start without state is refused."""
     report = judge_start(app, plan, agree, deployment)
     if not report.compatible:
         raise IncompatibleError(f"{deployment} cannot start without state: {'; '.join(report.problems)}", report)

@@ -1,4 +1,5 @@
-"""The rows of a join's sides, read from its state, and made into what its stores hold (join_state.py)."""
+"""The rows of a join's sides: read from its state, and converted back into the contents of its stores
+(join_state.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def read_side(spark: SparkSession, stage: StagePlan, side: str, batch: int, chec
 
 
 def side_stores(stage: StagePlan, side: str, rows: DataFrame) -> Iterator[tuple[str, DataFrame]]:
-    """What each store or column family of a side holds when the side has these rows: partition_key, key and value, all
+    """The contents of each store or column family of a side that has these rows: partition_key, key and value, all
     structs."""
     rows = rows.localCheckpoint()  # counted and numbered are the same rows, whatever the app's function does
     if by_time(stage):

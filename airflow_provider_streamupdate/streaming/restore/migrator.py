@@ -1,9 +1,9 @@
 """The migrator: rewrites a stage's state rows for a new plan, on the executors.
 
 The old rows are read by Spark's own state reader (format ``statestore``), which gives key and value as structs; they
-are rewritten by DataFrame operations, and written by Spark's own operators (rewriter.py), so that new keys are the very
-bytes the running query will look for. No row passes through Python, unless an app's own function wants it. What is done
-was decided by `state.migration`; an app's own migration function is called in its place.
+are rewritten by DataFrame operations, and written by Spark's own operators (rewriter.py), so that new keys have exactly
+the bytes that the running query will look for. No row passes through Python, unless an app's own function needs it.
+`state.migration` has decided what is done; an app's own migration function replaces it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _SCRATCH = "migration"
 
 
 def find_functions(functions: MigrationFunctions, query: str, stage: MigratedStage) -> dict[str, MigrationFunction]:
-    """The app's functions for a stage and its old state, where it is to be migrated by them: one, under the name
-    ``""``, or one for each state variable or side of a join."""
+    """The app's functions that migrate a stage's old state: one, under the name ``""``, or one for each state variable
+    or side of a join."""
     made = stage.migration
     if made is None:
         return {}
@@ -121,7 +121,7 @@ def migrate_stage(
 
 
 def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Folder) -> int:
-    """A checkpoint of the old stage alone, for Spark's state reader; the number of its partitions."""
+    """Make a checkpoint of the old stage alone, for Spark's state reader; return the number of its partitions."""
     top = f"state/{old.operator_id}/"
     wanted = ("metadata", f"offsets/{snapshot.batch}", f"commits/{snapshot.batch}", top)
     partitions = set()
@@ -149,7 +149,7 @@ def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Fo
 
 
 def _bring_back(written: Folder, store: str, new: StagePlan, checkpoint: Folder, made: str) -> None:
-    """Bring version 1 of a store just made to where the query looks for it, as `made`. On the default store the bytes
+    """Move version 1 of a new store to where the query looks for it, as `made`. On the default store the bytes
     of a delta serve as a snapshot as well (both end with the same mark; measured), without which the versions before it
     would be looked for."""
     for path in written.files():
@@ -179,12 +179,12 @@ def _rows(
     rows = _by_function(state, functions, stage, "", dict(_rows_of(stage.new)))
     rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
     if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
-        raise ApplicationError(f"{_named(stage)} returned a row whose key is not that of its value")
+        raise ApplicationError(f"{_named(stage)} returned a row whose key does not match its value")
     return rows
 
 
 def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migration) -> DataFrame:
-    """Key and value rows as `migration` says, types widened to those of the new schemas."""
+    """Key and value rows as `migration` decides, with types widened to those of the new schemas."""
     rows = state.select(
         *(_numbered(state[part], schema).alias(part) for part, schema in _rows_of(old)),
     )
@@ -209,7 +209,7 @@ def _variables(
     old: Folder,
     functions: Mapping[str, MigrationFunction],
 ) -> dict[str, DataFrame]:
-    """The new rows of the state variables that change."""
+    """The new rows of the changed state variables."""
     made = {}
     for change in migration.parts:
         rows = read_variable(spark, stage.old, change.name, batch, old)
@@ -218,8 +218,8 @@ def _variables(
             made[change.name] = _by_function(rows, functions, stage, change.name, wanted).localCheckpoint()
             if ends(stage.new, change.name) and not same_ends(stage.new, change.name, rows, made[change.name]):
                 raise ApplicationError(
-                    f"{_named(stage, change.name)} returned values that end at other times, or other values than there "
-                    "were: their times to live are kept apart from them; hand on each value's `ttlExpirationMs`"
+                    f"{_named(stage, change.name)} changed the number of values or when they expire: times to live "
+                    "are stored separately, so pass on each value with its `ttlExpirationMs`"
                 )
         else:
             was = value_type(stage.old, change.name)
@@ -235,7 +235,7 @@ def _sides(
     old: Folder,
     functions: Mapping[str, MigrationFunction],
 ) -> dict[str, DataFrame]:
-    """What the stores or column families of a join's sides that change hold from now on."""
+    """The new contents of the stores or column families of a join's changed sides."""
     made: dict[str, DataFrame] = {}
     for change in migration.parts:
         wanted = dict(zip(("key", "value"), side_rows(stage.new, change.name), strict=True))
@@ -243,7 +243,7 @@ def _sides(
         rows = _by_function(rows, functions, stage, change.name, wanted, unique=False)
         if says_matched(wanted["value"]) and not rows.where("value.matched is null").isEmpty():
             told = _named(stage, change.name)
-            raise ApplicationError(f"{told} returned a row without `matched`; hand it on, or make it false")
+            raise ApplicationError(f"{told} returned a row whose `matched` is null; pass it on, or set it to false")
         made |= side_stores(stage.new, change.name, rows)
     return made
 
@@ -256,12 +256,12 @@ def _by_function(
     wanted: Mapping[str, Any],
     unique: bool = True,
 ) -> DataFrame:
-    """What the app's own function makes of the state; checked, because a wrong row would be found by nobody: names and
-    types (`wanted`) of columns, no row without a key, no key twice (if keys are to be `unique`), no value that is null.
+    """The result of the app's own function on the state. It is checked, because a wrong row would go unnoticed: names
+    and types (`wanted`) of columns, no row without a key, no key twice (if keys must be `unique`), no null value.
     """
     where = _named(stage, part)
     if part not in functions:
-        raise ApplicationError(f"{where} is not there; register it with @app.migrate")
+        raise ApplicationError(f"{where} is missing; register it with @app.migrate")
     made = functions[part](state.select("key", "value"))
     shown = f"DataFrame({', '.join(f'{part} {_shown(kind)}' for part, kind in wanted.items())})"
     if not isinstance(made, DataFrame) or sorted(made.columns) != ["key", "value"]:
@@ -277,7 +277,7 @@ def _by_function(
         inner = rows["value"] if wanted["value"]["type"] == "array" else F.map_values("value")
         missing |= F.exists(inner, lambda value: value.isNull())
     if not rows.where(missing).isEmpty():
-        raise ApplicationError(f"{where} returned a row without key or value")
+        raise ApplicationError(f"{where} returned a row whose key or value is null")
     if unique and (twice := rows.groupBy("key").count().where("count > 1").head()):
         raise ApplicationError(f"{where} returned {twice['count']} rows with the key {tuple(twice['key'])}; merge them")
     return rows
@@ -295,7 +295,7 @@ def _shown(kind: Any) -> str:
 
 
 def _key_of_session(rows: DataFrame, stage: StagePlan) -> Column:
-    """Whether a row's key is what its value says: the other keys, and the start of the session window."""
+    """Whether a row's key matches its value: the other keys, and the start of the session window."""
     others, session = session_keys(stage)
     wanted = [*(rows["value"][f"c{i}"] for i in others), rows["value"][f"c{session}"]["start"]]
     return reduce(Column.__and__, (rows["key"][f"c{i}"].eqNullSafe(c) for i, c in enumerate(wanted)))

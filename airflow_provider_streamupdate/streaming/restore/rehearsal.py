@@ -33,8 +33,8 @@ def rehearse(
     scratch: Folder,
 ) -> tuple[RehearsedQuery, ...]:
     """Run `batches` batches of every query, one query after the other, from `saved` as restored under `scratch` (which
-    executors can reach). Sources are read; the app's sinks and foreachBatch functions are not called. What a query
-    raises, or its restore, is its result."""
+    executors can reach). Sources are read; the app's sinks and foreachBatch functions are not called. An error of a
+    query, or of its restore, is its result."""
     found = []
     for query in plan.queries:
         writer, checkpoint = writers[query.name], scratch.sub(query.name)
@@ -87,8 +87,8 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
 
 
 def _wait_for_tasks(spark: SparkSession) -> None:
-    """So that nothing is written into the scratch folder while it is removed; not for ever, since a task that does not
-    end does not make the rehearsal wrong."""
+    """Wait so that nothing is written into the scratch folder while it is removed; not forever, since a task that does
+    not end does not make the rehearsal wrong."""
     until = time.monotonic() + TASKS_END_SECONDS
     while spark_internals.tasks_running(spark) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)

@@ -262,7 +262,7 @@ def _format_problem(writer: DataStreamWriter, query: QueryPlan, snapshot: QueryS
     if now == snapshot.state_format or not any(f.path.startswith("state/") for f in snapshot.files):
         return None
     return (
-        f"its state is in checkpoint format v{snapshot.state_format}, and the session asks for v{now}: set "
+        f"its state is in checkpoint format v{snapshot.state_format}, but the session asks for v{now}: set "
         f"spark.sql.streaming.stateStore.checkpointFormatVersion={snapshot.state_format}"
     )
 
@@ -332,7 +332,9 @@ def empty_stores(
         names = [n for n in made.names() if n.startswith("1.")]
         endings = {n.removeprefix("1.") for n in names}
         if endings not in ({"zip"}, {"delta"}):
-            raise CorruptError(f"an empty state store was written as {', '.join(names) or 'nothing'}; not understood")
+            raise CorruptError(
+                f"an empty state store was written as {', '.join(names) or 'nothing'}, which is not understood"
+            )
         wanted = {"zip": ["zip"], "delta": ["delta", "snapshot"]}[endings.pop()]
         used = 1 if single_partition(stage) else partitions
         for partition, store, name, ending in itertools.product(range(used), stage.stores, versions, wanted):

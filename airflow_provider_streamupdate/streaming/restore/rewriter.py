@@ -1,4 +1,4 @@
-"""The rewriter: moves a stage's rows, as they are, into stores of another provider or another number of partitions.
+"""The rewriter: moves a stage's unchanged rows into stores of another provider or another number of partitions.
 
 Spark reads and writes them on the executors. Which of its parts writes depends on the store:
 - one of column families is rewritten by StateRewriter, which knows their encoders and each row's partition key;
@@ -35,7 +35,7 @@ def rewrite_stage(
     conf: dict[str, str],
     partitions: int | None,
 ) -> dict[str, Folder]:
-    """Write version 1 of the stage's stores; for each store (by name) the folder that its partitions lie in.
+    """Write version 1 of the stage's stores; return, for each store (by name), the folder with its partitions.
 
     stage: as the old plan has it
     scratch: holds a checkpoint of the stage alone under ``old``, with its state as of the snapshot's batch
@@ -70,8 +70,8 @@ def save_rows(
     partitions: int | None,
     store: str = "default",
 ) -> Folder:
-    """Write rows of key and value, both structs, as version 1 of a store without column families; the folder its
-    partitions lie in. `partitions`: as for `rewrite_stage`."""
+    """Write rows of key and value, both structs, as version 1 of a store without column families; return the folder
+    with its partitions. `partitions`: as for `rewrite_stage`."""
     if stage.kind == "session-window":
         _save_sessions(stage, rows, target, conf, partitions)
     else:
@@ -112,7 +112,7 @@ def _save_sessions(
 
 
 def session_keys(stage: StagePlan) -> tuple[list[int], int]:
-    """Where a session's value has its keys: the places of the others, and of the session window."""
+    """The positions of the keys in a session's value: those of the other keys, and of the session window."""
     keys = [str(k) for k in stage.definition["keys"]]
     session = next((i for i, k in enumerate(keys) if is_session(k)), None)
     if session is None:
@@ -132,8 +132,9 @@ def _columns(rows: DataFrame, part: str) -> list[Column]:
 
 
 def belonging(rows: DataFrame, stage: StagePlan) -> list[Column]:
-    """What says to which partition a row of a store with column families belongs, of rows as StateRewriter gives them.
-    For joins of state format 4 it takes the time for a part of the join keys (measured; Spark 4.3)."""
+    """The part of a row, as StateRewriter gives it, that decides to which partition of a store with column families it
+    belongs.
+    For joins of state format 4, StateRewriter treats the time as a part of the join keys (measured; Spark 4.3)."""
     names = rows.schema["partition_key"].dataType.names
     return [F.col("partition_key")[name] for name in (names[:-1] if by_time(stage) else names)]
 
@@ -141,7 +142,7 @@ def belonging(rows: DataFrame, stage: StagePlan) -> list[Column]:
 def describe_target(
     described: Folder, stage: StagePlan, number: int, old: Folder, new: Folder, batch: int, conf: dict[str, str]
 ) -> None:
-    """What StateRewriter wants to find beside the stores it writes: an operator's description, and offset entries of
+    """Write what StateRewriter expects beside the stores it writes: an operator's description, and offset entries of
     the batches it reads and writes, with the new stores' settings.
 
     described: the checkpoint that describes the operator `stage`; in `old` and `new` it has the id `number`

@@ -55,8 +55,8 @@ class SavedState:
         plan = app.plan(name)
         if plan is None:
             raise NotFoundError(
-                f"deployment {name!r} of app {app.name} has no plan: its driver never got so far; "
-                "name a snapshot to check against"
+                f"deployment {name!r} of app {app.name} has no plan: its driver ended before it wrote one; name a "
+                "snapshot to check against"
             )
         folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
         exports = {
@@ -67,7 +67,7 @@ class SavedState:
         return cls(source=f"deployment {name}", plan=plan, queries=exports, folders=folders)
 
     def holds(self, query: str) -> bool:
-        """Whether there is anything to continue from: the query is known and has committed a batch."""
+        """Whether there is state to continue from: the query is known and has committed a batch."""
         return query in self.queries and self.queries[query].batch >= 0
 
     def recorded(self) -> dict[str, dict[str, str]]:
@@ -79,8 +79,8 @@ class SavedState:
         return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
 
     def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
-        """The same state for a fork of `app`: it goes on under query ids of its own, beside that deployment (the
-        current one unless given)."""
+        """The same state for a fork of `app`: it continues under its own query ids, beside that deployment (by default
+        the current one)."""
         current = beside or app.current_id()
         plan = app.plan(current) if current else None
         return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())

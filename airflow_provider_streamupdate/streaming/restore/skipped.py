@@ -1,4 +1,4 @@
-"""A batch in flight that the new version's sink has already: the sink skips it, most without computing it, so that the
+"""A batch in flight that the new version's sink already has: the sink skips it, mostly without computing it, so the
 state of that batch is not made again."""
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .. import spark_internals
 
 _TAKES_ALL = ("console", "noop", "memory", "kafka")  # in a new driver these know of no batch
 _VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"  # Spark's default is true
-_FINISH = "start the old version again, so that it finishes that batch, and update then"
+_FINISH = "start the old version again so that it finishes that batch, then update"
 
 
 def in_sink(query: QueryPlan, batch: int | None, fork: bool = False) -> bool | None:
-    """Whether the sink has a batch and skips it; None where it cannot be asked. A file sink tells it by its log
-    (FileStreamSink.addBatch); a table's tells batches by their query's id, too, and that of a `fork` is new."""
+    """Whether the sink has a batch and skips it; None where this is unknown. A file sink's log shows it
+    (FileStreamSink.addBatch); a table's sink also compares query ids, and that of a `fork` is new."""
     kind = short_format(query.sink.format)
     if batch is None or kind in _TAKES_ALL or (fork and kind in TABLES):
         return False
@@ -31,15 +31,15 @@ def in_sink(query: QueryPlan, batch: int | None, fork: bool = False) -> bool | N
 
 
 def _must_compute(query: QueryPlan) -> bool:
-    """Whether the sink is a function that is to compute every batch, whatever it has: else Spark ends the query
-    (MicroBatchExecution.setupStateStoreCommitTracking)."""
+    """Whether the sink is a function that must compute every batch, even one that it has: otherwise Spark ends the
+    query (MicroBatchExecution.setupStateStoreCommitTracking)."""
     validated = SparkSession.active().conf.get(_VALIDATION) == "true" and not any(map(single_partition, query.stages))
     return validated and short_format(query.sink.format) == "foreachbatch"
 
 
 def skipped_problem(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, fork: bool = False) -> str | None:
-    """Why the new version would end a batch later, or go on from another state: its sink has, or may have, the batch in
-    flight, and the state which that batch has left cannot be gone on with."""
+    """Why the new version would fail a batch later, or continue from a wrong state: its sink has, or may have, the
+    batch in flight, and it cannot continue from the state which that batch has left."""
     has = in_sink(new, snapshot.in_flight, fork)
     unfinished = bool(old.stages) and not snapshot.state_ahead  # what is not computed whole is in no sink
     if has is False or not new.stages or (has is None and (unfinished or _must_compute(new))):
@@ -50,7 +50,7 @@ def skipped_problem(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, for
     sink = f"its sink ({new.sink.format}) {known} batch {snapshot.in_flight}, which did not commit"
     if snapshot.state_format == 2:
         step = "fork it into another sink (submit --fork)" if has else _FINISH
-        return f"{sink}, and in checkpoint format v2 Spark does not find the state of a batch that is skipped: {step}"
+        return f"{sink}; in checkpoint format v2, Spark does not find the state of a skipped batch: {step}"
     if unfinished:
-        return f"{sink}, and the state of that batch is not all there: {_FINISH}"
-    return f"{sink}, and of a batch that may be skipped no state can be migrated, and no stage can be added: {_FINISH}"
+        return f"{sink}, and the state of that batch is incomplete: {_FINISH}"
+    return f"{sink}; when a batch may be skipped, its state cannot be migrated and no stage can be added: {_FINISH}"

@@ -1,7 +1,7 @@
-"""The state variables of transformWithState, rewritten one by one; the others and the timers are carried as they are.
+"""The state variables of transformWithState, rewritten one by one; all others and the timers are carried unchanged.
 
-Each variable is a column family of one store (TransformWithStateVariableInfo): a value is one row a key, a list
-several, a map one for each key of its own under the grouping key. Here each is seen as one row a grouping key, whose
+Each variable is a column family of one store (TransformWithStateVariableInfo): a value is one row per grouping key, a
+list several, a map one per map key under the grouping key. Here each is presented as one row per grouping key, whose
 value is a struct, an array of structs or a map of structs.
 """
 
@@ -38,8 +38,8 @@ def read_variable(spark: SparkSession, stage: StagePlan, name: str, batch: int, 
 
 
 def same_ends(stage: StagePlan, name: str, old: DataFrame, new: DataFrame) -> bool:
-    """Whether values with a time to live are as many as before, and end when they did: Spark lists elsewhere, in column
-    families that are carried, when which value ends (OneToOneTTLState, OneToManyTTLState)."""
+    """Whether values with a time to live have the same number and expiry times as before: Spark lists the expiry times
+    separately, in column families that are carried (OneToOneTTLState, OneToManyTTLState)."""
     end = "ttlExpirationMs"
     by_kind = {
         LIST: F.transform("value", lambda v: v[end]),
@@ -54,7 +54,7 @@ def same_ends(stage: StagePlan, name: str, old: DataFrame, new: DataFrame) -> bo
 
 
 def variable_families(stage: MigratedStage, made: Mapping[str, DataFrame]) -> tuple[dict[str, DataFrame], set[str]]:
-    """What `rewrite_families` makes anew, and what it leaves out, for the variables that changed.
+    """What `rewrite_families` rebuilds and leaves out, for the changed variables.
 
     made: the rows of each of them (key and value), in the form of the new plan
     """

@@ -1,4 +1,4 @@
-"""The one door to Spark's JVM internals. Nothing outside this folder touches ``_jdf``, ``_jvm`` and the like.
+"""The only access to Spark's JVM internals. Nothing outside this folder uses ``_jdf``, ``_jvm`` and the like.
 
 Class and field names are verified with javap on the released jars. What differs between minor versions is in
 `adapters`; `check_version` refuses those that have none.

@@ -1,4 +1,4 @@
-"""Which Spark this is, and what it has otherwise than others."""
+"""Which Spark version this is, and how it differs from others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .adapters import ADAPTERS
 
 
 def check_version(spark: SparkSession) -> str:
-    """Spark's version; EnvironmentProblem for one whose internals are not known, or for a mixed environment."""
+    """Return Spark's version; EnvironmentProblem when it is not supported, or for a mixed environment."""
     import pyspark
 
     version = spark.version
@@ -26,7 +26,7 @@ def check_version(spark: SparkSession) -> str:
 
 
 def adapter_of(spark: SparkSession) -> ModuleType:
-    """What this minor version of Spark has otherwise than the others."""
+    """How this minor version of Spark differs from the others."""
     minor = ".".join(spark.version.split(".")[:2])
     if minor not in ADAPTERS:
         raise EnvironmentProblem(

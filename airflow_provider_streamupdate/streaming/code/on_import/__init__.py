@@ -1,2 +1,2 @@
-"""What importing a module of the app's does, told from its source: which statements only give values to names, which
-are known to do nothing else, and what all others reach."""
+"""The effects of importing an app's module, found in its source: which statements only assign names, which are known to
+do nothing else, and what all others reach."""

@@ -1,7 +1,8 @@
-"""Which statements of a module do nothing on import but give values to names.
+"""Which statements of a module only assign names on import.
 
-A call, a decorator, a class body may change something else: a context, an option, a registry, an environment variable.
-What is called is looked up; it is quiet when it is known to be, or when it is the app's and its own code is.
+A call, a decorator or a class body may change something else: a context, an option, a registry, an environment
+variable. A called function is looked up; it is quiet when it is known to be, or when it belongs to the app and its own
+code is quiet.
 """
 
 from __future__ import annotations

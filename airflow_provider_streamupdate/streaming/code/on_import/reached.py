@@ -1,10 +1,10 @@
-"""The text of all that statements reach by name, in all of the app's modules.
+"""The text of everything that statements reach by name, in all of the app's modules.
 
 For what runs when a module is imported and cannot be followed value by value: a method that is called by its name, an
-operator, a metaclass. Nothing is walked or run, so that nothing of it can be unknown: names lead to the statements that
-bind them, whole functions and classes with all that they name, through imports, those inside functions as well.
+operator, a metaclass. Nothing is walked or run, so nothing can be unknown: names lead to the statements that bind them,
+whole functions and classes with everything that they name, through imports, including those inside functions.
 
-What is imported inside functions may have been loaded by now or not, which is chance. So it counts by its source alone.
+Whether modules that functions import are loaded already is chance. So they count by their source alone.
 """
 
 from __future__ import annotations

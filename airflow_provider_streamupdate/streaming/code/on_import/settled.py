@@ -1,5 +1,5 @@
-"""Whether a worker has what the driver has, where more than values decides: what decorators are given, the values of
-enums, what was deleted, what was registered. Source: the statements of the app's modules (source.py)."""
+"""Whether a worker has the same as the driver where more than values decides: arguments of decorators, values of enums,
+deleted members, registrations. Source: the statements of the app's modules (source.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources of the app's modules, as syntax trees, and what workers, which import a module, have from it.
+"""The sources of the app's modules as syntax trees, and what workers, which import a module, get from it.
 
 The driver may have set what a module's source makes to something else (``helpers.configure(5)``, ``helpers.LIMIT = 5``,
 a patch in a test's manner). Workers import the module afresh. So a value that is not just what one statement of the

@@ -1,5 +1,5 @@
-"""Modules of the app's whose source is not at hand (a .pyc alone, an extension), and modules that are not what a worker
-would find under their name."""
+"""The app's modules without source (a .pyc alone, an extension), and modules that differ from what a worker would find
+under their name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The text of an expression. Two expressions with equal texts compute the same from the same columns: every field of
-every node is in the text, but for those in noise.py. Pure functions of what spark_internals read of the plan."""
+every node is in the text, except those in noise.py. Pure functions of what spark_internals read from the plan."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _text(expression: Node, columns: Columns) -> str:
 
 
 def looks_at_partitions(expression: Node) -> bool:
-    """Whether it is another value where the same rows are on other partitions, or there in another order."""
+    """Whether its value depends on the partitions that rows are on, or on their order there."""
     of_python = expression.fields.get("evalType") in _OF_PARTITIONS or "UDTF" in expression.name
     return expression.name in _PLACES or of_python
 
@@ -341,7 +341,7 @@ def _found_alike(constant: Node) -> bool:
 
 
 def drawn(expression: Node) -> bool:
-    """Whether an expression, or one in it, has another value each time it is asked for."""
+    """Whether an expression, or one in it, has another value each time it is evaluated."""
     return any(map(drawn_here, expression.walk()))
 
 
@@ -371,8 +371,8 @@ _OF_A_CALENDAR = re.compile("day|week|month|year")
 
 
 def _of_days(interval: Node) -> bool:
-    """Whether an interval may have days or more, which are added as such, so that how long they are depends on the time
-    zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units are added as they are."""
+    """Whether an interval may have days or larger units: these are added as such, so their length depends on the time
+    zone (DateTimeUtils: timestampAddInterval, timestampAddDayTime); smaller units have a fixed length."""
     kind, value = str(interval.fields.get("dataType")), str(interval.fields.get("value"))
     if interval.name != "Literal" or _OF_A_CALENDAR.search(f"{kind} {value}"):
         return True
@@ -380,5 +380,5 @@ def _of_days(interval: Node) -> bool:
 
 
 def zone(name: str) -> str:
-    """A time zone's name; one for all names of UTC, which machines call differently."""
+    """A time zone's name; the same one for all names of UTC, which differ between machines."""
     return "UTC" if name in ("Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "+00:00") else name

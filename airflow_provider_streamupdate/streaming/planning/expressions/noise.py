@@ -1,4 +1,4 @@
-"""What of an expression does not count: the one list of fields that have no part in what it computes. All else does."""
+"""What does not count in an expression: the one list of fields that do not affect its result. All others count."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which expressions never raise an error, whatever rows they get. Only of these does the order not count in which AND
-and OR look at them: the others may be spared by one before them (Or.eval, And.eval). What is not known may raise."""
+"""Which expressions never raise an error, for any row. Only for these does the order in AND and OR not matter: others
+may not be evaluated because of an operand before them (Or.eval, And.eval). An unknown expression may raise."""
 
 from __future__ import annotations
 

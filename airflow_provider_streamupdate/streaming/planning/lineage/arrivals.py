@@ -1,5 +1,5 @@
-"""What makes the rows that come to a stage, drops some of them, and decides where they are: on each of their ways from
-a source or from the stage below."""
+"""What produces the rows that reach a stage, drops some of them, and decides their partition: on each of their paths
+from a source or from the stage below."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _as_asked(condition: Node, env: Columns) -> _Asked:
 
 
 def _asked(conditions: Iterable[_Asked]) -> set[str]:
-    """The conditions that no other one of the same way implies."""
+    """The conditions that no other condition on the same path implies."""
     given = dict(conditions)
     implied = {t for told, needs in given.items() for t in needs - {told}}
     return given.keys() - implied
@@ -145,7 +145,7 @@ def below(lineage: Traced, node: Node) -> str:
 
 
 def arrivals(lineage: Traced, node: Node) -> tuple[str, ...]:
-    """What makes other rows, or more or fewer of them, between a stage and its sources, sorted; and the columns it
+    """What turns rows into others, or into more or fewer, between a stage and its sources, sorted; and the columns it
     uses that have a watermark."""
     env = lineage.inputs(node)
     timed = {env[k] for k in node.fields.get("timed", ()) if k in env}
@@ -157,7 +157,7 @@ def arrivals(lineage: Traced, node: Node) -> tuple[str, ...]:
 
 
 def moving(lineage: Traced, node: Node) -> list[str]:
-    """What decides which rows move a watermark, down to the stages and sources."""
+    """What decides which rows advance a watermark, down to the stages and sources."""
     names = [*nearest_stages(lineage, node), *_sources_of(lineage, node)]
     return [*sorted(all_filters(lineage, node)), *sorted(rows_made(lineage, node)), *sorted(names)]
 
@@ -259,7 +259,7 @@ def filters(lineage: Traced, node: Node) -> tuple[str, ...]:
 
 
 def _ways(lineage: Traced, node: Node) -> list[tuple[_Asked, ...]]:
-    """The conditions on each way down to the next stages, to sources and tables."""
+    """The conditions on each path down to the next stages, to sources and tables."""
     if node.stateful:
         return [()]
     env = lineage.inputs(node)

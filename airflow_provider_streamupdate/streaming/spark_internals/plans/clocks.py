@@ -1,5 +1,5 @@
-"""Plans in which it is always the same time: the optimizer puts the moment of planning in the place of what asks for it
-(ComputeCurrentTime), as a running query puts that of each batch, so that no plan would be made twice alike."""
+"""Plans with a fixed time: the optimizer replaces expressions that ask for the time by the moment of planning
+(ComputeCurrentTime), as a running query does with the time of each batch, so no plan would be the same twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "
 
 
 def at_one_time(spark: SparkSession, plan: Any) -> Any | None:
-    """The plan with one moment in the place of each expression that asks for the time; None where there is none."""
+    """The plan with each expression that asks for the time replaced by one moment; None where there is no such
+    expression."""
     if not plan.containsPattern(_asking(spark)):
         return None
     jvm = spark._jvm

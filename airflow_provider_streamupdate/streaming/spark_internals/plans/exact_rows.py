@@ -1,6 +1,6 @@
-"""Values and rows in the form that Spark keeps them in, as text. Equal texts are equal values: what Spark writes of a
-value as SQL or JSON is not told apart everywhere (points in time go by the session's time zone, variants have no types,
-bytes that are no UTF-8 become one sign, and some classes have no text at all)."""
+"""Values and rows in the form in which Spark keeps them, as text. Equal texts are equal values, unlike Spark's SQL or
+JSON of a value, which is ambiguous (points in time depend on the session's time zone, variants have no types, bytes
+that are not UTF-8 become one character, and some classes have no text at all)."""
 
 from __future__ import annotations
 

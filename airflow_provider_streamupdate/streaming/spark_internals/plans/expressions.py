@@ -1,4 +1,4 @@
-"""Expressions in the JVM, and what many of them say of themselves, asked for in a few calls.
+"""Expressions in the JVM, and facts about many of them, read in a few calls.
 
 A call of the JVM takes about 0.1 ms, and to read a field takes several: a plan of 5 stages and 200 expressions took
 50,000 calls and 9 s (*measured*; ``make bench-state``). Here the JVM maps the list of all expressions, by its own

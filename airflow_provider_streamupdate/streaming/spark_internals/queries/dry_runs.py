@@ -96,7 +96,7 @@ def dry_run(
             late = error
     raise EnvironmentProblem(
         f"Spark could not start a Python worker within its 10 s, {WORKER_STARTS} times: the machine is too busy to "
-        "tell whether the query can be planned; try again when it is less so"
+        "check whether the query can be planned; try again when it is less busy"
     ) from late
 
 

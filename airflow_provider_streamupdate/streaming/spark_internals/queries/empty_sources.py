@@ -1,4 +1,4 @@
-"""A streaming query without its rows."""
+"""A streaming query with sources that have no rows."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class OperatorReport:
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
-    """Try to end a query at its next batch boundary; False when it is at a point where that cannot be promised.
+    """Try to end a query at its next batch boundary; False when it is at a point where that cannot be guaranteed.
 
     Sets StreamExecution.state to TERMINATED: a batch in flight runs to its commit, and MicroBatchExecution begins no
     other. But a batch whose offsets are logged and which has not come to its sink interrupts itself when it sees that

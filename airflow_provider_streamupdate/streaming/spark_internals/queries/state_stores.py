@@ -1,4 +1,4 @@
-"""State stores written by Spark's own operators, on the executors."""
+"""Writing state stores with Spark's own operators, on the executors."""
 
 from __future__ import annotations
 

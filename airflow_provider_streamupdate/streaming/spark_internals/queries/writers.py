@@ -1,4 +1,4 @@
-"""What a DataStreamWriter was told."""
+"""The options and settings of a DataStreamWriter."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def qualified(spark: SparkSession, path: str) -> str:
 
 
 def unsupported(df: DataFrame, output_mode: str) -> str | None:
-    """What Spark will refuse when the query is started (UnsupportedOperationChecker, which ResolveWriteToStream asks),
-    in its words; None when it will start, or was told not to check."""
+    """Spark's message when it will refuse to start the query (UnsupportedOperationChecker, which ResolveWriteToStream
+    calls); None when it will start it, or is configured not to check."""
     spark = df.sparkSession
     if session_setting(spark, "spark.sql.streaming.unsupportedOperationCheck").lower() == "false":
         return None

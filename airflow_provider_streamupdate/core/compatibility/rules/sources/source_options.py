@@ -1,5 +1,5 @@
 """What the options of a source say: where its rows come from, where a new query starts, and what is known to change no
-row. Whatever is not listed here counts as part of what the rows are: an option nobody reviewed is not harmless.
+row. An option that is not listed here counts as changing rows: an option that was not reviewed is not harmless.
 
 Names are in lower case, as plans have them (Spark compares options without their case: CaseInsensitiveMap).
 """
