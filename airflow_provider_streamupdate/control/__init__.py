@@ -1,1 +1,1 @@
-"""Launching drivers and carrying out updates, without Airflow; the command line and the hook rest on it."""
+"""Start drivers and run updates, without Airflow. The command line and the Airflow hook are built on it."""

@@ -1,5 +1,4 @@
-"""Holding an app's lease for as long as a block of work takes, and telling whether another process that holds it
-lives."""
+"""Hold an app's lease for a block of work, and find out whether another process that holds it is alive."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ from ..core.storage import Folder
 from .waiting import wait_for
 
 RENEW_SECONDS = 5.0  # between a holder's signs of life
-WATCH_SECONDS = 20.0  # a holder that cannot be looked at, and gives none for so long, is gone
-KEEP_SECONDS = 60.0  # how often a lease is renewed for who waits
-GIVE_BACK_SECONDS = 15.0  # how long it is tried, when the storage fails
+WATCH_SECONDS = 20.0  # a holder whose process cannot be inspected, and that gives none for so long, is dead
+KEEP_SECONDS = 60.0  # how often the lease is renewed for an update that waits without a process
+GIVE_BACK_SECONDS = 15.0  # how long the release is retried while the storage fails
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +29,13 @@ _in_use: set[str] = set()  # tokens of the leases this process holds, so that bl
 
 @contextlib.contextmanager
 def holding(app: AppRegistry, owner: str) -> Iterator[None]:
-    """Hold the app's lease for `owner` inside the block; LeaseHeldError when another owner has it, or another living
-    process works for this one (the threads of a process count as one); NewerFormatError, with nothing written, when a
-    newer version of this package has worked on the app. Afterwards it is given back, or, during an update, left to
-    whoever goes on with it."""
+    """Hold the app's lease for `owner` inside the block.
+
+    Afterwards the lease is released, or, during an update, left for the process that continues the update.
+    LeaseHeldError when another owner holds it, or another living process works for this owner (the threads of a
+    process count as one). NewerFormatError, with nothing written, when a newer version of this package has worked on
+    the app.
+    """
     app.check_readable()
     held = lease.acquire(
         app.folder,
@@ -42,7 +44,7 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
         alive=lambda other: alive(app.folder, other),
         needed=lambda other: under_way(app, other.owner),
     )
-    if held.token in _in_use:  # a block around this one holds it, and goes on
+    if held.token in _in_use:  # an enclosing block holds it, and keeps it
         yield
         return
     _in_use.add(held.token)
@@ -55,8 +57,11 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
 
 
 def _give_back(app: AppRegistry, owner: str, held: Lease) -> None:
-    """Tried again while the storage fails. What the block did, or raised, is not lost over it: a lease that cannot be
-    given back is told of, and free when this process has ended or its time is over."""
+    """Release the lease; retry while the storage fails.
+
+    A failure never hides what the block did or raised. A lease that cannot be released is logged; it becomes free when
+    this process has ended or the lease expires.
+    """
     began, wait = time.monotonic(), 0.1
     while True:
         try:
@@ -65,8 +70,8 @@ def _give_back(app: AppRegistry, owner: str, held: Lease) -> None:
         except StreamUpdateError as error:
             if time.monotonic() - began + wait > GIVE_BACK_SECONDS:
                 log.warning(
-                    "the lease of %s for %s could not be given back: %s. Others get it when this process has ended, or "
-                    "at %s",
+                    "the lease of app %s for %s could not be released: %s. Others can take it after this process has "
+                    "ended, or from %s on",
                     *(app.name, owner, error, held.expires_at),
                 )
                 return
@@ -75,8 +80,10 @@ def _give_back(app: AppRegistry, owner: str, held: Lease) -> None:
 
 
 def check_free(app: AppRegistry, owner: str) -> None:
-    """LeaseHeldError when `owner` would not get the app's lease now, as far as that is known without waiting for a
-    process's sign of life. Nothing is taken."""
+    """Raise LeaseHeldError when `owner` could not take the app's lease now. Takes nothing.
+
+    It does not wait for a process's sign of life, so a later attempt may still fail.
+    """
     held = lease.read(app.folder)
     if held is None or held.released or held.owner == owner or held.token in _in_use:
         return
@@ -86,8 +93,10 @@ def check_free(app: AppRegistry, owner: str) -> None:
 
 
 def keep(app: AppRegistry, deployment: str | None) -> None:
-    """Keep the app for the update that ends with `deployment` running, while it waits for something without a process
-    of its own; nothing when there is no such update, or a process works on it."""
+    """Renew the lease for the update that ends with `deployment` running, while it waits without a process of its own.
+
+    Does nothing when there is no such update, or a process works on it.
+    """
     owners = [u.new for u in app.updates() if u.outcome is None and u.runs == deployment]
     held = lease.read(app.folder) if owners else None
     if held is None or held.owner not in owners or held.holder is not None or held.released:
@@ -97,9 +106,12 @@ def keep(app: AppRegistry, deployment: str | None) -> None:
 
 
 def alive(folder: Folder, held: Lease) -> bool:
-    """Whether the process that holds a lease lives. What the process table proves is known at once; all others are
-    watched for a sign of life on this process's own monotonic clock, which takes up to WATCH_SECONDS: those on another
-    machine, in another container, of an earlier boot, and those that should have given one long ago."""
+    """Return whether the process that holds a lease is alive.
+
+    Where the process table proves it, the answer is immediate. All other holders are watched for a sign of life, for
+    up to WATCH_SECONDS on this process's own monotonic clock: those on another machine, in another container, of an
+    earlier boot, and those whose last sign of life is overdue.
+    """
     if held.holder is None:
         return False
     lives = held.holder.lives()
@@ -116,14 +128,14 @@ def alive(folder: Folder, held: Lease) -> bool:
 
 
 def under_way(app: AppRegistry, deployment: str) -> bool:
-    """Whether an update that brings `deployment` in has begun and not ended."""
+    """Return whether an update that brings `deployment` in has begun and not ended."""
     record = app.update(deployment)
     return record is not None and record.outcome is None
 
 
 @contextlib.contextmanager
 def _renewing(folder: Folder, held: Lease) -> Iterator[None]:
-    """Show signs of life inside the block."""
+    """Renew the lease every RENEW_SECONDS inside the block."""
     over = threading.Event()
 
     def renew() -> None:

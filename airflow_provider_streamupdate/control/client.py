@@ -1,4 +1,4 @@
-"""The client: every operation on apps, deployments and snapshots, for the command line and the Airflow side alike.
+"""The client: every operation on apps, deployments and snapshots, for both the command line and Airflow.
 
 Operations that change something are idempotent: a rerun after a crash continues where the first one stopped.
 """
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Operation(Generic[P, T]):
-    """A function of a context as a method of the client, which gives its own."""
+    """A function whose first argument is a context, as a method of the client, which passes its own context."""
 
     def __init__(self, function: Callable[Concatenate[Context, P], T]) -> None:
         self.function = function
@@ -71,7 +71,7 @@ class StreamUpdateClient:
     glances = Operation(overview.glances)
 
     def app_document(self, app: str) -> dict[str, Any]:
-        """`overview.app_document`; what never changes is read once."""
+        """Return `overview.app_document`. Files that never change are read only once."""
         return overview.app_document(self.context, app, self._read)
 
     plan = Operation(checking.plan)

@@ -1,4 +1,4 @@
-"""What an update rests on, looked at before it is needed: Python, Spark, Java, the root, the clocks, the apps."""
+"""Check what an update needs before an update needs it: Python, Spark, Java, the root, the clocks, the apps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .operations.context import Context
 from .status import apps
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
-# Times are shown, and retention goes, by clocks of several machines (docs/design.md); from here on they mislead.
+# Displayed times and retention use the clocks of several machines (docs/design.md). From this skew on they mislead.
 SKEW_SECONDS = 5.0
 _TOLD = re.compile(r"\bversion (\d+\.\d+)\.")
 _NAME_ANOTHER = "name the spark-submit of a Spark installation (--spark-submit, STREAMUPDATE_SPARK_SUBMIT)"
@@ -32,7 +32,10 @@ _JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What was found of one thing. `outcome`: OK, WARNING (it works, but) or FAILED; what to do is in the text."""
+    """The result of one check. `outcome`: OK, WARNING (it works, with a reservation) or FAILED.
+
+    `found` says what was found and, where something is wrong, what to do.
+    """
 
     thing: str
     outcome: str
@@ -40,12 +43,12 @@ class Finding:
 
 
 def examine(spark_submit: str, env_vars: Mapping[str, str], context: Context | None) -> Iterator[Finding]:
-    """Look at everything; nothing is left behind. `context`: the root's, None without one."""
+    """Run all checks; no file is left behind. `context`: the root's; None without a root."""
     yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
     yield _found("spark-submit", lambda: _spark(spark_submit, env_vars))
     yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
     if context is None:
-        yield Finding(thing="root", outcome=WARNING, found="not looked at; name it with --root or STREAMUPDATE_ROOT")
+        yield Finding(thing="root", outcome=WARNING, found="not checked; name it with --root or STREAMUPDATE_ROOT")
         return
     root = _found("root", lambda: _root(context.registry.folder))
     yield root
@@ -65,11 +68,11 @@ def _airflow() -> str:
     try:
         return f", Airflow {metadata.version('apache-airflow-core')}"
     except metadata.PackageNotFoundError:
-        return ", no Airflow beside it (the command line needs none)"
+        return ", no Airflow in this environment (the command line needs none)"
 
 
 def spark_version(spark_submit: str) -> str | None:
-    """Major and minor version of the Spark that spark-submit belongs to, by its core's jar; None: not found."""
+    """Return the major and minor version of spark-submit's Spark, read from the name of its core jar; None: no jar."""
     home = Path(spark_submit).resolve().parent.parent
     for folder in (home / "jars", *home.glob("lib/python3*/site-packages/pyspark/jars")):
         for jar in folder.glob("spark-core_*.jar"):
@@ -79,13 +82,16 @@ def spark_version(spark_submit: str) -> str | None:
 
 
 def supported_versions() -> list[str]:
-    """The minor versions of Spark there is an adapter for. They are not imported: that takes pyspark."""
+    """Return the minor versions of Spark that have an adapter. Adapters are not imported: that needs pyspark."""
     adapters = Path(__file__).parents[1] / "streaming" / "spark_internals" / "adapters"
     return sorted(path.stem.removeprefix("spark_").replace("_", ".") for path in adapters.glob("spark_*.py"))
 
 
 def _told_version(spark_submit: str, env_vars: Mapping[str, str]) -> str:
-    """What it says itself, in seconds: where its jars are not beside it (a wrapper, a distribution's package)."""
+    """Return the version that spark-submit itself reports; takes seconds.
+
+    For a spark-submit without its jars beside it (a wrapper, a distribution's package).
+    """
     command, environment = [spark_submit, "--version"], spark_environment(spark_submit, env_vars)
     try:
         shown = subprocess.run(
@@ -97,7 +103,7 @@ def _told_version(spark_submit: str, env_vars: Mapping[str, str]) -> str:
         return match.group(1)
     last = (shown.stderr + shown.stdout).strip().splitlines()[-1:] or ["nothing"]
     raise StreamUpdateError(
-        f"{spark_submit} --version names no version of Spark (exit code {shown.returncode}, its last line: {last[0]}); "
+        f"{spark_submit} --version printed no Spark version (exit code {shown.returncode}, last line: {last[0]}); "
         f"{_NAME_ANOTHER}"
     )
 
@@ -107,14 +113,14 @@ def _spark(spark_submit: str, env_vars: Mapping[str, str]) -> str:
     version, known = spark_version(spark_submit) or _told_version(spark_submit, env_vars), supported_versions()
     if version not in known:
         raise StreamUpdateError(
-            f"{spark_submit} is of Spark {version}; {' and '.join(known)} are supported: install one of them into an "
-            "environment of its own and name its spark-submit"
+            f"{spark_submit} belongs to Spark {version}, which is not supported; supported are {' and '.join(known)}: "
+            "install one of them into its own environment and name its spark-submit"
         )
     return f"Spark {version} ({spark_submit})"
 
 
 def _root(folder: Folder) -> str:
-    """That a lease can be taken, and that what was written can be read and listed at once."""
+    """Check that a lease can be taken under the root, and that a new file can be read and listed at once."""
     folder.check_exists()
     folder.check_writable()
     name, data = f"_probe-{uuid.uuid4().hex}", b"streamupdate doctor"
@@ -125,14 +131,14 @@ def _root(folder: Folder) -> str:
         folder.remove(name)
     if read != data or not listed:
         raise StreamUpdateError(
-            f"a file that was just written to {folder.uri} cannot be {'listed' if read == data else 'read'}; use a "
-            "store that shows writes at once"
+            f"a file just written to {folder.uri} cannot be {'listed' if read == data else 'read'} yet; use a store "
+            "that shows writes at once (strong consistency)"
         )
     return f"{folder.uri} can be read, written and locked"
 
 
 def _clock(folder: Folder) -> Finding:
-    """By the time the root's file system gives a file that is written now."""
+    """Compare this machine's clock with the modification time that the root gives a file written now."""
     name = f"_probe-{uuid.uuid4().hex}"
     before = time.time()
     try:
@@ -143,11 +149,11 @@ def _clock(folder: Folder) -> Finding:
         folder.remove(name)
     skew = max(before - 1 - written, written - after - 1, 0.0)  # file times may be of whole seconds
     if skew <= SKEW_SECONDS:
-        return Finding(thing="clock", outcome=OK, found="this machine's and the root's agree")
+        return Finding(thing="clock", outcome=OK, found="this machine's clock and the root's agree")
     return Finding(
         thing="clock",
         outcome=WARNING,
-        found=f"this machine's and the root's are {skew:.0f} s apart: times that are shown mislead; use NTP",
+        found=f"this machine's clock and the root's differ by {skew:.0f} s, so displayed times mislead; use NTP",
     )
 
 
@@ -166,7 +172,7 @@ def _app(context: Context, name: str) -> str:
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "
-            "that machine's clock and this one's by NTP"
+            "the clocks of that machine and this one with NTP"
         )
     update = registry.last_update()
     interrupted = interruption(registry, update)

@@ -1,4 +1,4 @@
-"""Whether anybody works on an update that has begun and not ended."""
+"""Tell whether any process works on an update that has begun and not ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..core.coordination.lease import Lease
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 
-# Without a sign of life for so long nobody works on it: a process gives one every 5 s (holding.RENEW_SECONDS), and what
-# waits without a process (the trigger of a DAG's task) every 60 s (holding.KEEP_SECONDS).
+# An update without a sign of life for so long is interrupted: a process gives one every 5 s (app_lease.RENEW_SECONDS),
+# an update that waits without a process (the trigger of a DAG's task) every 60 s (app_lease.KEEP_SECONDS).
 QUIET_SECONDS = 90.0
 
 
 @attrs.frozen(kw_only=True)
 class Interruption:
-    """An update that nobody works on.
+    """An update that no process works on.
 
     step: the last one that was completed
     since: the last sign of work on it, ISO
@@ -43,7 +43,7 @@ class Interruption:
 
 
 def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interruption | None:
-    """None when the update has ended, or somebody works on it. Looks only: no process is waited for."""
+    """Return None when the update has ended or a process works on it. Reads only; waits for no process."""
     if record is None or record.outcome is not None:
         return None
     held = lease.read(registry.folder)
@@ -62,7 +62,7 @@ def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interrup
 
 
 def _quiet(held: Lease) -> float:
-    """Seconds since a lease's last sign of life, by the machine's uptime where that is known."""
+    """Return the seconds since a lease's last sign of life, by the machine's uptime where that is known."""
     ago = held.uptime.ago() if held.uptime else None
     if ago is not None:
         return ago

@@ -1,5 +1,4 @@
-"""What to do about an app whose driver is dead, or whose update nobody works on: the one sentence that all who look at
-it show."""
+"""What to do about an app whose driver is dead or whose update was interrupted: one sentence, the same everywhere."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ def next_step(
     update: UpdateRecord | None,
     interrupted: Interruption | None = None,
 ) -> str | None:
-    """None when nothing has to be done: it runs, or was ended on request.
+    """Return what to do; None when nothing has to be done: the app runs, or was ended on request.
 
     update: the last one, ended or not
-    interrupted: what is known when nobody works on it
+    interrupted: the details when no process works on it
     """
     if current is None:
         return None
@@ -33,8 +32,8 @@ def next_step(
             f"streamupdate rollback {app}"
         )
     if state == SILENT:
-        return f"streamupdate restart {app} watches it for a sign of life, and starts it again when there is none"
-    why = "when what its error says is mended, " if state == FAILED else ""
+        return f"streamupdate restart {app} watches its driver for a sign of life, and starts it again if there is none"
+    why = "correct what its error says; then " if state == FAILED else ""
     return (
         f"{why}streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
     )

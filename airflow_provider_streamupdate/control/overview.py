@@ -1,4 +1,4 @@
-"""Requests that only look, at all apps or at one: what `streamupdate list` and the page in Airflow's UI show."""
+"""Read-only requests on all apps or on one: what `streamupdate list` and the page in Airflow's UI show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
-READS_AT_ONCE = 16  # apps whose files are read at once on a root that is far; on a local disk threads only cost
+READS_AT_ONCE = 16  # apps whose files are read in parallel on a remote root; on a local disk threads only cost time
 EVENTS_SHOWN = 50
 EVENTS_READ = 5000
 DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
@@ -43,8 +43,8 @@ class Glance:
     """What a list shows of an app.
 
     state: its current deployment's
-    last_update: one under way, else the last one; interrupted: what is known of it when nobody works on it
-    beside: what it runs beside the current deployment
+    last_update: the update under way, else the last one; interrupted: the details when no process works on it
+    beside: the new version that runs beside the current deployment
     """
 
     app: str
@@ -58,15 +58,17 @@ class Glance:
 
 @attrs.frozen
 class Read:
-    """What was read of snapshots, whose manifests are never written again, and of the drivers of deployments, each by
-    path and time of writing of its file."""
+    """A cache of snapshots, whose manifests never change, and of the deployments' drivers.
+
+    The key is the path and the modification time of the file that was read.
+    """
 
     snapshots: dict[tuple[str, float], dict[str, Any]] = attrs.field(factory=dict)
     runs: dict[tuple[str, float], list[dict[str, Any]]] = attrs.field(factory=dict)
 
 
 def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
-    """Every app, by name, or why it cannot be read. A handful of files an app, however much there is of it."""
+    """Return every app by name, or why it cannot be read. Reads a handful of files per app, whatever its size."""
     alive = Living()
 
     def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
@@ -83,10 +85,12 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
 
 
 def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
-    """Everything about an app, as JSON: its deployments, snapshots (oldest first) and updates with their steps, its
-    stages with the verdicts of the last report, and what its driver lately did. NotFoundError for an unknown app.
+    """Return everything about an app, as JSON. NotFoundError for an unknown app.
 
-    read: what earlier calls have read and this one does not read again
+    That is: its deployments, snapshots (oldest first) and updates with their steps, its stages with the verdicts of
+    the last report, and its driver's latest events.
+
+    read: cache of earlier calls
     """
     read = read or Read()
     registry = context.registry.existing(app)
@@ -147,8 +151,7 @@ def _snapshot_document(read: Read, store: SnapshotStore, name: str) -> dict[str,
 
 
 def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
-    """Every driver a deployment has had, oldest first: its epoch, its first and last event, and the state it was in
-    last."""
+    """Return every driver a deployment has had, oldest first: its epoch, first and last event, and last state."""
     path = f"deployments/{deployment}/events.jsonl"
     try:
         key = registry.folder.path(path), registry.folder.modified(path)
@@ -165,7 +168,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
     current = registry.current()
     if current is None:
         return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
-    registry.spec(current.deployment)  # an app that could not be started again is told here
+    registry.spec(current.deployment)  # raises here for an app that could not be started again
     drivers = context.drivers(registry, watch=False, alive=alive)
     state, status = drivers.look(current.deployment)
     update = registry.last_update()
@@ -209,7 +212,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
 
 
 def figures(status: Status | None) -> dict[str, Any]:
-    """What a driver reported of all its queries together."""
+    """Return what a driver reported, added up over its queries."""
     queries = list(status.queries.values()) if status else []
     return {
         "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
@@ -223,8 +226,8 @@ def figures(status: Status | None) -> dict[str, Any]:
 
 
 def update_document(record: UpdateRecord) -> dict[str, Any]:
-    """An update with its steps in order and the seconds each took, since the step before it; `left`: those that are not
-    done, without the rehearsal, which few updates have."""
+    """Return an update with its steps in order, each with the seconds since the step before it, and the steps it has
+    `left`, without the rehearsal, which few updates have."""
     steps = [{"step": name, "at": at, "seconds": seconds} for name, at, seconds in step_seconds(record)]
     strategy = STRATEGIES.get(record.strategy) if record.outcome is None else None
     left = [n for n in strategy.noted if n not in record.step_times and n != NOTED[Step.REHEARSE]] if strategy else []
@@ -263,7 +266,7 @@ def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
 
 
 def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> list[dict[str, Any]]:
-    """What a deployment's driver noted lately, oldest first."""
+    """Return the latest events of a deployment's driver, oldest first."""
     path = f"deployments/{deployment}/events.jsonl"
     lines = (registry.folder.read(path) or b"").splitlines()[-last:]
     where = registry.folder.path(path)
@@ -271,7 +274,7 @@ def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> 
 
 
 def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a deployment's events (oldest first) say of each of its drivers."""
+    """Return one entry per driver of a deployment, from its events (oldest first)."""
     found: dict[Any, dict[str, Any]] = {}
     for event in noted:
         run = found.setdefault(
@@ -284,7 +287,7 @@ def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None when nothing is."""
+    """Return the sum of the known values; None when none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -333,7 +336,7 @@ def _deployment_document(
 def _stages(
     status: Status | None, plan: AppPlan | None, report: CompatibilityReport | None
 ) -> Iterator[dict[str, Any]]:
-    """The stages of the running version, and those of which the last report speaks."""
+    """Yield the stages of the running version, and those named only in the last report."""
     items = {item.name: item for item in report.items if item.thing == "stage"} if report else {}
     for query in plan.queries if plan else ():
         reported = status.queries.get(query.name) if status else None
@@ -361,8 +364,10 @@ def _stages(
 def _current_report(
     registry: AppRegistry, updates: list[UpdateRecord], current: Current | None
 ) -> tuple[str | None, CompatibilityReport | None]:
-    """The report of an update under way, else of the one that brought the current deployment in: what was said of a
-    version that was rolled back is not about the stages that run."""
+    """Return the report of the update under way, else of the update that brought the current deployment in.
+
+    The report of a version that was rolled back is not about the stages that run, so it is left out.
+    """
     last = updates[-1] if updates else None
     wanted = [last.new] if last is not None and last.outcome is None else []
     wanted += [current.deployment] if current is not None else []

@@ -1,4 +1,4 @@
-"""Operations that only look at one app: its state, its deployments, the end of a driver's log."""
+"""Read-only operations on one app: its state, its deployments, the end of a driver's log."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class AppStatus:
     """An app at a glance.
 
     state: its current deployment's, ``new`` before the first
-    update: one under way; interrupted: what is known of it when nobody works on it
-    beside: what it runs beside the current deployment
+    update: the one under way; interrupted: the details when no process works on it
+    beside: the new version that runs beside the current deployment
     """
 
     app: str
@@ -50,7 +50,10 @@ class AppStatus:
 
 
 def status(context: Context, app: str, watch: bool = True) -> AppStatus:
-    """NotFoundError for an unknown app. watch: see `Drivers`; without, to show things at once."""
+    """Return the app's status. NotFoundError for an unknown app.
+
+    watch: see `Drivers`; False answers at once
+    """
     registry = context.registry.existing(app)
     current = registry.current()
     drivers = context.drivers(registry, watch)
@@ -71,7 +74,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
 
 
 def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
-    """What `update`, the last one, runs beside the current deployment."""
+    """Return the new version that the last update runs beside the current deployment; None when there is none."""
     if update is None or update.outcome is not None or not strategy_named(update.strategy).runs_beside:
         return None
     if update.new == current.deployment or registry.launch(update.new) is None:
@@ -95,10 +98,10 @@ def deployment_state(context: Context, app: str, deployment: str) -> DriverState
 
 
 def drivers(context: Context, app: str, watch: bool = True) -> Drivers:
-    """The app's drivers, for what lies between the operations."""
+    """Return the app's drivers, for callers that need more than one operation."""
     return context.drivers(context.registry.existing(app), watch)
 
 
 def driver_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> logs.DriverLog:
-    """The end of a driver's log. NotFoundError for an unknown deployment."""
+    """Return the end of a driver's log. NotFoundError for an unknown deployment."""
     return logs.driver_log(context.registry.existing(app), deployment, lines)

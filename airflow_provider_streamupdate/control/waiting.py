@@ -1,4 +1,4 @@
-"""Waiting for something that only storage can tell: poll with a deadline (tenacity), saying what is waited for."""
+"""Wait for a change that shows only in storage: poll with a deadline (tenacity); a timeout names what was awaited."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ POLL_SECONDS = 0.2
 
 
 def quiet(_line: str) -> None:
-    """Progress that nobody is told."""
+    """Discard a line of progress."""
 
 
 def wait_for(poll: Callable[[], T | None], what: str, timeout: float, poll_seconds: float = POLL_SECONDS) -> T:
-    """Call `poll` until it returns something other than None; WaitTimeoutError after `timeout` seconds, naming `what`.
-    Whatever `poll` raises ends the wait."""
+    """Call `poll` until it returns something other than None, and return that.
+
+    WaitTimeoutError, naming `what`, after `timeout` seconds. An exception from `poll` ends the wait.
+    """
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: result is None),
         wait=tenacity.wait_fixed(poll_seconds),
@@ -30,5 +32,5 @@ def wait_for(poll: Callable[[], T | None], what: str, timeout: float, poll_secon
         result = retrying(poll)
     except tenacity.RetryError as error:
         raise WaitTimeoutError(f"{what} did not happen within {timeout:g} s") from error
-    assert result is not None  # retry_if_result sees to it
+    assert result is not None  # retry_if_result guarantees it
     return result

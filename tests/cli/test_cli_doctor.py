@@ -59,7 +59,8 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     result = site.run("doctor", "--json")
     assert result.exit_code == 1
     findings = found(result)
-    assert findings["spark-submit"][0] == "failed" and "is of Spark 3.5; 4.2 and 4.3 are supported" in str(findings)
+    assert findings["spark-submit"][0] == "failed" and "belongs to Spark 3.5, which is not supported" in str(findings)
+    assert "supported are 4.2 and 4.3" in str(findings)
     assert findings["java"][0] == "failed" and "no Java was found (JAVA_HOME=/nowhere)" in findings["java"][1]
     assert findings["root"][0] == findings["clock"][0] == "ok"
     assert findings["app alarm"][0] == "failed" and "s in the future" in findings["app alarm"][1]
@@ -109,7 +110,7 @@ def test_clocks_that_are_apart(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     real = doctor.time.time
     monkeypatch.setattr(doctor.time, "time", lambda: real() + 60)
     outcome, text = found(site.run("doctor", "--json"))["clock"]
-    assert outcome == "warning" and text.startswith("this machine's and the root's are 59 s apart")
+    assert outcome == "warning" and text.startswith("this machine's clock and the root's differ by 59 s")
 
 
 def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

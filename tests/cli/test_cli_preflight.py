@@ -67,7 +67,8 @@ def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.
 @pytest.mark.usefixtures("no_driver")
 def test_what_was_submitted_so_is_nothing_to_do_either(running: Site) -> None:
     again = running.run("update", application(running))
-    assert again.exit_code == 0 and "alarm: v1 was submitted so and runs; nothing to do" in again.stdout
+    assert again.exit_code == 0
+    assert "alarm: v1 was submitted with this application and runs; nothing to do" in again.stdout
 
 
 @pytest.mark.usefixtures("no_driver")

@@ -56,8 +56,10 @@ def record(new: str, seconds: float, outcome: str | None = "promoted", strategy:
 def test_what_the_steps_took_before() -> None:
     updates = [record("v1", 10.2), record("v2", 20.2), record("v3", 12.2), record("v4", 50, None)]
     updates += [record("v5", 50, "rolled-back"), record("v6", 50, strategy="restart")]
-    assert usually(updates, "standby") == "what the steps took before (median of 3 updates): standby 12 s, promoted 3 s"
-    assert usually(updates, "restart") == "what the steps took before (the last time): standby 50 s, promoted 3 s"
+    assert usually(updates, "standby") == (
+        "earlier durations of the steps (median of 3 updates): standby 12 s, promoted 3 s"
+    )
+    assert usually(updates, "restart") == "earlier durations of the steps (the last time): standby 50 s, promoted 3 s"
     assert usually(updates, "parallel") is None
 
 
@@ -67,5 +69,5 @@ def test_an_update_tells_it(site: Site) -> None:
     registry.set_update(record("v0", 12))
     result = site.run("update", site.application("v2"))
     assert result.exit_code == 0, result.stderr
-    assert "] what the steps took before (the last time): standby 12 s, promoted 3 s\n" in result.stderr
+    assert "] earlier durations of the steps (the last time): standby 12 s, promoted 3 s\n" in result.stderr
     assert re.match(r"\[   0 s\] updating to ", result.stderr)

@@ -198,7 +198,7 @@ def test_a_lease_that_cannot_be_given_back_is_told_of(
     monkeypatch.setattr(module, "GIVE_BACK_SECONDS", 0.0)
     with pytest.raises(KeyError, match="its own"), holding(app, "v2"):
         _fail(failing, 10**9)
-    assert "the lease of flights for v2 could not be given back: the disk is gone" in caplog.text
+    assert "the lease of app flights for v2 could not be released: the disk is gone" in caplog.text
     failing[0] = 0
     with holding(app, "v2"):  # the same process goes on with it
         pass

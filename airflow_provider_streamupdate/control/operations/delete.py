@@ -1,4 +1,4 @@
-"""Holding an app while something of it is deleted, on a full disk, too."""
+"""Hold an app while something of it is deleted, even on a full disk."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ T = TypeVar("T")
 
 
 def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: Progress) -> T:
-    """Do `work`, which only removes, with the app's lease: no update is under way, or begins. LeaseHeldError when one
-    is.
+    """Run `work`, which only removes files, under the app's lease, so that no update runs or begins meanwhile.
 
-    Where the disk is so full that the lease cannot be written, nobody else can take it either, an update above all:
-    then it is enough that nobody holds it. Two deletes keep each other out by a lock that takes no room. What an update
-    may still meet that begins in the very moment in which this makes room: the snapshot that it was to start from is
-    gone, and it is refused, or goes back. Nothing that is running is ever deleted.
+    LeaseHeldError when an update is under way.
+
+    When the disk is too full to write the lease, no other process can take it either, so it is enough that nobody
+    holds it. Two deletes then exclude each other by a lock that needs no disk space. One race remains: an update that
+    begins just when this frees space may find its snapshot deleted; it is then refused or rolled back. Nothing that is
+    running is ever deleted.
     """
     done: list[T] = []
 
@@ -33,20 +34,20 @@ def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: 
         return done[0]
 
     try:
-        # An owner of its own for every call: two that delete the same must not work side by side.
+        # Every call has its own owner: two calls that delete the same thing must not run at the same time.
         with holding(registry, f"{what} {uuid.uuid4().hex[:8]}"):
             return once()
     except StorageError as error:
-        if done:  # only the lease could not be given back: it ends with this process
-            progress(f"the lease of {registry.name} could not be given back: {error}")
+        if done:  # only the lease could not be released: it ends with this process
+            progress(f"the lease of app {registry.name} could not be released; it ends with this process: {error}")
             return done[0]
         if not no_room(error):
             raise
     held = lease.read(registry.folder)
     if held is not None and not held.released and (lease.held(registry.folder, held) or alive(registry.folder, held)):
         raise LeaseHeldError(
-            f"{registry.name} is locked for {held.owner} until {held.expires_at}, and the disk is full; end that first "
-            "(streamupdate rollback, or cancel), or free space elsewhere on the disk"
+            f"the lease of app {registry.name} is held for {held.owner} until {held.expires_at}, and the disk is full; "
+            "end that first (streamupdate rollback, or cancel), or free space elsewhere on the disk"
         )
-    progress(f"the disk is full, so no lease is written; nobody holds the one of {registry.name}")
+    progress(f"the disk is full, so the lease of app {registry.name} is not written; nobody else holds it")
     return once()

@@ -1,6 +1,6 @@
-"""An update of a running app: what is asked for, its steps, its record and the way back.
+"""An update of a running app: its options, its steps, its record and its rollback.
 
-The door is `engine.UpdateEngine`: the command line has it run all steps, a DAG's task runs one. How the new version
-takes the old one's place is a strategy's (`strategies/`). An update works by operations on deployments, snapshots
-and drivers; nothing below `control/` knows of updates.
+The entry point is `engine.UpdateEngine`: the command line runs all steps with it, a task of a DAG runs one. A strategy
+(`strategies/`) defines how the new version replaces the old one. An update is made of operations on deployments,
+snapshots and drivers; these operations do not depend on updates.
 """

@@ -1,5 +1,8 @@
-"""The update as a whole: its steps, one after the other. Every step looks at what is there and does what is missing, so
-that the chain can be run again from the start after a crash anywhere."""
+"""The update as a whole: its steps, one after the other.
+
+Every step checks what is already done and does the rest. So the chain can be run again from the start after a crash at
+any point.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +36,27 @@ from .usual_times import usually
 
 
 def strategy_of(update: Update) -> Strategy:
-    """That which the update was begun with: one that is continued keeps it, whatever is asked for now."""
+    """Return the strategy the update was begun with. A continued update keeps it, whatever the options say now."""
     return strategy_named(update.record.strategy)
 
 
 def update(context: Context, options: UpdateOptions, progress: Progress = quiet) -> UpdateRecord:
-    """The whole chain: plan, check, snapshot with cancel, submit from it, verify, promote; rolls back and raises when
-    the new version fails after the old one was stopped. Run again after a crash, it continues."""
+    """Run all steps: plan, check, snapshot with cancel, submit from it, verify, promote.
+
+    Rolls back and raises when the new version fails after the old one was stopped. Run again after a crash, it
+    continues the update.
+    """
     return UpdateEngine(context, options, progress).update()
 
 
 def begin_update(
     context: Context, app: str, deployment: str, digest: str = "", strategy: str = "restart"
 ) -> UpdateRecord:
-    """Take (or renew) the app's lease for bringing in `deployment`, and write or read the update's record.
+    """Take (or renew) the app's lease for the update to `deployment`, and write or read its record.
+
     LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
-    there is nothing to update."""
+    the app does not run.
+    """
     registry, in_place = context.registry.existing(app), strategy_named(strategy).in_place
     return record.begin(context, record.draft(registry, deployment, digest, strategy, in_place))
 
@@ -71,7 +79,7 @@ class UpdateEngine:
         }
 
     def update(self) -> UpdateRecord:
-        """The whole chain; rolls back and raises when a step fails. The record it ends with."""
+        """Run all steps and return the final record; roll back and raise when a step fails."""
         update = self.begin()
         registry, old, new = update.registry, update.record.old, update.record.new
         strategy = strategy_of(update)
@@ -107,10 +115,11 @@ class UpdateEngine:
         return ended
 
     def begin(self, app: str | None = None) -> Update:
-        """The step `plan`: plan the new version and check it, settle the update's names, take the app's lease and write
-        the record. An update of the same application that did not come to its end is continued.
+        """The step `plan`: plan and check the new version, choose the update's names, take the lease, write the record.
 
-        app: its name, when that is known; ApplicationError when the file defines another one
+        An interrupted update of the same application is continued.
+
+        app: its name, if known; ApplicationError when the file defines another app
         """
         application, digest = self.options.application, self.options.application.digest()
         begun = record.interrupted(self.context, digest, self.options.deployment, app)
@@ -125,7 +134,7 @@ class UpdateEngine:
             if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)
                 app = planned.plan.app
-        if app is None:  # nothing is known of it yet, and a check only is to leave nothing
+        if app is None:  # not named in the file, and a check only must leave nothing behind
             app = check.plan(self.context, application).app
         registry = self.context.registry.existing(app)
         boundary("planned")
@@ -144,15 +153,15 @@ class UpdateEngine:
             if planned is not None and planned.report is not None:
                 check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
-                registry.remove_report(deployment)  # of an earlier try, perhaps of other options: it is checked again
+                registry.remove_report(deployment)  # of an earlier try, perhaps with other options: check again
         return update
 
     def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:
-        """The update that `begin` began. ApplicationError when the application was changed since (`digest`)."""
+        """Return the update that `begin` began. ApplicationError when the application has changed since (`digest`)."""
         now = self.options.application.digest()
         if digest and now != digest:
             raise ApplicationError(
-                f"application {self.options.application.file} was changed after it was planned and checked (digest "
+                f"application {self.options.application.file} has changed since it was planned and checked (digest "
                 f"{now[:8]}, was {digest[:8]}); run the update again from its first task"
             )
         registry = self.context.registry.existing(check_name("app", app))
@@ -162,7 +171,7 @@ class UpdateEngine:
         return self._of(record.begin(self.context, self._draft(registry, str(deployment))))
 
     def run(self, step: Step, update: Update) -> Any:
-        """One step; nothing, and None, when the update's strategy does not have it."""
+        """Run one step and return its result; None, with nothing done, when the update's strategy lacks the step."""
         strategy = strategy_of(update)
         if step not in strategy.steps:
             self.progress(f"nothing to do: strategy {strategy.name} has no step {step}")
@@ -204,8 +213,10 @@ class UpdateEngine:
         return report
 
     def _rehearse(self, update: Update) -> RehearsalReport | None:
-        """On the snapshot it is to start from, or the app's newest while there is none for it, unless an earlier try
-        did. RehearsalError when it fails."""
+        """Rehearse, unless an earlier try did. RehearsalError when it fails.
+
+        It runs on the snapshot the new version is to start from, or on the app's newest while that one does not exist.
+        """
         record_now = update.registry.update(update.record.new)
         if not self.options.rehearse or not update.pending:
             return None
@@ -247,7 +258,7 @@ class UpdateEngine:
     def _stop_old(self, update: Update) -> str:
         strategy, noted = strategy_of(update), update.registry.update(update.record.new)
         if Step.STANDBY in strategy.steps and noted is not None and strategy.ready not in noted.step_times:
-            self._get_ready(update)  # it was begun with another strategy than this DAG has tasks for
+            self._get_ready(update)  # the update was begun with a strategy whose step this DAG has no task for
         if update.record.old is not None:
             strategy.stop_old(update)
         self._done(update, "snapshotted", snapshot=update.snapshot)
@@ -283,10 +294,11 @@ class UpdateEngine:
             record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
 
     def _plan_by_own_driver(self, update: Update, known: bool) -> Planned | None:
-        """The plan of an update that has just begun, where its strategy starts the driver for that; what is wrong with
-        it leaves nothing behind.
+        """Plan an update that has just begun by the new version's own driver, where the strategy does so.
 
-        known: its record was there before
+        An error leaves nothing behind.
+
+        known: the record existed before
         """
         strategy = strategy_of(update)
         try:
@@ -295,7 +307,7 @@ class UpdateEngine:
                 strategy.check_plan(update, planned.plan)
             return planned
         except BaseException:
-            with contextlib.suppress(StreamUpdateError):  # what is left is found when the update is run again
+            with contextlib.suppress(StreamUpdateError):  # a rerun of the update finds and handles what is left
                 strategy.drop(update)
                 if not known:
                     update.registry.remove_update(update.record.new)

@@ -1,4 +1,4 @@
-"""How an option of an update is declared: once, with its field, for the command line, for DAGs and for the form."""
+"""Declare an option of an update once, with its field, for the command line, for DAGs and for the form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ APPLICATION, STATE, STEPS, PARALLEL_ONLY = "The application", "Its state", "The 
 
 
 class Kind(enum.Enum):
-    """What the values of an option are; each edge has a table of them."""
+    """The kind of an option's values. The command line, DAGs and the form each map kinds to their own types."""
 
     NAME = enum.auto()
     NAMES = enum.auto()
@@ -26,17 +26,19 @@ class Kind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Option:
-    """name, default: those of its field
-    kind: what its values are; choices: with CHOICE, by name what each means, read when somebody looks
-    help: what it does, in sentences that hold at every edge
-    blank: what holds when it is not given, where its default does not say that
+    """An option of an update, as the command line, DAGs and the form show it.
+
+    name, default: those of its field
+    kind: what its values are; choices: with CHOICE, the meaning of each value by name, evaluated when shown
+    help: what it does, in sentences that are true on the command line, in DAGs and in the form
+    blank: what applies when it is not given, where the default does not say so
     examples: of values, as text
-    flag: its name on the command line; "": it is not there
-    metavar: for its value there; zero: the value may be 0 there
+    flag: its name on the command line; "": not available there
+    metavar: for its value on the command line; zero: the value may be 0 there
     argument: its name in DAGs, in the form and in releases
-    title, section: in the form; no section: it is not there
-    in_release: a release may hold it
-    variable: of the environment, for another default
+    title, section: in the form; no section: not available there
+    in_release: a release may contain it
+    variable: the environment variable that sets another default
     """
 
     kind: Kind
@@ -56,23 +58,23 @@ class Option:
     variable: str | None = None
 
     def of(self, field: str) -> Option:
-        """With all its names."""
+        """Return the option of this field, with all names filled in."""
         argument = self.argument or field
         title = self.title or argument.replace("_", " ").capitalize()
         flag = f"--{field.replace('_', '-')}" if self.flag is None else self.flag
         return attrs.evolve(self, name=field, argument=argument, title=title, flag=flag)
 
     def text(self, *more: str) -> str:
-        """Its help, what can be chosen, and what an edge says besides."""
+        """Return its help, the choices, and what the caller adds."""
         chosen = (f"{name}: {meaning}." for name, meaning in self.choices().items())
         return " ".join(filter(None, (self.help, *chosen, *more)))
 
 
 def option(kind: Kind, help: str, default: Any = None, **more: Any) -> Any:
-    """A field of `UpdateOptions` that can be asked for."""
+    """Return a field of `UpdateOptions` that users can set."""
     return attrs.field(default=default, metadata={"option": Option(kind=kind, help=help, default=default, **more)})
 
 
 def options_of(options: type) -> tuple[Option, ...]:
-    """The options among the fields of a class, in their order, with all their names."""
+    """Return the options among the fields of a class, in their order, with all names filled in."""
     return tuple(f.metadata["option"].of(f.name) for f in attrs.fields(options) if "option" in f.metadata)

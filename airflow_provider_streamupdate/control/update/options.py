@@ -1,6 +1,6 @@
-"""What an update is asked for. The command line, DAGs and their form are made of this: an option is declared here only.
+"""The options of an update. Each is declared here only; the command line, DAGs and their form are generated from it.
 
-It imports little, since the command line reads it for every command's help.
+This module imports little, since the command line reads it for every command's help.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ CATCH_UP_SECONDS = 3600.0
 
 
 def _strategies() -> dict[str, str]:
-    from .strategies import STRATEGIES  # which are asked with these options
+    from .strategies import STRATEGIES  # which import this module
 
     return {name: strategy.summary for name, strategy in STRATEGIES.items()}
 
 
 @attrs.frozen(kw_only=True)
 class UpdateOptions:
-    """From the command line, from operators and from callers alike. InvalidInputError for what cannot be meant;
-    ApplicationError for an application that cannot be read.
+    """The options of an update, from the command line, from operators and from callers of the client.
+
+    InvalidInputError for an invalid value; ApplicationError for an application that cannot be read.
 
     application: the new version
     asked_by: for the record of a change in flight and of a rollback; None: this process's user and host
-    the others: their help says it
+    the others: see their help
     """
 
     application: Application
@@ -56,7 +57,8 @@ class UpdateOptions:
     )
     agree: tuple[str, ...] = option(
         Kind.NAMES,
-        "Agree to a loss, as the check names it; or QUERY/STAGE:same=REASON, for a refused stage that means the same.",
+        "Agree to a loss, by the name that the check gives it; or QUERY/STAGE:same=REASON, for a refused stage whose "
+        "meaning is unchanged.",
         default=(),
         examples=("windows/daily",),
         title="Agreed losses",
@@ -64,14 +66,14 @@ class UpdateOptions:
     )
     renames: Mapping[str, str] | None = option(
         Kind.RENAMES,
-        "Stages and sources that have new names.",
+        "Stages and sources with new names.",
         examples=('{"daily": "per_day"}',),
         flag="--rename",
         section=STATE,
     )
     strategy: str = option(
         Kind.CHOICE,
-        "How the new version takes the old one's place. From a given snapshot, restart replaces standby.",
+        "How the new version replaces the old one. With a given snapshot, restart is used in place of standby.",
         default=DEFAULT_STRATEGY,
         choices=_strategies,
         section=STEPS,
@@ -94,7 +96,7 @@ class UpdateOptions:
     )
     run_beside: float | None = option(
         Kind.SECONDS,
-        "With strategy parallel: how long both versions run at least.",
+        "With strategy parallel: the least time that both versions run side by side.",
         blank="until the new one has caught up",
         examples=("PT10M", "PT1H"),
         section=PARALLEL_ONLY,
@@ -126,7 +128,7 @@ class UpdateOptions:
     )
     submit_timeout: float = option(
         Kind.SECONDS,
-        "How long the start of the new version may take, and its verification where that has no limit of its own.",
+        "How long the start of the new version may take, and its verification where that has no timeout of its own.",
         default=SUBMIT_SECONDS,
         flag="--timeout",
         in_release=False,

@@ -1,4 +1,4 @@
-"""What can be said of an update before a driver is started for it, which takes tens of seconds."""
+"""Checks of an update that need no driver, so that it can be refused before one starts (tens of seconds)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ from . import record as records
 
 @attrs.frozen(kw_only=True)
 class Unchanged:
-    """The app runs this very application already. record: of the update that brought it in, None: it was submitted"""
+    """The app already runs this exact application.
+
+    record: of the update that brought it in; None: it was submitted
+    """
 
     app: str
     deployment: str
     record: UpdateRecord | None
 
     def __str__(self) -> str:
-        how = "was submitted so"
+        how = "was submitted with this application"
         if self.record is not None and self.record.outcome == PROMOTED:
             at = self.record.step_times.get("promoted", self.record.started_at)
             how = f"was promoted by this update at {clock.parse(at).strftime('%Y-%m-%d %H:%M:%S UTC')}"
         return (
-            f"{self.app}: {self.deployment} {how} and runs; nothing to do (name another deployment id to run the same "
+            f"{self.app}: {self.deployment} {how} and runs; nothing to do (give another deployment id to run the same "
             "application as a new deployment)"
         )
 
 
 def app_named_in(file: str) -> str | None:
-    """The name of the app that a Python file defines, where the file says it in so many words: one call
-    ``StreamingApp("name")``. None: it is known once the file is planned."""
+    """Return the name of the app that a Python file defines, where it is a literal in one ``StreamingApp("name")``.
+
+    None: the name is known only after the file was planned.
+    """
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -56,7 +61,7 @@ def app_named_in(file: str) -> str | None:
 
 
 def known_app(context: Context, application: Application) -> str | None:
-    """The app that a file defines, where the file says it and there is one."""
+    """Return the app that a file defines, where the name is a literal and the app exists."""
     name = app_named_in(application.file)
     return name if name is not None and name in context.registry.apps() else None
 
@@ -68,12 +73,13 @@ def look(
     snapshot: str | None = None,
     app: str | None = None,
 ) -> Unchanged | None:
-    """Look at an update before a driver is started, and refuse what is known to fail. AlreadyExistsError for a
-    deployment id that was used before, LeaseHeldError while another update keeps the app, NotFoundError, CorruptError
-    for a snapshot that cannot be started from, NewerFormatError where a newer version of this package worked on the
-    app. Unchanged: there is nothing to update. None: plan it.
+    """Check an update before a driver is started, and refuse what would fail.
 
-    app: its name; None: as far as its file says it
+    Returns Unchanged when there is nothing to update, None when it can be planned. AlreadyExistsError for a deployment
+    id that was used before; LeaseHeldError while another update holds the app; NotFoundError or CorruptError for a
+    snapshot that cannot be used; NewerFormatError where a newer version of this package worked on the app.
+
+    app: its name; None: taken from the file, where it is a literal
     """
     name = app or known_app(context, application)
     if name is None or name not in context.registry.apps():

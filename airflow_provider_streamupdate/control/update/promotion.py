@@ -1,4 +1,4 @@
-"""The end of an update that went well."""
+"""The end of a successful update: promote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .strategies import strategy_named
 
 
 def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
-    """Make the deployment the one a rollback goes back to later; ends its update."""
+    """Accept the deployment, so that a later rollback goes back to it, and end its update."""
     registry = context.registry.existing(app)
     with holding(registry, deployment):
         current, record = registry.current(), registry.update(deployment)
@@ -39,8 +39,10 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
-    """Seconds from the old version's last commit to the new one's first, the longest of all queries; None when they ran
-    side by side."""
+    """Return the seconds from the old version's last commit to the new one's first, the longest of all queries.
+
+    None when the versions ran side by side.
+    """
     if not strategy_named(record.strategy).has_pause:
         return None
     old = registry.status(record.old) if record.old else None

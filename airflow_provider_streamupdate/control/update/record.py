@@ -1,4 +1,4 @@
-"""An update's record: who begins it, its steps, its pause and its end. All of it under the app's lease."""
+"""Write and read an update's record: its beginning, steps, pause and end. All of it under the app's lease."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from ..operations.context import Context
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
-    """The id of the deployment an update brings in: of an update of the same application under way, else the wanted
-    one, else one made from the digest. AlreadyExistsError when the wanted one was used before or is another update's.
+    """Return the id of the deployment an update brings in.
+
+    That is the id of an update of the same application under way, else the wanted id, else one made from the digest.
+    AlreadyExistsError when the wanted one was used before or belongs to another update.
     """
     records = registry.updates()
     used = {*registry.deployment_ids(), *(r.new for r in records)}
@@ -35,7 +37,7 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
         if record.digest not in ("", digest):  # "": it was begun without naming its application
             raise AlreadyExistsError(
                 f"an update of app {registry.name} to {wanted!r} with another application is under way; "
-                "end it (run it again with its application, or roll back), or choose another deployment id"
+                "end that one (run it again with its application, or roll back), or choose another deployment id"
             )
     elif wanted in used:
         raise AlreadyExistsError(used_before(registry.name, wanted))
@@ -43,7 +45,7 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
 
 
 def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in_place: bool = False) -> UpdateRecord:
-    """The record of an update that begins now: nothing is written."""
+    """Return the record of an update that begins now. Writes nothing."""
     now = clock.now()
     return UpdateRecord(
         app=registry.name,
@@ -58,9 +60,11 @@ def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in
 
 
 def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
-    """Write the record `wanted` (`draft`), unless one of the same update is there, which is returned. LeaseHeldError
-    when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when there is nothing
-    to update."""
+    """Write the record `wanted` (`draft`) and return it; return the existing one when the update had begun.
+
+    LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
+    the app does not run.
+    """
     app, deployment = wanted.app, wanted.new
     registry = context.registry.existing(app)
     with holding(registry, deployment):
@@ -77,9 +81,9 @@ def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
         state = context.drivers(registry).state(old) if old else NEW
         if old is None or state != RUNNING:
             raise NotRunningError(
-                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update; "
-                f"streamupdate restart {app} starts it again, to be updated then; or take its state with save-snapshot "
-                "--cancel, then start it with submit --snapshot"
+                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. Start it with "
+                f"streamupdate restart {app}, and then update it; or save its state with save-snapshot --cancel, and "
+                "start the new version with submit --snapshot"
             )
         wanted = attrs.evolve(wanted, old=old)
         _close_others(registry, deployment)
@@ -89,18 +93,23 @@ def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
 
 
 def _close_others(registry: AppRegistry, deployment: str) -> None:
-    """End the records of updates that nobody went on with, so that their standbys end. The lease is this update's: none
-    of them has a process."""
+    """End the records of abandoned updates, so that their standby drivers end.
+
+    This update holds the lease, so no process works on any of them.
+    """
     for other in registry.updates():
         if other.outcome is None and other.new != deployment:
-            why = f"nobody went on with it, and the update to {deployment} was begun"
+            why = f"it was not continued, and the update to {deployment} was begun"
             registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why))
 
 
 def step(
     registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None, verified: tuple[str, ...] = ()
 ) -> None:
-    """Note a completed step, and renew the lease for the next one. verified: the conditions of health that were met."""
+    """Record a completed step, and renew the lease for the next one.
+
+    verified: the conditions of health that were met
+    """
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None:
@@ -110,7 +119,7 @@ def step(
 
 
 def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
-    """Note that every byte of the snapshot was found to be whole just now."""
+    """Record that every byte of the snapshot was verified just now."""
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None:
@@ -121,7 +130,7 @@ def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
 def end(
     context: Context, app: str, deployment: str, outcome: Outcome, reason: str | None = None
 ) -> UpdateRecord | None:
-    """Record how the update ended and give the lease back; nothing when it had ended already."""
+    """Record how the update ended and release the lease; does nothing when it had ended already."""
     registry = context.registry.existing(app)
     with holding(registry, deployment):
         record = registry.update(deployment)
@@ -133,17 +142,17 @@ def end(
 
 
 def this_user() -> str:
-    """Who asks for something, when nobody says so."""
+    """Return this process's user and host, the default for "asked by"."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def interrupted(context: Context, digest: str, deployment: str | None, app: str | None = None) -> UpdateRecord | None:
-    """The record of an update that did not come to its end and brings in the same application.
+    """Return the record of an update of the same application that has not ended.
 
-    app: where to look; None: in all of them
+    app: where to look; None: in all apps
     """
     for name in context.registry.apps() if app is None else [app]:
-        # told when that app is the one to update; else it is not of interest
+        # raised later if that app is the one to update; irrelevant otherwise
         with contextlib.suppress(CorruptError, NewerFormatError):
             for record in context.registry.app(name).updates():
                 if record.outcome is None and record.digest == digest and deployment in (None, record.new):

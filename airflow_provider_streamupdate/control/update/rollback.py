@@ -1,5 +1,7 @@
-"""The way back from an update: the new version ends, the one before it runs, from the state it was stopped with. Every
-step looks at what is there, so that it can be gone again after a crash anywhere."""
+"""Roll back an update: the new version ends, and the previous one runs again from the state it was stopped with.
+
+Every step checks what is already done, so that a rollback can be repeated after a crash at any point.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,15 @@ def rollback(
     later_ids: Iterable[str] = (),
     reason: str | None = None,
 ) -> Deployed | None:
-    """Go back from `deployment` (default: what an update under way brings in, else the current one) to the one before
-    it, at the state it was stopped with. Ends with that one running; None when it never stopped running.
+    """Roll back from `deployment` to the one before it, at the state that one was stopped with.
 
+    Returns with the previous deployment running; returns None when it was never stopped.
+
+    deployment: default: the new one of an update under way, else the current one
     asked_by: for the rollback's record; None: this process's user and host
-    later_ids: queries whose sink function skips batch ids it has had, and whose app does not say so (`seen_batch`):
-        what they compute again gets ids after those that `deployment` used. InvalidInputError for another query
+    later_ids: queries whose sink function skips batch ids it has seen, and whose app does not declare it
+        (`seen_batch`): what they compute again gets ids after those that `deployment` used. InvalidInputError for
+        any other query
     reason: why, for the records
     """
     later_ids = tuple(later_ids)
@@ -57,7 +62,7 @@ def rollback(
         raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
     if registry.current_id() not in (new, old):
         raise NotRunningError(
-            f"deployment {new} of {app} was replaced by {registry.current_id()} since, so it cannot be rolled back; "
+            f"deployment {new} of {app} has been replaced by {registry.current_id()}, so it cannot be rolled back; "
             f"roll back {registry.current_id()} instead"
         )
     check_kept(registry, old)
@@ -65,8 +70,8 @@ def rollback(
     with holding(registry, new):
         if later_ids and _has_begun(context, registry, old):
             raise RefusedError(
-                f"{old} of {app} runs again already, and has used the batch ids it had: later ids can be given only "
-                f"before it starts. Where its sinks lack rows, look at the batches since {new}"
+                f"{old} of {app} already runs again with its old batch ids; later ids can be given only before it "
+                f"starts. If its sinks lack rows, check the batches since {new} took over"
             )
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
@@ -125,7 +130,8 @@ def _go_back(
         if launch is None or launch.epoch > current.epoch:  # it was never stopped
             outcome = record.outcome if record and record.outcome else REFUSED
         elif record is None or record.outcome is None or interrupted:
-            # It waited for its successor's first batch, and took back; or an earlier try of this rollback started it.
+            # It waited for its successor's first batch, and took over again; or an earlier try of this rollback
+            # started it.
             deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
     else:
         progress(f"starting {old} again, where it was stopped")
@@ -147,14 +153,16 @@ def _go_back(
 
 
 def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
-    """Whether the version that a rollback goes back to was started, or was never stopped."""
+    """Return whether the version that a rollback goes back to runs: it was started again, or never stopped."""
     current = registry.current()
     return current is not None and current.deployment == old and context.drivers(registry).state(old) == RUNNING
 
 
 def _to_leave(registry: AppRegistry) -> str | None:
-    """The deployment to go back from when none is named: that of an update under way, or of a rollback that did not
-    come to its end; else the current one."""
+    """Return the deployment to roll back from when none is named.
+
+    That is the new one of an update under way, or the one an interrupted rollback leaves; else the current one.
+    """
     if update := registry.update_under_way():
         return update.new
     current, rollbacks = registry.current_id(), registry.rollbacks()
@@ -166,14 +174,17 @@ def _to_leave(registry: AppRegistry) -> str | None:
 
 
 def _open(registry: AppRegistry, new: str, old: str) -> RollbackRecord | None:
-    """The record of an earlier try of this rollback that did not come to its end."""
+    """Return the record of an earlier, interrupted try of this rollback."""
     found = [r for r in registry.rollbacks() if (r.left, r.back_to) == (new, old) and r.ended_at is None]
     return found[-1] if found else None
 
 
 def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
-    """The state a deployment comes to when its open commands are done: RUNNING, or a final one with its driver gone.
-    It may have been told to end, or to hand over, just before the caller decided to go back."""
+    """Wait until a deployment's open commands are done, and return its state then.
+
+    That is RUNNING, or CANCELLED when it has ended and its driver is gone. It may have been told to end, or to hand
+    over, just before the caller decided to roll back.
+    """
 
     def poll() -> str | None:
         state, status = drivers.state(deployment), drivers.status(deployment)

@@ -1,4 +1,4 @@
-"""The steps of an update, by name: the command line runs them in this order, a DAG has a task for each."""
+"""The steps of an update by name. The command line runs them in this order; a DAG has a task for each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...core.text_enum import TextEnum
 
 
 class Step(TextEnum):
-    """The value is the name of the task in a DAG."""
+    """A step of an update. Its value is the name of the task in a DAG."""
 
     PLAN = "plan"
     CHECK = "check"

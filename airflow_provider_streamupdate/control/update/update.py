@@ -1,4 +1,4 @@
-"""One update, as its steps see it."""
+"""One update: what its steps work with."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .options import UpdateOptions
 
 @attrs.frozen(kw_only=True)
 class Update:
-    """What an update was asked for, its record as it began, and what its steps work with.
+    """An update's options, its record as it began, and the objects that its steps work with.
 
-    record: of a check only it is not stored, and its `new` is the id the new version would get
+    record: for a check only it is not stored, and its `new` is the id that the new version would get
     """
 
     context: Context
@@ -39,17 +39,17 @@ class Update:
 
     @property
     def pending(self) -> bool:
-        """The old version is still the current one."""
+        """Whether the old version is still the current one."""
         return self.registry.current_id() == self.record.old
 
     @property
     def fresh(self) -> bool:
-        """The new version starts from what the old one ends with, not from a snapshot that was given."""
+        """Whether the new version starts from the state the old one ends with, not from a given snapshot."""
         return self.options.snapshot is None
 
     @property
     def snapshot(self) -> str:
-        """What the new version starts from."""
+        """The snapshot that the new version starts from."""
         return self.options.snapshot or f"before-{self.record.new}"
 
     @property

@@ -1,4 +1,4 @@
-"""How long an app's updates usually take, by the records of those that went well."""
+"""How long an app's updates usually take, from the records of successful ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ KNOWN = 5  # the newest updates that count
 
 
 def step_seconds(record: UpdateRecord) -> list[tuple[str, str, float]]:
-    """The steps of an update in order: each one's name, when it was completed (ISO), and the seconds since the one
-    before."""
+    """Return the steps of an update in order: name, time of completion (ISO), and seconds since the step before."""
     found, before = [], record.started_at
     for name, at in sorted(record.step_times.items(), key=lambda item: item[1]):
         found.append((name, at, round((clock.parse(at) - clock.parse(before)).total_seconds(), 3)))
@@ -22,8 +21,10 @@ def step_seconds(record: UpdateRecord) -> list[tuple[str, str, float]]:
 
 
 def usually(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
-    """What the steps took (medians) in the newest updates with this strategy that were promoted; None: there were none.
-    Oldest first."""
+    """Return the median time of each step in the newest promoted updates with this strategy; None without any.
+
+    updates: oldest first
+    """
     known = [u for u in updates if u.outcome == PROMOTED and u.strategy == strategy][-KNOWN:]
     steps: dict[str, list[float]] = {}
     for record in known:
@@ -33,4 +34,4 @@ def usually(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
     if not told:
         return None
     times = "the last time" if len(known) == 1 else f"median of {len(known)} updates"
-    return f"what the steps took before ({times}): {', '.join(told)}"
+    return f"earlier durations of the steps ({times}): {', '.join(told)}"
