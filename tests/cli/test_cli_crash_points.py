@@ -181,7 +181,9 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
     running.crash("v2")
     assert registry.claim(Current(deployment="v1", epoch=3))
-    with pytest.raises(AlreadyExistsError, match="v2 of alarm was taken back from: v1 went on in epoch 3"):
+    with pytest.raises(
+        AlreadyExistsError, match="v2 of alarm cannot be started again: v1 has taken over from it, in epoch 3"
+    ):
         client.submit(application, "v2", "s", owner="update v2", app="alarm")
 
 
@@ -200,5 +202,5 @@ def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
         poll()
 
     monkeypatch.setattr(standby, "wait_for", taken_back_meanwhile)
-    with pytest.raises(DriverError, match="v2 took over and failed, and v1 has taken back"):
+    with pytest.raises(DriverError, match="v2 took over and failed, so v1 took over again"):
         standby.hand_over(update)

@@ -90,7 +90,7 @@ def test_a_failed_deployment_is_not_ok(site: Site) -> None:
 def test_a_spark_submit_that_is_none(run: Run, spark: Path, tmp_path: Path) -> None:
     """What it is, it says itself where its jars are not beside it."""
     assert found(run("doctor", "--json"))["spark-submit"] == ("ok", f"Spark 4.3 ({spark})")
-    for text, told in (("exit 1", "exit code 1, its last line: nothing"), ("echo hello", "its last line: hello")):
+    for text, told in (("exit 1", "exit code 1, last line: nothing"), ("echo hello", "last line: hello")):
         other = tmp_path / "other"
         other.write_text(f"#!/bin/sh\n{text}\n")
         other.chmod(0o755)

@@ -62,7 +62,7 @@ def test_an_app_s_fork_under_its_own_name_waits_for_its_end(running: Site) -> No
     result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
     error = document(result)["error"]
     assert result.exit_code == 1 and error["type"] == "AlreadyRunningError"
-    assert "a fork that is to run beside it needs a file that defines another app" in error["message"]
+    assert "A fork beside it needs a file that defines another app" in error["message"]
     running.run("cancel", "alarm")
     result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
     assert result.exit_code == 0 and running.client.registry.app("alarm").spec("v2").fork

@@ -115,7 +115,7 @@ def test_a_driver_that_may_live_keeps_its_checkpoint(
     done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
     assert (("checkpoint", "v1") in rows(done, "freed")) == (state is None)
     kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    assert kept.get("v1") == (f"its driver may live (it is {state})" if state else None)
+    assert kept.get("v1") == (f"its driver may be alive (it is {state})" if state else None)
 
 
 @pytest.mark.parametrize(("query_id", "batch", "kept"), [("one", 12, True), ("one", 9, False), ("another", 12, False)])
@@ -131,7 +131,7 @@ def test_ids_that_the_current_one_has_not_come_to_are_kept(
     done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
     assert (("checkpoint", "v2") not in rows(done, "freed")) is kept
     reasons = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    told = "it has used batch ids of query windows that v5 has not come to yet"
+    told = "it has used batch ids of query windows that v5 has not reached yet"
     assert reasons.get("v2") == (told if kept else None)
 
 

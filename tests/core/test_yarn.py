@@ -68,5 +68,5 @@ def test_why_yarn_cannot_be_asked_is_told(tmp_path: Path) -> None:
     spark_class = tmp_path / "spark-class"
     spark_class.write_text("#!/bin/sh\necho no such resource manager >&2\nexit 1\n")
     spark_class.chmod(0o755)
-    with pytest.raises(DriverError, match=r"YARN could not be asked .*HADOOP_CONF_DIR.*\nno such resource manager"):
+    with pytest.raises(DriverError, match=r"the request to YARN failed .*HADOOP_CONF_DIR.*\nno such resource manager"):
         yarn.kill(str(tmp_path / "spark-submit"), {}, "streamupdate-1")

@@ -37,7 +37,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     (driver,) = ground.drivers()
     with pytest.raises(AlreadyExistsError, match="'live'"):
         ground.client.save_snapshot(ground.app, "live")
-    with pytest.raises(AlreadyRunningError, match="use update"):
+    with pytest.raises(AlreadyRunningError, match="replace it with update"):
         ground.client.submit(ground.application("v2"), "other", app=ground.app)
     with pytest.raises(AlreadyExistsError, match="'one'"):
         ground.client.submit(ground.application("v1"), "one", app=ground.app)

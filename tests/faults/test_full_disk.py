@@ -248,7 +248,7 @@ def test_superseded_checkpoints_go_on_a_full_disk(root: Path, disk: Path) -> Non
     done = client.collect("flights", Retention(deployments=0))
     assert {t.name: t.bytes for t in done.freed if t.kind == "checkpoint"}["v2"] == 3 * MB
     assert {t.name: t.reason for t in done.kept if t.kind == "checkpoint"} == {
-        "v1": "its driver may live (it is running)",
+        "v1": "its driver may be alive (it is running)",
         "v3": "a rollback of v4 goes back to it",
         "v4": "it is current",
     }

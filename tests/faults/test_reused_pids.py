@@ -182,7 +182,7 @@ def test_what_a_version_before_noted_is_not_signalled_and_said_so(
     """It noted a pid and a start by the wall clock, a lower bound: this stranger began after it."""
     other = stranger()
     app.set_launch("v1", attrs.evolve(launch, pid=other.pid, pid_started=1.0))
-    with pytest.raises(DriverError, match=r"was not ended: a version before .* End it there \(process 4711 on elsewh"):
+    with pytest.raises(DriverError, match=r"was not ended: an older version .* End process 4711 on elsewh"):
         Drivers(app, None, str(tmp_path), {}).kill("v1")
     assert other.poll() is None
 

@@ -1,5 +1,7 @@
-"""The end of a driver's log, for who looks from another process, perhaps on another machine, and for texts of errors.
-Nobody else reads a log: what is shown of one holds no secret of the application's."""
+"""The end of a driver's log, for readers in another process, perhaps on another machine, and for error messages.
+
+All logs are read through this module, so that no shown line contains a secret of the application.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ LINE_LENGTH = 2000  # characters shown of a line
 
 @attrs.frozen(kw_only=True)
 class DriverLog:
-    """lines: the last ones, oldest first; note: why there are none, or whose they are; host, path: where the log is."""
+    """The end of a driver's log.
+
+    lines: the last ones, oldest first
+    note: why there are none, or whose log it is
+    host, path: where the log is
+    """
 
     deployment: str
     host: str | None
@@ -31,14 +38,16 @@ class DriverLog:
     note: str | None = None
 
     def __str__(self) -> str:
-        """As the text of an error ends with it."""
+        """The text at the end of an error message."""
         note = f" ({self.note})" if self.note else ""
         return "\n".join((f"last lines of {self.path}{note}:", *self.lines)) if self.lines else f"({self.note})"
 
 
 def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> DriverLog:
-    """What the log of a deployment's newest driver ends with, without the values of its secret parameters.
-    NotFoundError for an unknown deployment."""
+    """Return the end of the log of a deployment's newest driver, without the values of secret parameters.
+
+    NotFoundError for an unknown deployment.
+    """
     spec = registry.spec(deployment)
     launch = registry.launch(deployment)
     if launch is None:
@@ -55,14 +64,16 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
 
 
 def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:
-    """What a log of the application's driver ends with, without the values of its secret parameters."""
+    """Return the last lines of a log of the application's driver, without the values of secret parameters."""
     text = without_secrets(tail(log, lines), application.params, application.conf, application.env_vars)
     return tuple(line[:LINE_LENGTH] for line in text.splitlines())
 
 
 def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
-    """Why the log cannot be read here. A path on another machine may be another driver's here, unless it lies under a
-    root that both have."""
+    """Return why the log cannot be read here; None when it can.
+
+    The same path on this machine may belong to another driver, unless it lies under a root that both machines share.
+    """
     path = Path(launch.log)
     root = registry.folder.path_here
     shared = root is not None and path.is_relative_to(root)

@@ -1,4 +1,4 @@
-"""The drivers of an app: what state they are in, starting them, ending them."""
+"""The drivers of an app: their state, their start, their end."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _pulse = Pulse()  # of all drivers this process has looked at, whichever request
 class Drivers:
     """The drivers of one app.
 
-    watch: whether one that seems silent is watched until its next heartbeat, for SILENT_SECONDS at most, before it is
-        called lost. Without, for requests that only show, it is called silent: no clock alone makes a driver lost.
+    watch: True: a driver that seems silent is watched until its next heartbeat, for SILENT_SECONDS at most, before it
+        is reported as lost. False, for read-only requests: it is reported as silent, since a clock alone never makes a
+        driver lost.
     """
 
     def __init__(
@@ -69,17 +70,16 @@ class Drivers:
         self.watch = watch
 
     def state(self, deployment: str) -> DriverState:
-        """``new``, a state the driver wrote, or ``lost`` (its process is gone, or it was watched in vain for a sign of
-        life)."""
+        """Return ``new``, a state the driver wrote, or ``lost`` (its process is gone, or it gave no heartbeat)."""
         return self.look(deployment)[0]
 
     def status(self, deployment: str) -> Status | None:
-        """The heartbeat of the driver started last; None before its first one."""
+        """Return the last heartbeat of the driver started last; None before its first one."""
         launch = self.app.launch(deployment)
         return self._status_of(launch, deployment) if launch else None
 
     def look(self, deployment: str) -> tuple[DriverState, Status | None]:
-        """`state` and `status` of the same moment, reading each file once."""
+        """Return `state` and `status` of the same moment, reading each file once."""
         while True:
             launch = self.app.launch(deployment)
             if launch is None:
@@ -89,7 +89,7 @@ class Drivers:
                 return status.state, status
             living = self.alive(launch, status)
             if living is False:
-                last = self._status_of(launch, deployment)  # it may have written its last word meanwhile
+                last = self._status_of(launch, deployment)  # it may have written its final status meanwhile
                 beats = last is not None and status is not None and last.pulse != status.pulse
                 return (last.state if last is not None and (last.final or beats) else LOST), last
             if status is None:
@@ -101,8 +101,10 @@ class Drivers:
             time.sleep(POLL_SECONDS)
 
     def _heard(self, deployment: str, status: Status) -> DriverState | None:
-        """The state of a driver that cannot be looked at: by its heartbeat, whose change is what counts. None: it is to
-        be looked at again."""
+        """Return the state of a driver whose process cannot be inspected, from changes of its heartbeat.
+
+        None: not decided yet; look again.
+        """
         beat = _pulse.look(self.app.deployment_folder(deployment).address, status.pulse)
         if beat.quiet >= SILENT_SECONDS:
             return LOST
@@ -111,8 +113,10 @@ class Drivers:
         return None if self.watch else SILENT
 
     def _overdue(self, deployment: str, launch: Launch) -> bool:
-        """Whether a driver that cannot be looked at should have given its first sign of life, by this machine's clock
-        and by the storage's."""
+        """Return whether the first heartbeat of a driver whose process cannot be inspected is overdue.
+
+        Both this machine's clock and the storage's must say so.
+        """
         patience = cluster_of(launch).first_sign_seconds
         if clock.age(launch.launched_at) <= patience:
             return False
@@ -123,47 +127,52 @@ class Drivers:
         return status if status is not None and status.epoch >= launch.epoch else None
 
     def gone(self, deployment: str) -> bool:
-        """Whether no driver of the deployment runs any more."""
+        """Return whether no driver of the deployment runs any more."""
         launch = self.app.launch(deployment)
         living = alive(launch, self._status_of(launch, deployment)) if launch else False
         return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
 
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
-        """Make the deployment current in `epoch` and start its driver. The caller holds the lease and has seen to it
-        that no other driver of the app runs; one that does all the same is fenced by the epoch, and where nobody can
-        tell, it cannot begin a batch any more."""
+        """Make the deployment current in `epoch` and start its driver.
+
+        The caller holds the lease and has made sure that no other driver of the app runs. If one runs nevertheless, the
+        epoch fences it; where that is uncertain, its offset log is blocked, so that it cannot begin another batch.
+        """
         self._check_launcher()
         before = self.app.current()
         if before is not None:
             self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
             raise FencedError(
-                f"epoch {epoch} of {self.app.name} was taken by {self.app.current_id()} a moment ago; try again"
+                f"epoch {epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
             )
         return self._launch(spec, epoch)
 
     def _fence(self, deployment: str) -> None:
-        """Fence off a driver on another machine that was not heard of for long: it may still run."""
+        """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
         launch, plan = self.app.launch(deployment), self.app.plan(deployment)
         if launch is not None and plan is not None and self.alive(launch) is None and self.state(deployment) == LOST:
             for query in plan.queries:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
     def start_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver that gets ready beside the current one and runs its queries when `epoch` becomes its own. No
-        other driver of the deployment runs."""
+        """Start a driver that gets ready beside the current one and runs its queries once it holds `epoch`.
+
+        No other driver of the deployment runs.
+        """
         self._check_launcher()
-        # What an earlier one left, which got ready for this epoch, or took over and was taken back from: its heartbeat
-        # is not this one's, what it was told is not meant for this one, and its checkpoint is not what the current
-        # deployment will leave behind.
+        # Remove the files of an earlier standby driver of this deployment: its heartbeat, the commands to it, and its
+        # checkpoint, which does not hold the state that the current deployment will end with.
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
         return self._launch(spec, epoch, "--standby")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver that gets ready, and runs its queries beside the current one once it is told to; `epoch`
-        becomes the app's if it is promoted."""
+        """Start a driver that gets ready, and runs its queries beside the current one when told to.
+
+        `epoch` becomes the app's epoch if the driver's deployment takes over.
+        """
         self._check_launcher()
         self.app.deployment_folder(spec.deployment).remove(PLANNED)
         return self._launch(spec, epoch, "--beside")
@@ -206,15 +215,15 @@ class Drivers:
         )
 
     def application(self, spec: DeploymentSpec) -> Application:
-        """A deployment's application with its files on this machine."""
+        """Return a deployment's application with its files on this machine."""
         return _located(spec.application, local_folder(self.app.deployment_folder(spec.deployment)))
 
     def wait_running(self, deployment: str, timeout: float) -> None:
-        """Until the driver runs its queries; DriverError with its last log lines when it dies instead."""
+        """Wait until the driver runs its queries; DriverError with its last log lines when it dies instead."""
         self.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout)
 
     def wait_for_states(self, deployment: str, states: tuple[DriverState, ...], timeout: float) -> None:
-        """Until the driver is in one of the states; DriverError with its last log lines when it dies instead."""
+        """Wait until the driver is in one of the states; DriverError with its last log lines when it dies instead."""
 
         def poll() -> bool | None:
             state = self.state(deployment)
@@ -226,49 +235,51 @@ class Drivers:
             wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
         except WaitTimeoutError as error:
             raise WaitTimeoutError(
-                f"{error}; its driver is still starting: wait for it (status), give it more time (--timeout), or "
-                f"end it (cancel)\n{self.last_lines(deployment)}"
+                f"{error}. The driver is still starting: watch it (streamupdate status {self.app.name}), give it more "
+                f"time (--timeout), or end it (streamupdate cancel {self.app.name})\n{self.last_lines(deployment)}"
             ) from error
 
     def death(self, deployment: str, state: DriverState) -> str:
-        """Why a driver ended, as far as it said, and its last log lines."""
+        """Return why a driver ended, as far as it reported that, and its last log lines."""
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in (LOST, FAILED) and not why:
             why = "its process exited without a final status"
         return (
-            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}; correct "
-            f"that and start it again: streamupdate restart {self.app.name}, or submit when it is to be another "
-            f"version (streamupdate log shows more)\n{self.last_lines(deployment)}"
+            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. Correct "
+            f"the cause, and start it again with streamupdate restart {self.app.name}, or another version with submit "
+            f"(streamupdate log {self.app.name} shows more)\n{self.last_lines(deployment)}"
         )
 
     def last_lines(self, deployment: str) -> str:
-        """What its log ends with, for the text of an error."""
+        """Return the end of the driver's log, for an error message."""
         return str(driver_log(self.app, deployment, ERROR_LINES))
 
     def log(self, deployment: str) -> str | None:
-        """The path of its log, on the machine that started it; None when no driver was started."""
+        """Return the path of the driver's log on the machine that started it; None when no driver was started."""
         launch = self.app.launch(deployment)
         return launch.log if launch else None
 
     def kill(self, deployment: str) -> None:
-        """End the driver, if its processes can be told from here or its cluster ends it. DriverError when it may go on:
-        no process is signalled that may be another's."""
+        """End the driver, by its processes if they can be identified from here, or by its cluster.
+
+        DriverError when it may still run: a process that may not be the driver's is never signalled.
+        """
         launch = self.app.launch(deployment)
         if launch is None or launch.killed:
             return
         ended = cluster_of(launch).end(launch, lambda: self._client(deployment))
-        if ended and launch.handed_over:  # from here nobody could tell it later
+        if ended and launch.handed_over:  # later this cannot be found out from here
             self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
         elif not self.gone(deployment):
             status = self._status_of(launch, deployment) or launch
             raise DriverError(
-                f"the driver of deployment {deployment} of {self.app.name} was not ended: {_why_not(launch)}; nothing "
-                f"was signalled. End it there (process {status.pid} on {status.host}), then run this again"
+                f"the driver of deployment {deployment} of {self.app.name} was not ended: {_why_not(launch)}. End "
+                f"process {status.pid} on {status.host}, then run this again"
             )
 
     def _client(self, deployment: str) -> Client:
-        """How the cluster that the driver runs in is reached."""
+        """Return the client that reaches the cluster the driver runs in."""
         self._check_launcher("end one in a cluster")
         assert self.launcher is not None
         application = self.app.spec(deployment).application
@@ -277,14 +288,20 @@ class Drivers:
 
 def _why_not(launch: Launch) -> str:
     if launch.process is None:
-        return "a version before this one started it and noted no exact start, so its pid may be another's by now"
+        return (
+            "an older version of this package started it without recording its exact start time, so its pid may belong "
+            "to another process by now; nothing was signalled"
+        )
     if not launch.process.here():
-        return "it runs on another machine or in another container, or was started before this machine's last boot"
-    return "its processes do not end"
+        return (
+            "it runs on another machine or in another container, or was started before this machine's last boot; "
+            "nothing was signalled"
+        )
+    return "its processes did not end after SIGTERM and SIGKILL"
 
 
 def local_folder(folder: Folder) -> Path:
-    """A folder on this machine holding a deployment's application: its own for a local root, else a copy."""
+    """Return a folder on this machine with a deployment's application: its own for a local root, else a copy."""
     if (here := folder.path_here) is not None:
         return here
     name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path

@@ -19,23 +19,23 @@ DEPLOY_MODE = "spark.submit.deployMode"
 
 
 class Launcher(Protocol):
-    """Builds what is run; `process.py` runs it. The Airflow hook has one made from a Spark connection."""
+    """Builds the command that `process.py` runs. The Airflow hook makes one from a Spark connection."""
 
     def check(self) -> None:
-        """EnvironmentProblem when Java or spark-submit is missing, or Spark's environment is mixed with Airflow's."""
+        """Raise EnvironmentProblem when Java or spark-submit is missing, or Spark's environment contains Airflow."""
 
     def command(self, application: Application, args: list[str], runtime: str) -> list[str]:
-        """The full argv; `args` go to the application, `runtime` is the zip for --py-files."""
+        """Return the full argv; `args` go to the application, `runtime` is the zip for --py-files."""
 
     def environment(self, application: Application) -> dict[str, str]:
-        """The complete environment of the child."""
+        """Return the complete environment of the child process."""
 
 
 class SparkSubmit:
-    """spark-submit without Airflow.
+    """A launcher that uses spark-submit without Airflow.
 
     spark_submit: its path; default STREAMUPDATE_SPARK_SUBMIT, then SPARK_HOME/bin, then PATH
-    master, conf, env_vars: defaults that an application's own override
+    master, conf, env_vars: defaults; an application's own values override them
     """
 
     def __init__(
@@ -71,33 +71,33 @@ class SparkSubmit:
 def driver_environment(
     launcher: Launcher, application: Application, command: list[str], storage_options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The environment of the child that runs `command`, with what its driver needs to reach the root.
+    """Return the environment of the child that runs `command`, with the storage options its driver needs for the root.
 
-    EnvironmentProblem in cluster deploy mode, where the driver does not inherit it.
+    EnvironmentProblem in cluster deploy mode, where the driver does not inherit this environment.
     """
     if storage_options and in_cluster(command) and not any(VARIABLE in word for word in command):
         raise EnvironmentProblem(
-            f"in cluster deploy mode a driver does not get the storage options, which are handed on in {VARIABLE}: set "
-            "it for the cluster's drivers in the Spark configuration, e.g. on Kubernetes "
+            f"in cluster deploy mode a driver does not inherit the storage options in {VARIABLE}: set this variable "
+            "for the cluster's drivers in the Spark configuration, e.g. on Kubernetes "
             f"spark.kubernetes.driver.secretKeyRef.{VARIABLE}=<secret>:<key>, or use client deploy mode"
         )
     return {**launcher.environment(application), **to_environment(storage_options)}
 
 
 def in_cluster(command: Sequence[str]) -> bool:
-    """Whether the driver runs in the cluster: spark-submit's option wins over a setting."""
+    """Return whether the driver runs in the cluster. spark-submit's option overrides a setting."""
     modes = [b for a, b in pairwise(command) if a == "--deploy-mode"] or _settings(command, DEPLOY_MODE)
     return modes[-1:] == ["cluster"]
 
 
 def master_of(command: Sequence[str]) -> str | None:
-    """The master: spark-submit's option wins over a setting; None where neither is there."""
+    """Return the master, None if not given. spark-submit's option overrides a setting."""
     masters = [b for a, b in pairwise(command) if a == "--master"] or _settings(command, "spark.master")
     return masters[-1] if masters else None
 
 
 def in_client_mode(command: Sequence[str]) -> list[str]:
-    """The same command with the driver on this machine: what it writes here can be read here."""
+    """Return the same command with the driver on this machine, so that its files can be read here."""
     if not in_cluster(command):
         return list(command)
     return [command[0], "--deploy-mode", "client", *_without_mode(command[1:])]
@@ -119,7 +119,7 @@ def _settings(command: Sequence[str], key: str) -> list[str]:
 
 
 def find_spark_submit(given: str | None = None) -> str:
-    """The path of spark-submit; `given` may be a path or a name on PATH. Not checked: `check_environment` does."""
+    """Return the path of spark-submit; `given` may be a path or a name on PATH. `check_environment` checks it."""
     if given:
         return shutil.which(given) or given
     if path := os.environ.get("STREAMUPDATE_SPARK_SUBMIT"):
@@ -130,10 +130,10 @@ def find_spark_submit(given: str | None = None) -> str:
 
 
 def spark_environment(spark_submit: str, env_vars: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, with the Python that lies beside spark-submit for driver and executors.
+    """Return this process's environment, with the Python beside spark-submit for driver and executors.
 
-    Without it spark-submit takes the first python3 on PATH, which under Airflow is Airflow's own. A SPARK_HOME of
-    another installation would mix the two, so it is dropped when spark-submit has a Python of its own.
+    Otherwise spark-submit takes the first python3 on PATH, which under Airflow is Airflow's own. A SPARK_HOME of
+    another installation would mix the two, so it is dropped when spark-submit has its own Python.
     """
     environment = dict(os.environ)
     python = Path(spark_submit).parent / "python"
@@ -141,29 +141,29 @@ def spark_environment(spark_submit: str, env_vars: Mapping[str, str]) -> dict[st
         environment.pop("SPARK_HOME", None)
         environment.pop("PYTHONPATH", None)
         environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = str(python)
-    environment.setdefault("PYTHONUNBUFFERED", "1")  # a driver's last words must be in its log
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # a driver's last output must reach its log
     environment.update(env_vars)
     return environment
 
 
 def check_environment(spark_submit: str, environment: Mapping[str, str]) -> None:
-    """EnvironmentProblem when a driver could not be started: spark-submit, Java or the environment is wrong."""
+    """Raise EnvironmentProblem when spark-submit, Java or the environment would prevent a driver's start."""
     check_spark_submit(spark_submit)
     check_java(environment)
 
 
 def check_spark_submit(spark_submit: str) -> None:
-    """EnvironmentProblem when it is not there, or lies in an environment that is mixed with Airflow's."""
+    """Raise EnvironmentProblem when spark-submit is missing, or lies in an environment mixed with Airflow's."""
     if not (os.path.isfile(spark_submit) and os.access(spark_submit, os.X_OK)):
         raise EnvironmentProblem(
-            f"spark-submit was not found at {spark_submit!r}; install pyspark into an environment of its own and name "
-            "its spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
+            f"spark-submit was not found at {spark_submit!r}; install pyspark into its own environment and name its "
+            "spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
         )
     _check_not_mixed(spark_submit)
 
 
 def check_java(environment: Mapping[str, str]) -> str:
-    """What drivers run on, e.g. ``Java 17 (/usr/bin/java)``; EnvironmentProblem when there is none or it is too old."""
+    """Return the Java that drivers use, e.g. ``Java 17 (/usr/bin/java)``; EnvironmentProblem if missing or too old."""
     home = environment.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
     where = f"JAVA_HOME={home}" if home else "PATH"
@@ -183,7 +183,10 @@ def check_java(environment: Mapping[str, str]) -> str:
 
 
 def _check_not_mixed(spark_submit: str) -> None:
-    """pyspark-client installs the files of pyspark at another version (measured: UDFs fail, `pip check` is silent)."""
+    """Raise EnvironmentProblem when pyspark-client is installed beside pyspark.
+
+    It overwrites files of pyspark with those of another version (measured: UDFs fail, `pip check` is silent).
+    """
     environment = Path(spark_submit).resolve().parent.parent
     clients = list(environment.glob("lib/python3*/site-packages/pyspark_client-*.dist-info"))
     if clients:

@@ -1,4 +1,4 @@
-"""The end of a driver's log, without reading the rest of it."""
+"""Read the end of a driver's log without reading the rest of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ MOST = 8_000_000  # bytes of a file, however many lines are wanted and however l
 
 
 def tail(log: Path, lines: int) -> str:
-    """The last lines of a log, and of the older files it was put aside in (output_log.py); a note when there
-    is none."""
+    """Return the last lines of a log and of its rotated files (output_log.py); a note when there is no log."""
     if not log.exists():
         return f"(no log at {log})"
     found: list[str] = []
     for file in (log, *_older(log)):
-        with contextlib.suppress(OSError):  # it is put aside at this moment
+        with contextlib.suppress(OSError):  # it is being rotated at this moment
             found = [*_last_lines(file, lines - len(found)), *found]
         if len(found) >= lines:
             break

@@ -1,5 +1,7 @@
-"""A folder below the system's temporary one that is this user's alone, though everybody can guess its name: drivers run
-what lies in it, so nobody else may have put it there."""
+"""A private folder of this user below the system's temporary folder.
+
+Its name can be guessed, and drivers run the code in it, so it is checked that no other user could have put files there.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from ...core.errors import EnvironmentProblem
 
 
 def private_folder(name: str) -> Path:
-    """The folder, made where there is none. EnvironmentProblem when it is another user's, a link, no folder, or others
-    may write into it."""
+    """Return the folder; make it if it does not exist.
+
+    EnvironmentProblem when it belongs to another user, is a link or a file, or others may write into it.
+    """
     folder = Path(tempfile.gettempdir()) / f"streamupdate-{name}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
-        raise _refused(folder, "is a link")
+        raise _refused(folder, "is not a folder (a link or a file)")
     if found.st_uid != os.getuid():
         raise _refused(folder, f"belongs to user {found.st_uid}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -30,5 +34,6 @@ def private_folder(name: str) -> Path:
 
 def _refused(folder: Path, why: str) -> EnvironmentProblem:
     return EnvironmentProblem(
-        f"{folder} {why}, and drivers would run what lies in it: remove it, or set TMPDIR to a folder of your own"
+        f"{folder} {why}, so another user could put code there that drivers would run: remove it, or set TMPDIR to a "
+        "folder of your own"
     )

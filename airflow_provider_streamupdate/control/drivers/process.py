@@ -1,8 +1,10 @@
-"""Driver processes on this machine: start detached, look after, end. The whole session counts, because a signal to
-spark-submit alone orphans the Python driver (measured).
+"""Driver processes on this machine: start them detached, watch them, end them.
 
-No process is taken for a driver's, let alone signalled, unless that is certain (`_members`): a pid, and with it the id
-of a session, is given again once the last of its processes has ended."""
+The whole session counts, because a signal to spark-submit alone orphans the Python driver (measured).
+
+No process is taken for a driver's, or signalled, unless that is certain (`members`): the system reuses a pid, and with
+it a session id, once the last process of the session has ended.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from ...core.processes.kernel import Kernel, Seen, Unseen, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry.deployment import Launch, Status
 
-# A driver begins when a line tells it to: nothing of it runs when whoever starts it dies before that.
+# A driver begins only when it reads a line: if the process that starts it dies before, nothing of the driver runs.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]
 MARK = "STREAMUPDATE_LAUNCH"  # in the environment of every process of a driver: which launch it belongs to
 POLL_SECONDS = 0.1
@@ -41,9 +43,12 @@ def start(
     note: Callable[[Launch], None],
     **of_cluster: Any,
 ) -> Launch:
-    """Start a driver that outlives this process: its own session, its output appended to `log`. It begins when `note`
-    has made its launch known, so that there is never a driver that nobody can find. of_cluster: what else a launch says
-    of the cluster it runs in"""
+    """Start a driver that outlives this process, in its own session, its output appended to `log`.
+
+    It begins only after `note` has recorded its launch, so that every driver can be found.
+
+    of_cluster: further fields of the launch, about the cluster it runs in
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex
     with open(log, "ab") as output:
@@ -72,7 +77,7 @@ def start(
         **of_cluster,
     )
     assert child.stdin is not None
-    # Closed without a line when `note` raises. One that is dead already is found so by whoever looks for it.
+    # Closed without a line when `note` raises. A child that is dead already is found dead by later looks.
     with contextlib.suppress(BrokenPipeError), child.stdin as gate:
         boundary("driver-forked")
         note(launch)
@@ -82,8 +87,11 @@ def start(
 
 
 def run(command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float) -> int:
-    """Run a driver to its end in `folder`; its exit code. Its whole group ends with this call, also when that is
-    interrupted; subprocess.TimeoutExpired after `seconds`."""
+    """Run a driver to its end in `folder`, and return its exit code.
+
+    Its whole process group ends with this call, even if the call is interrupted. subprocess.TimeoutExpired after
+    `seconds`.
+    """
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -103,7 +111,7 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
                 raise subprocess.TimeoutExpired(command, seconds)
             time.sleep(POLL_SECONDS)
     finally:
-        # Before it is waited for: until then its number, which is its group's, is no one else's.
+        # Before the child is reaped: until then no other process can get its pid, which is also its group's id.
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -112,22 +120,30 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
 
 
 def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = None) -> bool | None:
-    """Whether any process of the driver lives; None when that cannot be told from here: it runs on another machine, in
-    another container, in a cluster, or was noted by a version that noted no exact start. status: its heartbeat, if it
-    has given one."""
+    """Return whether any process of the driver lives; None when that cannot be found out from here.
+
+    That is so when it runs on another machine, in another container or in a cluster, or when a version of this package
+    that recorded no exact start time started it.
+
+    status: its heartbeat, if it has given one
+    """
     return _Look(kernel or this_kernel()).alive(launch, status)
 
 
 class Alive(Protocol):
-    """Whether any process of a driver lives; None: that cannot be told from here. status: its heartbeat, if it has
-    given one."""
+    """Returns whether any process of a driver lives; None: that cannot be found out from here.
+
+    status: its heartbeat, if it has given one
+    """
 
     def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
 
 
 def look(many: bool = False) -> Alive:
-    """`alive`, by one look at the processes of this machine. many: it will be asked of several launches, so that all
-    processes are looked at now."""
+    """Return `alive` based on a single look at the processes of this machine.
+
+    many: it will be called for several launches, so look at all processes now
+    """
     found = _Look(this_kernel())
     if many:
         found.sessions()
@@ -135,8 +151,10 @@ def look(many: bool = False) -> Alive:
 
 
 def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
-    """SIGTERM to the processes of the driver, SIGKILL to what is left after `seconds`, or `at_once`. False when it
-    cannot be told which they are: nothing is signalled then."""
+    """Send SIGTERM to the driver's processes, and SIGKILL to those left after `seconds` (`at_once`: SIGKILL only).
+
+    False, with nothing signalled, when its processes cannot be identified.
+    """
     for number in (signal.SIGKILL,) if at_once else (signal.SIGTERM, signal.SIGKILL):
         group = _Look(this_kernel()).members(launch)
         if group is None:
@@ -164,13 +182,13 @@ class _Look:
             return False
         if launch.handed_over:
             child = _children.get(launch.pid or 0)
-            refused = child is not None and (child.poll() or 0) > 0  # it came to nothing: spark-submit says so
+            refused = child is not None and (child.poll() or 0) > 0  # spark-submit failed: nothing was submitted
             return False if refused and status is None else None
         found = self.members(launch)
         started = None if found is None else bool(found)
         if started or status is None:
             return started
-        # What was started may have handed the driver on to a cluster; its heartbeat tells where it is.
+        # The started process may have submitted the driver to a cluster; its heartbeat says where it runs.
         if status.process is not None:
             reports = status.process.lives(self._kernel)
         else:
@@ -178,7 +196,7 @@ class _Look:
         return started if reports is False else reports
 
     def members(self, launch: Launch) -> list[ProcessIdentity] | None:
-        """The processes of the session that the driver was started in; None when it cannot be told which they are."""
+        """Return the processes of the session the driver was started in; None when they cannot be identified."""
         if launch.killed or launch.pid is None:
             return []
         if child := _children.get(launch.pid):
@@ -193,17 +211,19 @@ class _Look:
         except Unseen:
             return None
         if found is not None and not leader.is_seen_as(found):
-            return []  # its pid is another's by now, which it can be only once the whole session has ended
+            return []  # its pid belongs to another process, which is possible only after the whole session has ended
         session = self.sessions().get(leader.pid, [])
         if found is not None and not found.zombie and not session:
             session = [found]  # it was started since this look
-        if found is None:  # the leader has ended: the session is another one's if its id was given again
+        if found is None:  # the leader has ended, and its session id may have been reused
             session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
         return [self._identity(seen) for seen in session]
 
     def _old_members(self, launch: Launch) -> list[ProcessIdentity] | None:
-        """Of a launch that a version before this noted: those that write to that launch's log, which no one else does.
-        None when there are none, since the driver may be in another container."""
+        """Return the processes of a launch recorded without an exact start time: those that have its log open.
+
+        None when there are none, since the driver may be in another container.
+        """
         session = self.sessions().get(launch.pid or 0, [])
         return [self._identity(seen) for seen in session if _writes(seen.pid, launch.log)] or None
 
@@ -212,7 +232,7 @@ class _Look:
         return ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
 
     def sessions(self) -> dict[int, list[Seen]]:
-        """The living processes of this machine, by session."""
+        """Return the living processes of this machine, by session."""
         if self._sessions is None:
             self._sessions = {}
             for seen in self._processes():
@@ -230,7 +250,7 @@ class _Look:
 
 
 def _marked(pid: int, mark: str) -> bool:
-    """Whether the environment it was started with says that it belongs to a launch."""
+    """Return whether the environment a process was started with marks it as one of this launch."""
     try:
         return psutil.Process(pid).environ().get(MARK) == mark
     except (psutil.Error, OSError):
@@ -238,7 +258,7 @@ def _marked(pid: int, mark: str) -> bool:
 
 
 def _writes(pid: int, log: str) -> bool:
-    """Whether it has a log open."""
+    """Return whether a process has the log open."""
     try:
         return any(file.path == os.path.realpath(log) for file in psutil.Process(pid).open_files())
     except (psutil.Error, OSError):

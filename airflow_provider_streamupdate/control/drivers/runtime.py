@@ -1,7 +1,7 @@
-"""The runtime zip: this package's `state` and `streaming`, and the pure-Python libraries they need, for ``--py-files``.
+"""The runtime zip for ``--py-files``: this package's `core` and `streaming`, and the pure-Python libraries they need.
 
-So a cluster needs nothing of ours installed. The libraries lie in ``_libraries`` inside the zip and are looked up last
-(streaming/__init__.py), so that versions installed on the cluster win.
+So nothing has to be installed on a cluster. The libraries lie in ``_libraries`` inside the zip and are looked up last
+(streaming/__init__.py), so that versions installed on the cluster take precedence.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ PACKAGE = "airflow_provider_streamupdate"
 # exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
 LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", "exceptiongroup")
 OPTIONAL = ("exceptiongroup", "charset_normalizer")
-# What fsspec needs for a root of a scheme, where that is pure Python, too.
+# The libraries that fsspec needs for a root of this scheme, as far as they are pure Python.
 WEB = ("requests", "urllib3", "idna", "certifi", "charset_normalizer")
 BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB}
 
 
 def build(target: Path | None = None, root: str = "") -> Path:
-    """Write the zip (to `target`, or to a file in the temporary folder named by its content) and return its path.
-    EnvironmentProblem when a library is not installed.
+    """Write the zip and return its path. EnvironmentProblem when a library is not installed.
 
-    root: what the driver is to reach; libraries that it needs for that travel as well
+    target: its path; None: a file in the temporary folder, named by its content
+    root: the root that the driver must reach; the libraries needed for its scheme are included
     """
     files = sorted(_files((*LIBRARIES, *BY_SCHEME.get(root.partition("://")[0].lower(), ()))))
     if target is None:

@@ -1,4 +1,4 @@
-"""Requests that adopt: existing checkpoints become a snapshot of an app."""
+"""Adopt existing checkpoints: they become a snapshot of an app."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .context import Context
 from .plan import plan_application
 from .version import store_application
 
-_OWNER = "adopt"  # of the deployment an adopted snapshot belongs to, which never runs
+_OWNER = "adopt"  # the owner of the deployment that an adopted snapshot belongs to; it never runs
 
 
 @attrs.frozen(kw_only=True)
 class Adopted:
-    """What was adopted: the snapshot, and what each source, stage and sink was found to be."""
+    """The result of an adoption: the snapshot, and the report on each source, stage and sink."""
 
     snapshot: Snapshot
     report: CompatibilityReport
@@ -44,13 +44,13 @@ def adopt(
     snapshot: str = "adopted",
     progress: Progress = quiet,
 ) -> Adopted:
-    """Make snapshot `snapshot` of `app` from checkpoints that nothing here manages. They are only read.
+    """Make snapshot `snapshot` of `app` from checkpoints that this package does not manage. They are only read.
 
-    application: the code that wrote them, as an app: what its plan says must be what they hold
-    checkpoints: a path or URI by query, or just the one of the app's only query
+    application: the code that wrote them, as an app; its plan must match what they hold
+    checkpoints: a path or URI per query, or only the path of the app's single query
 
-    InvalidInputError for what is no checkpoint or has no commit, IncompatibleError with the report when they are
-    not of this code, AlreadyExistsError for a name in use. A call that was interrupted can be repeated.
+    InvalidInputError for a folder that is no checkpoint or has no commit; IncompatibleError, with the report, when this
+    code did not write them; AlreadyExistsError for a name in use. An interrupted call can be repeated.
     """
     application.check()
     check_name("app", app)
@@ -69,7 +69,7 @@ def adopt(
     assert report is not None  # a check was asked for
     if not report.compatible:
         raise IncompatibleError(
-            f"{report.source} is not one of {application.file}; nothing was adopted:\n  "
+            f"{report.source} does not match {application.file}; nothing was adopted:\n  "
             + "\n  ".join(report.problems),
             report,
         )
@@ -83,8 +83,7 @@ def adopt(
 
 
 def _check_free(registry: AppRegistry, name: str, application: Application) -> None:
-    """AlreadyExistsError when the name was used, but for an adoption of the same application that did not come to its
-    end."""
+    """Raise AlreadyExistsError when the name is in use, unless by an interrupted adoption of the same application."""
     if SnapshotStore(registry).exists(name):
         raise AlreadyExistsError(f"app {registry.name} already has a snapshot {name!r}; choose another name")
     if name in registry.deployment_ids():
@@ -94,7 +93,7 @@ def _check_free(registry: AppRegistry, name: str, application: Application) -> N
 
 
 def _keep_deployment(registry: AppRegistry, name: str, application: Application, plan: AppPlan) -> None:
-    """A snapshot is of a deployment: here of one that holds the code and its plan, and never ran."""
+    """Make the deployment that the snapshot belongs to: it holds the code and its plan, and never runs."""
     folder = registry.deployment_folder(name)
     if name not in registry.deployment_ids():
         registry.create_deployment(

@@ -1,4 +1,4 @@
-"""The batch ids that a version which runs again uses a second time, and what its sinks do with them."""
+"""Batch ids that a rolled-back version uses a second time, and what its sinks do with them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from ...core.snapshots.snapshots import SnapshotStore
 
 
 def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, ...]) -> None:
-    """InvalidInputError unless each is a query of the deployment whose sink is a function that does not say what it
-    does with an id it has had."""
+    """Raise InvalidInputError unless later ids apply to each of these queries.
+
+    They apply where the query's sink is a function whose app does not declare what it does with an id it has seen
+    (`seen_batch`).
+    """
     plan = registry.plan(deployment)
     for name in queries:
         query = plan.query(name) if plan else None
@@ -27,14 +30,16 @@ def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, 
                 f"seen_batch={query.sink.seen_batch!r}" if query.sink.seen_batch else f"its sink is {query.sink.format}"
             )
             raise InvalidInputError(
-                f"later ids: what query {name} of deployment {deployment} does with batch ids it has seen is known "
-                f"({says}), and a rollback handles it; leave it out"
+                f"later ids: it is known what query {name} of deployment {deployment} does with batch ids it has seen "
+                f"({says}), and a rollback handles it; leave this query out"
             )
 
 
 def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[str, ...]) -> Iterator[str]:
-    """In words, by query of `old` whose function gets batch ids again that `new` used, and does not say what it does
-    with those."""
+    """Yield a message per query of `old` whose function gets batch ids again that `new` used.
+
+    Only for functions whose app does not declare what they do with such ids.
+    """
     if new not in registry.deployment_ids() or (plan := registry.plan(old)) is None:
         return
     used = committed_since(registry, new, logged=True)
@@ -45,17 +50,20 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
             yield f"query {query.name} continues with batch ids after those of {new} ({used[query.name]})"
             continue
         yield (
-            f"query {query.name} of {old} gets batch ids again that {new} used ({used[query.name]}), and its "
-            f"{query.sink.format} function does not say what it does with those: if it skips them, what {new} wrote "
-            f"stays, and what is computed now is not written. Then interrupt this, and roll back with --later-ids "
-            f"{query.name}, which gives it ids after those of {new}"
+            f"query {query.name} of {old} gets batch ids again that {new} used ({used[query.name]}), and its app does "
+            f"not declare (seen_batch) what its {query.sink.format} function does with such ids. If the function skips "
+            f"them, what {new} wrote stays, and what is computed now is not written. In that case interrupt this "
+            f"rollback, and roll back with --later-ids {query.name}, which gives it ids after those of {new}"
         )
 
 
 def committed_since(registry: AppRegistry, deployment: str, logged: bool = False) -> dict[str, str]:
-    """The batches a deployment committed itself, by query: ``12-14``; ``up to 14`` when the snapshot it started from is
-    damaged, which must not stand in the way of going back. logged: with one that its sink may have, and that did not
-    commit"""
+    """Return the batches that a deployment itself committed, by query: ``12-14``.
+
+    ``up to 14`` when the snapshot it started from is damaged: that must not prevent a rollback.
+
+    logged: include a batch that did not commit but may have reached the sink
+    """
     spec, plan = registry.spec(deployment), registry.plan(deployment)
     if plan is None:
         return {}
@@ -79,8 +87,10 @@ def committed_since(registry: AppRegistry, deployment: str, logged: bool = False
 
 
 def has_later_ids(registry: AppRegistry, deployment: str, current: str) -> str | None:
-    """A query of which a deployment has used batch ids that the current one has not come to, as after a rollback: a
-    version that goes on from there has to know them, if its sink skips ids it has had (`renumbering.py`)."""
+    """Return a query whose batch ids in a deployment are ahead of the current one's, as after a rollback; None if none.
+
+    A version that continues from there must know these ids, if its sink skips ids it has seen (`renumbering.py`).
+    """
     plan = registry.plan(deployment)
     for query in plan.queries if plan else ():
         used, now = (Checkpoint(registry.checkpoint(each, query.name)) for each in (deployment, current))

@@ -1,4 +1,4 @@
-"""Requests on an application before anything runs: its plan, and whether it can continue from saved state."""
+"""Plan an application, and check whether it can continue from saved state. Nothing is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .plan import Planned, plan_application
 
 
 def plan(context: Context, application: Application) -> AppPlan:
-    """Run a plan-only driver (15-30 s); nothing is started."""
+    """Return an application's plan, from a plan-only driver (15-30 s). No query is started."""
     return plan_application(context.need_launcher(), application).plan
 
 
@@ -37,11 +37,15 @@ def check(
     from_app: str | None = None,
     in_place: bool | None = None,
 ) -> CompatibilityReport:
-    """Compare the application's plan with a snapshot, or with what the app's current deployment has committed; with
-    a restore into a scratch folder, so that Spark checks it too. `deployment`: store the report for that update.
-    With a snapshot that update starts in place, so that it is said which batches run again (`in_place`: of an
-    update that has no id, too).
-    `fork`: it is to run beside the app (`from_app`, when it is another), under query ids of its own."""
+    """Compare the application's plan with a snapshot, or with what the app's current deployment has committed.
+
+    The state is also restored into a scratch folder, so that Spark checks it too.
+
+    deployment: store the report for the update to this deployment. With a snapshot, that update starts in place, so the
+        report says which batches run again
+    in_place: the report says which batches run again, even without `deployment`
+    fork: the version is to run beside the app (`from_app`, if that is another one), under its own query ids
+    """
     if deployment:
         check_name("deployment", deployment)
     if in_place is None:
@@ -64,9 +68,12 @@ def plan_and_check(
     from_app: str | None = None,
     in_place: bool = False,
 ) -> Planned:
-    """`plan` and `check` in one driver start. `renames`: stages and sources of the saved state under the names they
-    have in this version, ``{"old": "new"}``. `fork`, `from_app`: see `submit`. `in_place`: what runs again because
-    the version is to start from the snapshot is part of the check."""
+    """`plan` and `check` in one driver start.
+
+    renames: stages and sources of the saved state with new names in this version, ``{"old": "new"}``
+    fork, from_app: see `submit`
+    in_place: the check covers the batches that run again because the version starts from the snapshot
+    """
     if app is not None:
         registry = context.registry.existing(app)
         if snapshot is not None:
@@ -88,7 +95,7 @@ def plan_and_check(
     except NotFoundError as error:
         if app is None:
             raise
-        # the app is there, and so is the snapshot: what was not found is what the file asks for
+        # The app and the snapshot exist, so the file asked for something else.
         raise ApplicationError(
             f"{application.file} defines another app than {app}: {error}; give the file of {app}"
         ) from error
@@ -102,7 +109,7 @@ def plan_and_check(
 def with_batches_again(
     context: Context, report: CompatibilityReport, plan: AppPlan, snapshot: str | None, agree: Iterable[str]
 ) -> CompatibilityReport:
-    """The report, and which batches run again when the version starts from the snapshot in place."""
+    """Return the report, extended by the batches that run again when the version starts in place from the snapshot."""
     registry = context.registry.app(plan.app)
     if snapshot is None:
         return with_again(report, plan, plan, {}, agree)
@@ -113,7 +120,7 @@ def with_batches_again(
 
 
 def store_report(context: Context, report: CompatibilityReport | RehearsalReport, name: str) -> None:
-    """Keep it under ``updates/<name>.report.json`` and ``.md``."""
+    """Store a report as ``updates/<name>.report.json`` and ``.md``."""
     check_name("report", name)
     folder = context.registry.app(report.app).folder
     folder.write(f"updates/{name}.report.json", to_json(report))
@@ -121,7 +128,7 @@ def store_report(context: Context, report: CompatibilityReport | RehearsalReport
 
 
 def same_app(application: Application, plan: AppPlan, app: str) -> None:
-    """ApplicationError when the file defines another app than the one asked for."""
+    """Raise ApplicationError when the file defines another app than the one asked for."""
     if plan.app != app:
         raise ApplicationError(
             f"{application.file} defines app {plan.app}, not {app}; give the file of {app}, or leave the name out"

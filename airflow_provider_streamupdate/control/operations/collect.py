@@ -1,4 +1,4 @@
-"""The request to free what nothing needs any more: ``streamupdate gc``."""
+"""Free disk space that nothing needs any more: ``streamupdate gc``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .context import Context
 from .delete import deleting
 
 EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
-SILENT_SECONDS = 86400.0  # a driver on another machine that was not heard of for so long does not come back
+SILENT_SECONDS = 86400.0  # a driver on another machine without a heartbeat for so long is taken to be dead
 REHEARSAL, LOG, CHECKPOINT = "rehearsal", "log", "checkpoint"
 
 
 @attrs.frozen(kw_only=True)
 class Thing:
-    """Something that is freed, or kept: of which kind, its name, why, and the bytes that are free when it goes."""
+    """Something that is freed or kept: its kind, its name, the reason, and the bytes that freeing it gives back."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ class Thing:
 
 @attrs.frozen(kw_only=True)
 class Collected:
-    """What was freed of an app, or (`dry_run`) would be, and what was kept."""
+    """What was freed of an app, or (with `dry_run`) would be freed, and what was kept."""
 
     app: str
     dry_run: bool
@@ -54,7 +54,7 @@ class Collected:
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """What can be freed: its paths below the app's folder, and how."""
+    """Something that can be freed: its paths below the app's folder, and the function that frees it."""
 
     thing: Thing
     paths: tuple[str, ...]
@@ -64,12 +64,13 @@ class _Found:
 def collect(
     context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
 ) -> Collected:
-    """Free bytes of failed exports, objects of no snapshot, checkpoints and logs of superseded deployments beyond
-    `retention`, left-behind rehearsals and temporary files of the app; or, with `dry_run`, only tell.
-    LeaseHeldError while an update of the app is under way. Works on a full disk.
+    """Free what the app does not need any more; with `dry_run`, only report it. Works on a full disk.
 
-    A checkpoint is kept that is current, that an update under way, a restart or a rollback goes on with, or whose
-    driver may live.
+    That is: bytes of failed exports, objects of no snapshot, checkpoints and logs of superseded deployments beyond
+    `retention`, abandoned rehearsals, and temporary files. LeaseHeldError while an update of the app is under way.
+
+    Kept are the current checkpoint, those that an update under way, a restart or a rollback continues from, and those
+    whose driver may be alive.
     """
     registry = context.registry.existing(app)
     keep = check_retention(retention or Retention())
@@ -94,7 +95,7 @@ def collect_all(
 def collect_or_leave(
     context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
 ) -> Collected:
-    """`collect`; but an app that is being updated is kept as it is, for that reason."""
+    """Run `collect`; an app that is being updated is left as it is, and reported as kept for that reason."""
     try:
         return collect(context, app, retention, dry_run, progress)
     except LeaseHeldError as error:
@@ -112,9 +113,11 @@ def _find(
 
 
 def check_retention(retention: Retention) -> Retention:
-    """InvalidInputError when it makes no sense."""
+    """Return `retention`; InvalidInputError when it is negative or not finite."""
     if retention.deployments < 0 or not 0 <= retention.days < float("inf"):
-        raise InvalidInputError("keep 0 or more deployments, for 0 or more days")
+        raise InvalidInputError(
+            f"cannot keep {retention.deployments} deployments for {retention.days} days: give 0 or more of each"
+        )
     return retention
 
 
@@ -126,7 +129,8 @@ def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Found], list
         for export, paths in found.failed.items()
     ]
     if found.orphans:
-        groups.append((Thing(kind=OBJECTS, name=f"{len(found.orphans)} files", reason="no snapshot"), found.orphans))
+        reason = "no snapshot refers to them"
+        groups.append((Thing(kind=OBJECTS, name=f"{len(found.orphans)} files", reason=reason), found.orphans))
 
     def freeing(paths: list[str]) -> Callable[[], object]:
         part = garbage.Garbage(failed={}, orphans=paths, kept=[])
@@ -148,13 +152,13 @@ def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Found]:
         thing = Thing(kind=REHEARSAL, name=name, reason="its process is gone")
         found.append(_Found(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
     for path in strays.find(folder, ["rehearsals/", *live]):
-        thing = Thing(kind=TEMPORARY, name=path, reason="nobody writes it any more")
+        thing = Thing(kind=TEMPORARY, name=path, reason="left behind: no process writes it any more")
         found.append(_Found(thing=thing, paths=(path,), free=removing(path)))
     return found
 
 
 def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) -> tuple[list[_Found], list[Thing]]:
-    """Checkpoints and logs of superseded deployments: what goes, and why what has one keeps it."""
+    """Return the checkpoints and logs of superseded deployments to free, and those that are kept, with the reason."""
     current, specs = registry.current_id(), registry.deployments()
     reasons = superseded.needed(current, specs, registry.updates())
     paths = {spec.deployment: superseded.files(registry, spec.deployment) for spec in specs}
@@ -163,9 +167,9 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
         if spec.deployment in reasons:
             continue
         if not _over(drivers, spec.deployment):
-            reasons[spec.deployment] = f"its driver may live (it is {drivers.state(spec.deployment)})"
+            reasons[spec.deployment] = f"its driver may be alive (it is {drivers.state(spec.deployment)})"
         elif current is not None and (query := has_later_ids(registry, spec.deployment, current)):
-            reasons[spec.deployment] = f"it has used batch ids of query {query} that {current} has not come to yet"
+            reasons[spec.deployment] = f"it has used batch ids of query {query} that {current} has not reached yet"
         else:
             candidates.append(Superseded(deployment=spec.deployment, since=_since(registry, spec)))
     outdated = superseded.outdated([c for c in candidates if paths[c.deployment]], retention)
@@ -178,7 +182,7 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
                 kept.append(Thing(kind=CHECKPOINT, name=deployment, reason=why))
             continue
         if paths[deployment]:
-            thing = Thing(kind=CHECKPOINT, name=deployment, reason="superseded, and nothing goes back to it")
+            thing = Thing(kind=CHECKPOINT, name=deployment, reason="superseded, and no rollback goes back to it")
             found.append(_Found(thing=thing, paths=tuple(paths[deployment]), free=_freeing(registry, deployment)))
         if paths[deployment] or superseded.is_freed(registry, deployment):
             found += _logs(registry, deployment)
@@ -190,7 +194,7 @@ def _freeing(registry: AppRegistry, deployment: str) -> Callable[[], object]:
 
 
 def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
-    """The drivers' logs, where they lie under the root."""
+    """Return the drivers' logs, where they lie under the root."""
     folder, top = registry.folder, f"deployments/{deployment}"
     paths = tuple(f"{top}/{n}" for n in folder.names(top) if n.startswith("driver-") and ".log" in n)
 
@@ -203,11 +207,11 @@ def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
 
 
 def _over(drivers: Drivers, deployment: str) -> bool:
-    """Whether no driver of it runs, or could on a machine that cannot be looked at."""
+    """Return whether certainly no driver of the deployment runs, not even on a machine that cannot be inspected."""
     launch, (state, status) = drivers.app.launch(deployment), drivers.look(deployment)
     if (
         launch is not None and state == LOST and drivers.alive(launch) is None
-    ):  # silent, which may be the network's doing
+    ):  # silent, perhaps only because of the network
         return clock.age(status.heartbeat_at if status is not None else launch.launched_at) > SILENT_SECONDS
     return state in (*FINAL_STATES, NEW) and drivers.gone(deployment)
 
@@ -223,7 +227,7 @@ def _measured(registry: AppRegistry, found: list[_Found]) -> tuple[Thing, ...]:
 
 
 def _freed(registry: AppRegistry, found: list[_Found], kept: list[Thing], progress: Progress) -> Collected:
-    """Free all of it; what cannot be is kept with the reason."""
+    """Free everything found; what cannot be freed is reported as kept, with the reason."""
     freed = []
     for each, thing in zip(found, _measured(registry, found), strict=True):
         try:

@@ -1,4 +1,4 @@
-"""What every operation works with. An operation is a function whose first argument is a context."""
+"""The context of operations. An operation is a function whose first argument is a context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..drivers.launcher import Launcher
 class Context:
     """The apps under one root, and how their drivers are started.
 
-    root: as drivers are told it
+    root: as it is passed to drivers
     launcher: how drivers are started; None: reading only
     storage_options: what fsspec needs to reach the root
     """
@@ -31,7 +31,7 @@ class Context:
     def of(cls, root: str, launcher: Launcher | None = None, storage_options: dict[str, Any] | None = None) -> Context:
         """root: local path or fsspec URI of the registry"""
         registry = Registry(root, storage_options)
-        # Drivers run elsewhere with another working directory, so a relative path must not be handed on.
+        # Drivers run in another working directory, so a relative path must not be passed on.
         here = registry.folder.path_here
         return cls(
             registry=registry,
@@ -41,7 +41,7 @@ class Context:
         )
 
     def drivers(self, registry: AppRegistry, watch: bool = True, alive: Alive = alive) -> Drivers:
-        """Those of one app. watch: see `Drivers`"""
+        """Return the drivers of one app. watch: see `Drivers`"""
         return Drivers(registry, self.launcher, self.root, self.storage_options, alive, watch)
 
     def need_launcher(self) -> Launcher:

@@ -1,4 +1,4 @@
-"""Is a deployment well? Pure functions from its status and a baseline to a verdict."""
+"""Decide whether a deployment is healthy: pure functions of its status and a baseline snapshot."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from ...core import clock
 from ...core.checkpoint.snapshot import QuerySnapshot, Snapshot
 from ...core.registry.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
 
-# Where it is not known how many rows have left a stage, it holds at least this part of those it had: windows close
-# while others open, but a state that did not arrive shows as (almost) nothing.
+# Where it is not known how many rows have left a stage, it must hold at least this part of those it had: windows close
+# while others open, but a state that was not carried over shows as (almost) no rows.
 ROWS_KEPT = 0.1
 LAG_GROWTH = 1.5  # lag may be this many times what it was, plus one batch's worth of rows
 
 
 @attrs.frozen(kw_only=True)
 class Health:
-    """healthy: all is well. failed: it can never become so. reasons: what is not well yet. holds: the conditions that
-    are met, and what could not be compared."""
+    """The health of a deployment.
+
+    healthy: all conditions are met. failed: it can never become healthy. reasons: the conditions that are not met yet.
+    holds: the conditions that are met, and what could not be compared.
+    """
 
     healthy: bool
     failed: bool
@@ -30,7 +33,7 @@ class Health:
 
 @attrs.frozen
 class Condition:
-    """One of those that health is made of, in words."""
+    """One condition of health, and its text."""
 
     holds: bool
     text: str
@@ -45,11 +48,13 @@ def assess(
     run_for: float = 0.0,
     uncounted: Collection[str] = (),
 ) -> Health:
-    """Healthy: the driver runs, every query has committed `batches` batches since its start (or waits for data, with
-    nothing new to read), the lag of the sources it had and its state rows are back to where they were in the baseline,
-    and `run_for` seconds have passed since its first commit (of an idle query: since the driver's start).
+    """Return the health of a deployment.
 
-    uncounted: stages (``query/stage``) whose rows say nothing, because the update changed them or nobody counts them
+    Healthy means: the driver runs; every query has committed `batches` batches since its start (or waits for data, with
+    nothing new to read); state rows, and lag of the sources it had, are back to where they were in the baseline; and
+    `run_for` seconds have passed since the first commit (of an idle query: since the driver's start).
+
+    uncounted: stages (``query/stage``) whose rows are not compared: the update changed them, or they are not counted
     """
     if state in FINAL_STATES:
         why = (status.error or status.reason) if status else None
@@ -122,8 +127,12 @@ def _as_before(
 
 
 def _rows(what: str, stage: str, query: QueryStatus, rows: int, exact: bool, counted: bool) -> Condition:
-    """exact: `rows` are of the very batch since which it counts those that have left, and each was counted once: with
-    those there is none less. (Measured of every kind of stage but state functions: tests/spark/test_state_rows.py.)"""
+    """Compare a stage's rows with those it had.
+
+    exact: `rows` are those of the batch from which the query counts the rows that have left, each once. Then the rows
+        present plus those that have left are at least `rows`. (Measured for every kind of stage but state functions:
+        tests/spark/test_state_rows.py.)
+    """
     now = query.state_rows[stage]
     if not counted:
         return Condition(True, f"{what} holds {now} rows, which are not compared with the {rows} it held")
@@ -134,8 +143,11 @@ def _rows(what: str, stage: str, query: QueryStatus, rows: int, exact: bool, cou
 
 
 def _lags(query: QueryStatus, before: QuerySnapshot) -> tuple[float | None, float | None]:
-    """Rows behind, now and then, in the sources that were there then: a new one may have years to read."""
+    """Return the lag in rows, now and at the snapshot, over the sources that existed at the snapshot.
+
+    A source that is new since then may have years of input to read, so it is not compared.
+    """
     if not (query.source_lag and before.source_lag):
-        return query.lag, before.lag  # of an older package
+        return query.lag, before.lag  # recorded by an older version of this package
     both = query.source_lag.keys() & before.source_lag.keys()
     return sum(query.source_lag[s] for s in both), sum(before.source_lag[s] for s in both)

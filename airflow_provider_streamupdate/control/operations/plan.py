@@ -1,4 +1,4 @@
-"""Running a plan-only driver: it makes the plan, checks it against saved state, and starts nothing."""
+"""Run a plan-only driver: it makes the plan, checks it against saved state, and starts nothing."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ TIMEOUT_SECONDS = 300.0
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """The plan of an application, its compatibility report when it was checked against saved state, and what it did
-    when it was to rehearse."""
+    """The plan of an application, its compatibility report if it was checked, and its rehearsal if it rehearsed."""
 
     plan: AppPlan
     report: CompatibilityReport | None
@@ -50,16 +49,18 @@ def plan_application(
     rehearse: tuple[int, str] | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Planned:
-    """Start a plan-only driver and wait for it (15-30 s). Raises what the driver found wrong with the application;
-    DriverError with its last log lines when it left no answer, WaitTimeoutError after `timeout` seconds. Warns
-    (ParameterWarning) of parameters that no query function reads.
+    """Start a plan-only driver and wait for its answer (15-30 s).
+
+    Raises the error that the driver found in the application; DriverError, with its last log lines, when it left no
+    answer; WaitTimeoutError after `timeout` seconds. Warns (ParameterWarning) of parameters that no query function
+    reads.
 
     adopt: check these checkpoints (URIs by query)
-    rehearse: run so many batches, in the scratch folder of that name
+    rehearse: number of batches to run, and the name of the scratch folder
     """
     application.check()
     launcher.check()
-    application = _absolute(application)  # the driver runs in a folder of its own
+    application = _absolute(application)  # the driver runs in another folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
@@ -80,8 +81,8 @@ def plan_application(
                 code = process.run(command, environment, Path(folder), output, timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
-                    f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s, so "
-                    "it was ended; nothing was started. Try again when the machine is less busy. Its last log lines:\n"
+                    f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s and "
+                    "was stopped; nothing was started. Try again when the machine is less busy. Its last log lines:\n"
                     + "\n".join(last_lines(log, application))
                 ) from error
         if not out.exists():
@@ -91,7 +92,7 @@ def plan_application(
 
 
 def planned(answer: PlanAnswer) -> Planned:
-    """What a driver has answered; raises what it found wrong with the application, and warns of parameters."""
+    """Return a driver's answer; raise the error it found in the application, and warn of unused parameters."""
     if answer.error is not None:
         kind = getattr(errors, answer.error.type, errors.ApplicationError)
         raise kind(answer.error.message)
@@ -117,10 +118,10 @@ def _absolute(application: Application) -> Application:
 def _no_answer(application: Application, code: int, log: Path) -> errors.StreamUpdateError:
     if code == 0:
         return errors.ApplicationError(
-            f"{application.file} ran to its end without making a plan: it defines no StreamingApp or does not call "
-            'app.main() under `if __name__ == "__main__":`'
+            f"{application.file} ran to its end without making a plan: it defines no StreamingApp, or does not call "
+            'app.main() under `if __name__ == "__main__":`. Add what is missing'
         )
     return errors.DriverError(
-        f"planning {application.file} ended with code {code}; nothing was started. Correct what its last log lines "
-        "say and try again:\n" + "\n".join(last_lines(log, application))
+        f"planning {application.file} failed: its driver exited with code {code}; nothing was started. Correct what "
+        "its last log lines say and try again:\n" + "\n".join(last_lines(log, application))
     )

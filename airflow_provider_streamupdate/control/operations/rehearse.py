@@ -1,5 +1,4 @@
-"""The request to rehearse a new version: its first batches on a clone of a snapshot, beside those of the version the
-snapshot is of."""
+"""Rehearse a new version: run its first batches on a clone of a snapshot, and compare with the snapshot's version."""
 
 from __future__ import annotations
 
@@ -35,13 +34,16 @@ def rehearse(
     progress: Progress = quiet,
     fork: bool = False,
 ) -> RehearsalReport:
-    """Run the application's first `batches` batches from a snapshot (default: the app's newest), on the input that
-    follows it, with muted sinks; then the same with the version the snapshot is of. Nothing of the running app is
-    touched, and no lease is needed.
+    """Run the application's first batches from a snapshot, with muted sinks, and compare with the snapshot's version.
 
-    deployment: store the report for that update. timeout: seconds, for each of the two. fork: it is to run beside
-    the app, under query ids of its own. DriverError or WaitTimeoutError when the new version's driver died or was
-    not in time.
+    Both versions read the input that follows the snapshot. The running app is not touched, and no lease is needed.
+    DriverError or WaitTimeoutError when the new version's driver died or took too long.
+
+    snapshot: default: the app's newest
+    batches: of each query, at most
+    deployment: store the report for the update to this deployment
+    timeout: seconds for each of the two versions
+    fork: the new version is to run beside the app, under its own query ids
     """
     check_batches(batches)
     if app is not None and snapshot is not None:
@@ -72,11 +74,13 @@ def rehearse(
 def _beside(
     context: Context, report: RehearsalReport, new: Rehearsal, timeout: float, progress: Progress
 ) -> RehearsalReport:
-    """The report with the figures of the version the snapshot is of. That it cannot be rehearsed (any more) says
-    nothing against the new one."""
+    """Return the report with the figures of the snapshot's version.
+
+    When that version cannot be rehearsed (any more), the report says so; it does not count against the new one.
+    """
     registry = context.registry.existing(report.app)
     if new.deployment not in registry.deployment_ids():
-        return attrs.evolve(report, old_missing=f"there is no deployment {new.deployment}, which the snapshot is of")
+        return attrs.evolve(report, old_missing=f"the snapshot's deployment {new.deployment} does not exist any more")
     progress(f"rehearsing deployment {new.deployment} on the same snapshot, to compare")
     try:
         application = context.drivers(registry).application(registry.spec(new.deployment))
@@ -119,7 +123,7 @@ def _play(
 
 
 def check_batches(batches: int) -> int:
-    """InvalidInputError for less than one."""
+    """Return `batches`; InvalidInputError for less than one."""
     if batches < 1:
         raise InvalidInputError(f"a rehearsal of {batches} batches shows nothing; ask for at least one")
     return batches

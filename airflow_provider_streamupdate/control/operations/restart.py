@@ -1,4 +1,4 @@
-"""Starting a dead driver again: the current deployment goes on from its own checkpoint, in an epoch of its own."""
+"""Restart a dead driver: the current deployment continues from its own checkpoint, in a new epoch."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def restart(
     progress: Progress = quiet,
     reattach: bool = False,
 ) -> Deployed:
-    """Start the driver of the app's current deployment again, with the code, parameters and checkpoint it has, and
-    wait until its queries run. A rerun after a crash at any point does what is missing.
+    """Start the driver of the app's current deployment again, and wait until its queries run.
 
-    AlreadyRunningError when its driver lives; LeaseHeldError when an update is under way; NotRunningError when
-    there is no deployment, or another one than `deployment` is current; DriverError when it dies at its start.
-    One on another machine that was not heard of for long may still run: it is kept from beginning another batch.
+    It keeps its code, parameters and checkpoint. A rerun after a crash at any point does the rest.
 
-    deployment: the one that is to be started again; None: whichever is current
+    AlreadyRunningError when its driver is alive; LeaseHeldError when an update is under way; NotRunningError when there
+    is no deployment, or `deployment` is not the current one; DriverError when the driver dies at its start. A driver on
+    another machine without a heartbeat for long may still run: it is kept from beginning another batch.
+
+    deployment: the one to start again; None: the current one
     timeout: seconds until it must run
-    reattach: a driver that lives is waited for instead: what was asked for was done, by an earlier try
+    reattach: wait for a driver that is alive instead of refusing: an earlier try may have started it
     """
     if deployment is not None:
         check_name("deployment", deployment)
@@ -53,7 +54,7 @@ def restart(
 
 
 def _restartable(context: Context, registry: AppRegistry, wanted: str | None) -> str:
-    """The current deployment, when it may be started again."""
+    """Return the current deployment, if it may be started again."""
     current, _ = registry.running()
     if wanted not in (None, current):
         raise NotRunningError(
@@ -81,22 +82,22 @@ def _restart(registry: AppRegistry, drivers: Drivers, deployment: str, progress:
             progress(f"deployment {deployment} of {registry.name} is {state}: nothing is started")
             return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch, reattached=True)
         app = registry.name
-        way = f"streamupdate resume {app}" if state == SUSPENDED else "cancel it first to start it anew"
+        way = f"use streamupdate resume {app}" if state == SUSPENDED else "cancel it first to restart it"
         raise AlreadyRunningError(
-            f"deployment {deployment} is {state}: the driver of app {app} lives, and none was started; {way}"
+            f"the driver of app {app} is alive (deployment {deployment} is {state}); nothing was started; {way}"
         )
     _end_processes(drivers, deployment, progress)
     batches = committed(registry, deployment)
-    where = f"from its own checkpoint ({told(batches)})" if batches else "which has committed no batch"
+    where = f"from its own checkpoint ({told(batches)})" if batches else "from its beginning: it has committed no batch"
     progress(f"starting {deployment} again, {where}")
     drivers.start(registry.spec(deployment), current.epoch + 1, promoted=current.promoted)
     return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
 
 
 def _end_processes(drivers: Drivers, deployment: str, progress: Progress) -> None:
-    """See to it that nothing is left of a driver that has said its last word."""
+    """Make sure that no process is left of a driver that has written its final status."""
     try:
         wait_for(lambda: drivers.gone(deployment) or None, "the end of its processes", STOP_SECONDS)
     except WaitTimeoutError:
-        progress(f"the driver of {deployment} has ended, but not its processes: ending them")
+        progress(f"the driver of {deployment} has ended, but processes of it are left: ending them")
         drivers.kill(deployment)

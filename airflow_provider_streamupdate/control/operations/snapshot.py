@@ -21,12 +21,12 @@ from .delete import deleting
 
 
 def snapshots(context: Context, app: str | None = None) -> list[Snapshot]:
-    """Of one app or of all, oldest first; without damaged ones."""
+    """Return the snapshots of one app or of all, oldest first, without damaged ones."""
     return sorted((s for store in _stores(context, app) for s in store.all()), key=lambda s: s.created_at)
 
 
 def damaged_snapshots(context: Context, app: str | None = None) -> list[DamagedSnapshot]:
-    """Those of one app or of all whose description cannot be read."""
+    """Return the snapshots of one app or of all whose description cannot be read."""
     return [damaged for store in _stores(context, app) for damaged in store.damaged()]
 
 
@@ -35,8 +35,10 @@ def snapshot(context: Context, app: str, name: str) -> Snapshot:
 
 
 def verify_snapshot(context: Context, app: str, name: str, progress: Progress | None = None) -> int:
-    """Compare every file with its checksum; the number of files. CorruptError lists what is wrong. What was found
-    is noted beside the snapshot, where that can be written."""
+    """Compare every file with its checksum, and return the number of files. CorruptError lists what is wrong.
+
+    The result is stored beside the snapshot, if the root can be written.
+    """
     store = SnapshotStore(context.registry.existing(app))
     files, problem = 0, None
     try:
@@ -52,8 +54,10 @@ def verify_snapshot(context: Context, app: str, name: str, progress: Progress | 
 
 
 def delete_snapshot(context: Context, app: str, name: str, progress: Progress | None = None) -> int:
-    """The bytes freed. InUseError for the last one and for one in use; LeaseHeldError during an update. A damaged
-    one can be deleted; `progress` is told what goes with it, and when a damaged one keeps bytes from being freed.
+    """Delete a snapshot, and return the bytes freed.
+
+    InUseError for the last snapshot and for one in use; LeaseHeldError during an update. A damaged snapshot can be
+    deleted. `progress` is told what is deleted with it, and when a damaged snapshot keeps bytes from being freed.
     """
     registry = context.registry.existing(app)
     check_name("snapshot", name)
@@ -62,11 +66,11 @@ def delete_snapshot(context: Context, app: str, name: str, progress: Progress | 
 
 
 def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, again: bool = False) -> None:
-    """Ask the running deployment for a snapshot. One that is under way is not asked for twice.
+    """Ask the running deployment for a snapshot, unless this one is under way.
 
-    A name in use is an AlreadyExistsError, but for a rerun: the snapshot the app ended with (`cancel`), or, with
-    `again`, the one this driver took under the name. NotRunningError when nothing runs, but for `cancel`: what an
-    app that has ended committed is all there, whatever it ended of.
+    AlreadyExistsError for a name in use, except in a rerun: then the name may be that of the snapshot the app ended
+    with (`cancel`) or, with `again`, of one this driver took. NotRunningError when nothing runs, except with `cancel`:
+    everything that an ended app has committed can be saved, however it ended.
     """
     registry = context.registry.existing(app)
     check_name("snapshot", name)
@@ -87,16 +91,18 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
         if cancel and (asked or ended):
             return  # poll_snapshot exports what it committed
         raise NotRunningError(
-            f"app {app} is not running (deployment {deployment} is {state}), so no snapshot of it can be taken; "
-            "one with cancel (save-snapshot --cancel) saves what it committed before it ended, to continue from"
+            f"app {app} is not running (deployment {deployment} is {state}), so it cannot take a snapshot; "
+            "save-snapshot --cancel saves what it committed before it ended, to continue from"
         )
     box.issue(commands.SNAPSHOT, snapshot=name, cancel=cancel)
     boundary("snapshot-asked")
 
 
 def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -> Snapshot | None:
-    """The snapshot once it is complete (and, with `cancel`, no driver runs any more); None while under way.
-    StreamUpdateError with the agent's words when it failed."""
+    """Return the snapshot once it is complete (with `cancel`: and no driver runs any more); None while under way.
+
+    StreamUpdateError, with the driver's message, when it failed.
+    """
     registry = context.registry.existing(app)
     store, drivers = SnapshotStore(registry), context.drivers(registry)
     deployment, epoch = registry.running()
@@ -114,7 +120,7 @@ def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -
     plan = registry.plan(deployment)
     if not cancel or plan is None:
         raise NotRunningError(f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}")
-    # What the driver committed is all there is, and nothing runs any more, so it can be exported from here.
+    # No driver runs any more, so what it committed is final and can be exported from here.
     status = registry.status(deployment)
     return export(registry, deployment, name, plan, True, status.queries if status else {})
 
@@ -128,7 +134,7 @@ def save_snapshot(
     progress: Progress = quiet,
     again: bool = False,
 ) -> Snapshot:
-    """Take a snapshot and wait for it; with `cancel` the app ends with it, and no batch runs afterwards.
+    """Take a snapshot and wait for it. With `cancel` the app ends with it, and no batch runs afterwards.
 
     See `begin_snapshot` for a name in use and for `again`.
     """
@@ -148,6 +154,6 @@ def _stores(context: Context, app: str | None) -> list[SnapshotStore]:
 
 
 def _all_of_it(registry: AppRegistry, taken: Snapshot) -> bool:
-    """Whether the snapshot's deployment has committed nothing since: it may have run again, by a rollback."""
+    """Return whether the snapshot's deployment has committed nothing since. It may have run again, by a rollback."""
     folders = {query: registry.checkpoint(taken.deployment, query) for query in taken.queries}
     return all(Checkpoint(folders[q]).committed_batch() in (s.batch, None) for q, s in taken.queries.items())

@@ -1,5 +1,4 @@
-"""A start without state: refused in one place, whoever asks for it, when the app has state and nobody said that it is
-to be left behind."""
+"""Refuse a start without state when the app has state, unless the caller asked for a fresh start."""
 
 from __future__ import annotations
 
@@ -14,15 +13,16 @@ from ..drivers.drivers import Drivers
 
 
 def check_start(registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec) -> None:
-    """RefusedError when `wanted` would start without state although the app has some. A deployment that has committed
-    batches goes on from those."""
+    """Raise RefusedError when `wanted` would start without state although the app has some.
+
+    A deployment that has itself committed batches continues from those.
+    """
     if wanted.from_snapshot is None and not wanted.fresh and not committed(registry, wanted.deployment):
         check_no_state(registry, drivers)
 
 
 def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
-    """RefusedError when the app has state: batches that a deployment has committed, or a snapshot. It names what there
-    is, and the ways."""
+    """Raise RefusedError when the app has state: committed batches, or a snapshot. It names them and the choices."""
     deployment, batches = _last_to_commit(registry)
     snapshot = _newest_snapshot(registry)
     if deployment is None and snapshot is None:
@@ -32,7 +32,7 @@ def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
         has.append(f"deployment {deployment} ({drivers.state(deployment)}, {told(batches)})")
         if deployment == registry.current_id():
             ways.append(
-                f"`streamupdate restart {app}` starts {deployment} again from its own checkpoint, and after that "
+                f"`streamupdate restart {app}` starts {deployment} again from its own checkpoint; then "
                 "`streamupdate update FILE` brings a new version in"
             )
     if snapshot is not None:
@@ -40,12 +40,12 @@ def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
     name = snapshot[0] if snapshot else "NAME"
     ways.append(
         f"`streamupdate submit FILE --snapshot {name}` starts from a snapshot"
-        + (f" (`streamupdate save-snapshot {app} NAME --cancel` takes one of what the app has come to)" if ways else "")
+        + (f" (`streamupdate save-snapshot {app} NAME --cancel` takes one of the app's latest state)" if ways else "")
     )
     ways.append("`streamupdate submit FILE --fresh` starts without state on purpose")
     raise RefusedError(
-        f"app {app} has state, and would be started without it; nothing was started. There is {' and '.join(has)}. "
-        f"Choose: {'; '.join(ways)}. In Airflow: StreamRestartOperator, or from_snapshot or fresh of "
+        f"app {app} has state and would be started without it; nothing was started. It has {' and '.join(has)}. "
+        f"Choose one: {'; '.join(ways)}. In Airflow: StreamRestartOperator, or from_snapshot or fresh of "
         "StreamSubmitOperator"
     )
 
@@ -56,7 +56,7 @@ def told(batches: Mapping[str, int]) -> str:
 
 
 def _last_to_commit(registry: AppRegistry) -> tuple[str | None, Mapping[str, int]]:
-    """The current deployment when it has committed, else the newest one that has."""
+    """Return the current deployment if it has committed batches, else the newest one that has, with its batches."""
     newest_first = [spec.deployment for spec in reversed(registry.deployments())]
     current = registry.current_id()
     for deployment in sorted(newest_first, key=lambda name: name != current):
@@ -66,7 +66,7 @@ def _last_to_commit(registry: AppRegistry) -> tuple[str | None, Mapping[str, int
 
 
 def _newest_snapshot(registry: AppRegistry) -> tuple[str, str] | None:
-    """Its name, and what it is of. A damaged one is state as well: it may be repaired."""
+    """Return its name and its batches. A damaged snapshot counts as state too: it may be repaired."""
     store = SnapshotStore(registry)
     if found := store.all():
         batches = ((query, saved.batch) for query, saved in sorted(found[-1].queries.items()))

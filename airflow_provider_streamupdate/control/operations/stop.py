@@ -1,4 +1,4 @@
-"""Requests that end a deployment or pause it."""
+"""End or pause a deployment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def begin_cancel(context: Context, app: str, drain: bool = True) -> None:
 
 
 def poll_cancel(context: Context, app: str) -> bool:
-    """Whether the app has ended and its driver is gone."""
+    """Return whether the app has ended and its driver is gone."""
     registry = context.registry.existing(app)
     deployment, _ = registry.running()
     drivers = context.drivers(registry)
@@ -32,8 +32,11 @@ def poll_cancel(context: Context, app: str) -> bool:
 
 
 def cancel(context: Context, app: str, drain: bool = True, timeout: float = 300.0, progress: Progress = quiet) -> str:
-    """End the app and wait for it; the final state. A drain that takes longer than `timeout` raises
-    WaitTimeoutError and goes on; without `drain` a driver that does not stop in time is killed."""
+    """End the app, wait for its end, and return the final state.
+
+    With `drain`, WaitTimeoutError after `timeout` seconds, while the drain continues. Without it, a driver that does
+    not stop in time is killed.
+    """
     begin_cancel(context, app, drain)
     progress(f"{'draining' if drain else 'cancelling'} {app}")
     registry = context.registry.existing(app)
@@ -46,7 +49,7 @@ def cancel(context: Context, app: str, drain: bool = True, timeout: float = 300.
 
 
 def stop_deployment(context: Context, app: str, deployment: str) -> None:
-    """End a deployment's driver at once, killing it if need be; nothing when none runs."""
+    """End a deployment's driver at once, and kill it if necessary. Does nothing when none runs."""
     registry = context.registry.existing(app)
     drivers = context.drivers(registry)
     if drivers.gone(deployment):
@@ -58,12 +61,12 @@ def stop_deployment(context: Context, app: str, deployment: str) -> None:
             wait_for(lambda: drivers.gone(deployment) or None, "the stop", STOP_SECONDS)
             return
         except TimeoutError:
-            pass  # it does not obey: end its processes
+            pass  # it does not stop by itself: end its processes
     drivers.kill(deployment)
 
 
 def suspend(context: Context, app: str, timeout: float = 300.0) -> None:
-    """Drain the queries but keep the driver; `resume` goes on where they stopped."""
+    """Drain the queries but keep the driver; `resume` continues where they stopped."""
     _command(context, app, commands.SUSPEND, RUNNING, SUSPENDED, timeout)
 
 

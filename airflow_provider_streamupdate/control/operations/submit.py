@@ -1,4 +1,4 @@
-"""Requests that start a deployment."""
+"""Start a new deployment."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .plan import plan_application
 from .stateless import check_no_state, check_start
 from .version import store_application
 
-CHECKED_SECONDS = 600.0  # a snapshot found whole so short a time ago, by the same update, is not read again
+CHECKED_SECONDS = 600.0  # a snapshot that the same update verified at most so long ago is not verified again
 
 
 @attrs.frozen(kw_only=True)
 class Deployed:
-    """A deployment whose driver runs. `reattached`: it ran already."""
+    """A deployment whose driver runs. `reattached`: it was already running."""
 
     app: str
     deployment: str
@@ -41,7 +41,7 @@ class Deployed:
 
 
 def find_owned(context: Context, app: str, owner: str) -> DeploymentSpec | None:
-    """The newest deployment that was submitted with this owner token."""
+    """Return the newest deployment that was submitted with this owner token; None without one."""
     owned = [s for s in context.registry.app(app).deployments() if owner and s.owner == owner]
     return owned[-1] if owned else None
 
@@ -61,17 +61,18 @@ def submit(
     from_app: str | None = None,
     fresh: bool = False,
 ) -> Deployed:
-    """Start a new deployment, from a snapshot or without state, and wait until its queries run. CorruptError, with
-    nothing started, when a file of the snapshot is not what was stored; RefusedError, with nothing started, when
-    the app has state and no snapshot is given; ApplicationError when an app without state could never be updated,
-    and that was not agreed to.
+    """Start a new deployment, from a snapshot or without state, and wait until its queries run.
 
-    fresh: leave the state that the app has behind on purpose. IncompatibleError, with nothing started, when what
-        the sinks have makes that wrong, or it was not agreed to
-    app: the app's name when it is known (a plan was made); otherwise a plan-only driver finds it out.
-    fork: go on from the snapshot under query ids of its own, beside the app it is of; from_app: that app, when it
-        is another one
-    owner: a token; submitting again with the same one reattaches to, or restarts, the same deployment.
+    Errors with nothing started: CorruptError when a file of the snapshot is not what was stored; RefusedError when the
+    app has state and no snapshot is given; ApplicationError when an app without state could never be updated, and that
+    was not agreed to.
+
+    fresh: leave the app's state behind on purpose. IncompatibleError, with nothing started, when the contents of the
+        sinks make that wrong, or it was not agreed to
+    app: the app's name if known (a plan was made); otherwise a plan-only driver finds it
+    fork: continue from the snapshot under new query ids, beside the snapshot's app; from_app: that app, if it is
+        another one
+    owner: a token; submitting again with the same token reattaches to, or restarts, the same deployment
     """
     application.check()
     if (fork and snapshot is None) or (from_app and not fork):
@@ -123,7 +124,7 @@ def submit(
 def _submit(
     context: Context, registry: AppRegistry, drivers: Drivers, wanted: DeploymentSpec, progress: Progress
 ) -> Deployed:
-    """`wanted`: with the application where the caller has it, and without a parent."""
+    """Store the deployment and start its driver. wanted: with the caller's file paths, and without a parent."""
     current = registry.current()
     epoch = (current.epoch if current else 0) + 1
     deployment = wanted.deployment
@@ -166,8 +167,10 @@ def check_stateless(
     fresh: bool,
     progress: Progress,
 ) -> str:
-    """The name of the app that is to start without state, by a plan-only driver, which looks at its sinks, too.
-    Nothing more is looked at when this owner has submitted it: then what the app has is its own."""
+    """Check a start without state with a plan-only driver, which also checks the sinks; return the app's name.
+
+    When this owner has submitted the app before, its state is its own, and only the name is returned.
+    """
     progress(f"planning {application.file}")
     planned = plan_application(
         context.need_launcher(),
@@ -198,8 +201,10 @@ def check_stateless(
 
 
 def check_again(context: Context, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
-    """IncompatibleError when batches run again, because the app committed more since the snapshot, and that was not
-    agreed to; AlreadyRunningError when it runs."""
+    """Raise IncompatibleError when batches would run again, since the app committed more after the snapshot.
+
+    Not when that was agreed to. AlreadyRunningError when the app runs.
+    """
     registry = context.registry.app(plan.app)
     _check_nothing_runs(registry, context.drivers(registry), registry.current())
     report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
@@ -213,13 +218,15 @@ def check_again(context: Context, plan: AppPlan, snapshot: str, agree: Iterable[
 
 
 def check_adopted(context: Context, app: str, snapshot: str) -> None:
-    """AlreadyRunningError when a query the snapshot was adopted from went on since: its sink has had rows that the
-    app would compute again."""
+    """Raise AlreadyRunningError when a query that the snapshot was adopted from has committed more batches since.
+
+    Its sink has received rows that the app would compute again.
+    """
     if went_on := moved_on(SnapshotStore(context.registry.app(app)).get(snapshot), context.storage_options):
         raise AlreadyRunningError(
             f"since snapshot {snapshot} of {app} was adopted, {'; '.join(went_on)}: rows of these batches would "
-            "reach the sink twice, or be lost where it tells batches by their ids. Stop that query, adopt its "
-            "checkpoint again under another name (adopt --snapshot), and start from that"
+            "reach the sink twice, or be lost where the sink recognizes batches by their ids. Stop that query, adopt "
+            "its checkpoint again under another name (adopt --snapshot), and start from that snapshot"
         )
 
 
@@ -231,25 +238,29 @@ def _check_nothing_runs(
     state = drivers.state(current.deployment)
     if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
         raise AlreadyRunningError(
-            f"app {registry.name} runs as deployment {current.deployment} ({state}); use update to replace it, "
-            "or cancel it first; a fork that is to run beside it needs a file that defines another app"
+            f"app {registry.name} already runs as deployment {current.deployment} ({state}): replace it with update, "
+            "or cancel it first. A fork beside it needs a file that defines another app"
         )
 
 
 def _check_not_replaced(registry: AppRegistry, current: Current | None, deployment: str) -> None:
-    """AlreadyExistsError when another deployment was current since this one ran: batches that it would go on after were
-    computed again by the other one."""
+    """Raise AlreadyExistsError when another deployment has become current since this one ran.
+
+    The other one has computed batches again after which this one would continue.
+    """
     launch = registry.launch(deployment)
     if launch and current and current.deployment != deployment and launch.epoch < current.epoch:
         raise AlreadyExistsError(
-            f"deployment {deployment} of {registry.name} was taken back from: {current.deployment} went on in epoch "
-            f"{current.epoch}; choose another deployment id"
+            f"deployment {deployment} of {registry.name} cannot be started again: {current.deployment} has taken over "
+            f"from it, in epoch {current.epoch}; choose another deployment id"
         )
 
 
 def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> None:
-    """Read every byte of the snapshot before anything is started from it, unless the update that brings the deployment
-    in has done so a moment ago."""
+    """Verify every byte of the snapshot before anything is started from it.
+
+    Not when the update that brings the deployment in did so in the last CHECKED_SECONDS.
+    """
     name, update = spec.from_snapshot, registry.update(spec.deployment)
     if name is None:
         return
@@ -262,6 +273,6 @@ def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> 
 
 
 def _unrestored(registry: AppRegistry, deployment: str) -> bool:
-    """Whether a driver of the deployment that is started (again) has a checkpoint to build first."""
+    """Return whether the deployment's next driver has to build a checkpoint first."""
     plan, built = registry.plan(deployment), registry.deployment_folder(deployment).names("restored")
     return plan is None or any(f"{query.name}.json" not in built for query in plan.queries)

@@ -1,4 +1,4 @@
-"""Requests on a deployment's health."""
+"""Read a deployment's health, or wait for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .health import Health, assess
 
-# Stages whose functions put and remove what they like, timers and expired values included.
+# Stages whose functions add and remove any rows, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
 _REPORTS = "spark.sql.streaming.numRecentProgressUpdates"
-FEW_REPORTS = 20  # with fewer kept, batches run between two looks at them (with 1, Spark tells none: measured)
+FEW_REPORTS = 20  # with fewer kept, batches are missed between two looks (with 1, Spark keeps none: measured)
 _TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
 def uncounted(registry: AppRegistry, deployment: str) -> set[str]:
-    """The stages (``query/stage``) whose rows say nothing of whether their state has arrived: those the update did not
-    carry as they were, those of functions, those with another name, and all of a query whose rows are not counted or
-    not reported."""
+    """Return the stages (``query/stage``) whose number of rows does not show whether their state was carried over.
+
+    These are: stages that the update did not carry unchanged, stages of state functions, renamed stages, and all stages
+    of a query whose rows are not counted or not reported.
+    """
     report, plan = registry.report(deployment), registry.plan(deployment)
     found = {i.name for i in report.items if i.thing == "stage" and i.verdict != CARRIED} if report else set()
     renames = registry.spec(deployment).renames if deployment in registry.deployment_ids() else {}
@@ -51,7 +53,7 @@ def health(
     batches: int = 2,
     run_for: float = 0.0,
 ) -> Health:
-    """How a deployment (default: the current one) does, against what it was in a snapshot. See `health.assess`."""
+    """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`."""
     registry = context.registry.existing(app)
     deployment = deployment or registry.running()[0]
     registry.spec(deployment)
@@ -72,8 +74,10 @@ def wait_healthy(
     run_for: float = 0.0,
     progress: Progress = quiet,
 ) -> Health:
-    """Until the deployment is healthy; StreamUpdateError when it fails or is not in time, with the reasons.
-    timeout: seconds it gets beside `run_for`"""
+    """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long.
+
+    timeout: seconds it may take, in addition to `run_for`
+    """
     last: list[Health] = []
 
     def poll() -> Health | None:

@@ -1,4 +1,4 @@
-"""The version an update brings in, and the deployment that is made of it."""
+"""The new version of an update, and the deployment made from it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from ...core.storage import Folder
 
 @attrs.frozen(kw_only=True)
 class NewVersion:
-    """deployment: the id it gets; snapshot: what it starts from, which is taken for that when it is to be `fresh`;
-    agree: names of the losses that are agreed to; renames: stages and sources that have new names, ``{"old": "new"}``
+    """The new version of an update.
+
+    deployment: the id it gets
+    snapshot: the one it starts from; fresh: this snapshot is taken for the update
+    agree: names of the losses that are agreed to
+    renames: stages and sources with new names, ``{"old": "new"}``
     """
 
     application: Application
@@ -31,13 +35,15 @@ class NewVersion:
 
     @property
     def owner(self) -> str:
-        """The token its deployment is made with: a rerun of the update finds it by that."""
+        """The owner token of its deployment, by which a rerun of the update finds it."""
         return f"update {self.deployment}"
 
 
 def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | None:
-    """The deployment that an earlier try of its update made; None when there is none. AlreadyExistsError for one of
-    another's."""
+    """Return the deployment that an earlier try of the update made; None without one.
+
+    AlreadyExistsError when the id belongs to another owner's deployment.
+    """
     if version.deployment not in registry.deployment_ids():
         return None
     spec = registry.spec(version.deployment)
@@ -47,7 +53,7 @@ def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | 
 
 
 def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bool = False) -> DeploymentSpec:
-    """Make the deployment of a version that gets ready or runs beside its parent, with copies of its code and files."""
+    """Store the deployment of a version that runs beside its parent, with copies of its code and files."""
     spec = DeploymentSpec(
         app=registry.name,
         deployment=version.deployment,
@@ -66,8 +72,10 @@ def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bo
 
 
 def store_application(application: Application, folder: Folder) -> Application:
-    """Copy code and files into the deployment's folder, so that a rollback runs what ran before; paths become relative
-    to it."""
+    """Copy code and files into the deployment's folder, so that a rollback runs the same code.
+
+    Returns the application with paths relative to that folder.
+    """
 
     def keep(path: str, place: str) -> str:
         target = f"application/{place}{Path(path).name}"

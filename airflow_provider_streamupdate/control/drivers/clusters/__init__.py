@@ -1,5 +1,7 @@
-"""Where drivers run, a file a kind. To add one, write its `Cluster`, and name it in CLUSTERS: nobody outside knows one
-by its name, and what a launch leaves in the registry for it (`Launch.record`) is its own.
+"""Where drivers run: one file per kind of cluster.
+
+To add one, write its `Cluster` and name it in CLUSTERS. No other code compares cluster names, and only the cluster
+itself reads what it stores in the registry (`Launch.record`).
 """
 
 from __future__ import annotations
@@ -15,33 +17,34 @@ from .yarn import Yarn
 
 __all__ = ["CLUSTERS", "Alive", "Client", "Cluster", "Living", "Prepared", "alive", "cluster_for", "cluster_of"]
 
-# The first that takes a command has it; Local takes all.
+# The first cluster that takes a command gets it; Local takes all.
 CLUSTERS: list[Cluster] = [Yarn(), Local()]
 
 
 def cluster_for(command: Sequence[str]) -> Cluster:
-    """Where a spark-submit command starts its driver."""
+    """Return the cluster in which a spark-submit command starts its driver."""
     return next(cluster for cluster in CLUSTERS if cluster.takes(command))
 
 
 def cluster_of(launch: Launch) -> Cluster:
-    """Where a driver was started. StreamUpdateError for a cluster that this version does not know."""
+    """Return the cluster a driver was started in. StreamUpdateError for one that this version does not know."""
     for cluster in CLUSTERS:
         if cluster.name == launch.cluster:
             return cluster
     raise StreamUpdateError(
-        f"the driver that was started at {launch.launched_at} runs in a cluster of the kind {launch.cluster!r}, which "
-        f"this version does not know (it knows {', '.join(c.name for c in CLUSTERS)}); use the version that started it"
+        f"the driver that was started at {launch.launched_at} runs in a cluster of kind {launch.cluster!r}, which this "
+        f"version of the package does not know (it knows {', '.join(c.name for c in CLUSTERS)}); use the version that "
+        "started it"
     )
 
 
 def alive(launch: Launch, status: Status | None = None) -> bool | None:
-    """Whether any process of a driver lives, looked at now (`Alive`)."""
+    """Return whether any process of a driver lives now (`Alive`)."""
     return cluster_of(launch).look()(launch, status)
 
 
 class Living:
-    """`alive` for many launches at the price of one look a cluster, when the first of its drivers is asked for."""
+    """`alive` for many launches, with one look per cluster, made when its first driver is asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What every kind of cluster does for the drivers that run in it."""
+"""The interface of a cluster: start, find and end the drivers that run in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..process import Alive
 
 @attrs.frozen
 class Client:
-    """What a cluster is reached by from here: spark-submit's path, and the environment it is run in."""
+    """How a cluster is reached from here: spark-submit's path, and the environment to run it in."""
 
     spark_submit: str
     environment: Mapping[str, str]
@@ -22,8 +22,12 @@ class Client:
 
 @attrs.frozen
 class Prepared:
-    """command: what is run to start a driver; record: what the cluster needs to find it again (JSON)
-    handed_over: what is run only submits the driver, which runs elsewhere"""
+    """A prepared start of a driver.
+
+    command: the command to run
+    record: what the cluster needs to find the driver again (JSON)
+    handed_over: the command only submits the driver, which runs elsewhere
+    """
 
     command: list[str]
     record: dict[str, Any] = attrs.field(factory=dict)
@@ -31,31 +35,42 @@ class Prepared:
 
 
 class Cluster(ABC):
-    """name: in the registry; first_sign_seconds: how long a driver that cannot be looked at may take to its first
-    heartbeat."""
+    """A kind of cluster.
+
+    name: its name in the registry
+    first_sign_seconds: how long a driver whose process cannot be inspected may take until its first heartbeat
+    """
 
     name: ClassVar[str]
     first_sign_seconds: ClassVar[float] = 120.0
 
     @abstractmethod
     def takes(self, command: Sequence[str]) -> bool:
-        """Whether a spark-submit command starts its driver here."""
+        """Return whether a spark-submit command starts its driver in this cluster."""
 
     @abstractmethod
     def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
-        """The command with what the driver is found by, which is known before anything is started, so that there is
-        none that nobody finds. driver: what tells it from all others (root, app, deployment, epoch)"""
+        """Return the command, extended by a mark that identifies the driver in the cluster.
+
+        The mark is known before anything is started, so that every driver can be found.
+
+        driver: its identity (root, app, deployment, epoch)
+        """
 
     @abstractmethod
     def look(self, many: bool = False) -> Alive:
-        """A look at the drivers here. many: it will be asked of several; what can be asked at once is."""
+        """Return a look at the drivers of this cluster. many: it will be used for several drivers."""
 
     @abstractmethod
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
-        """End a driver, and return when it has ended. Whether that is known for certain: no process is signalled that
-        may be another's. DriverError when the cluster could not be asked."""
+        """End a driver, wait for its end, and return whether it has certainly ended.
+
+        A process that may not be the driver's is never signalled. DriverError when the cluster could not be asked.
+        """
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:
-        """Whose log it is that the launch has, when the driver's own is elsewhere; None when it is the driver's.
-        application: Spark's id of it, where it is known"""
+        """Return whose log the launch's log is, when the driver's own is elsewhere; None when it is the driver's.
+
+        application: the driver's Spark application id, if known
+        """
         return None

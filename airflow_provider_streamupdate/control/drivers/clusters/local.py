@@ -1,4 +1,4 @@
-"""Drivers on this machine: with a local master, or in client mode before any cluster of executors."""
+"""Drivers on this machine: with a local master, or in client mode with executors in any cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from .cluster import Alive, Client, Cluster, Prepared
 
 
 class Local(Cluster):
-    """The processes of the driver's session are the driver. It takes every command: what spark-submit hands on to a
-    cluster that has no `Cluster` of its own is found by its heartbeat alone."""
+    """A driver is the processes of its session.
+
+    Takes every command: a driver that spark-submit submits to a cluster without its own `Cluster` class is found by its
+    heartbeat alone.
+    """
 
     name = "local"
 

@@ -1,8 +1,8 @@
 """Drivers that run in a YARN cluster (master yarn, deploy mode cluster), away from the process that submitted them.
 
-Their applications are found by a tag, which is known before anything is submitted, so that there is none that nobody
-finds. They are asked about and ended by YARN's own client, which comes with Spark: it reads HADOOP_CONF_DIR as
-spark-submit does, and so knows the ResourceManagers and, with Kerberos, who it is.
+Their applications are found by a tag, which is known before anything is submitted, so that every driver can be found.
+YARN's own client, which comes with Spark, lists and ends them: it reads HADOOP_CONF_DIR as spark-submit does, and so
+knows the ResourceManagers and, with Kerberos, its own identity.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .cluster import Alive, Client, Cluster, Prepared
 CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 LIVING = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
 TAGS = "spark.yarn.tags"
-# Given before what the user gives, which wins. A second attempt would find its epoch taken, and the submitting process
-# has nothing to wait for: the driver tells how it is through the root.
+# Placed before the user's settings, which override them. A second attempt would find its epoch taken, and the
+# submitting process has nothing to wait for: the driver reports its state through the root.
 DEFAULTS = {"spark.yarn.maxAppAttempts": "1", "spark.yarn.submit.waitAppCompletion": "false"}
 TIMEOUT_SECONDS = 120.0
 
@@ -32,7 +32,7 @@ class Yarn(Cluster):
     """In cluster deploy mode. ``record``: the driver's ``tag``."""
 
     name = "yarn"
-    first_sign_seconds = 900.0  # it may wait in a queue before
+    first_sign_seconds = 900.0  # it may wait in a queue first
 
     def takes(self, command: Sequence[str]) -> bool:
         return in_cluster(command) and master_of(command) == "yarn"
@@ -42,7 +42,7 @@ class Yarn(Cluster):
         return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
 
     def look(self, many: bool = False) -> Alive:
-        return process.look(many)  # only what submitted it is seen from here; the driver tells by its heartbeat
+        return process.look(many)  # only the submitting process is visible from here; the driver shows by its heartbeat
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before YARN is asked: it may be about to submit
@@ -55,12 +55,12 @@ class Yarn(Cluster):
 
 
 def tag(*parts: str) -> str:
-    """The tag of one driver; YARN takes a hundred characters, in lower case."""
+    """Return the tag of one driver. YARN accepts up to a hundred characters, in lower case."""
     return f"streamupdate-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
 
 
 def tagged(command: Sequence[str], name: str) -> list[str]:
-    """A spark-submit command whose application has the tag beside those it is given."""
+    """Return the spark-submit command with the tag added to the tags it sets."""
     settings = {**DEFAULTS, TAGS: name}
     ours = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     theirs = [f"{word},{name}" if word.startswith(f"{TAGS}=") else word for word in command[1:]]
@@ -68,14 +68,14 @@ def tagged(command: Sequence[str], name: str) -> list[str]:
 
 
 def kill(spark_submit: str, environment: Mapping[str, str], name: str) -> None:
-    """End the applications with the tag, and return when they have ended. DriverError when YARN could not be asked."""
+    """End the applications with the tag, and wait until they have ended. DriverError when YARN could not be asked."""
     listed = ask(spark_submit, environment, "-list", "-appTags", name, "-appStates", LIVING)
     for application in re.findall(r"^\s*(application_\d+_\d+)\s", listed, re.MULTILINE):
         ask(spark_submit, environment, "-kill", application)
 
 
 def ask(spark_submit: str, environment: Mapping[str, str], *arguments: str) -> str:
-    """What ``yarn application`` answers."""
+    """Return the output of ``yarn application``. DriverError when it fails or does not answer."""
     command = [str(Path(spark_submit).with_name("spark-class")), CLIENT, "application", *arguments]
     try:
         done = subprocess.run(
@@ -83,12 +83,13 @@ def ask(spark_submit: str, environment: Mapping[str, str], *arguments: str) -> s
         )
     except subprocess.TimeoutExpired as error:
         raise DriverError(
-            f"YARN did not answer in {TIMEOUT_SECONDS:g} s ({' '.join(arguments)}); look whether its ResourceManager "
-            "can be reached from here (HADOOP_CONF_DIR), and try again"
+            f"YARN did not answer within {TIMEOUT_SECONDS:g} s (yarn application {' '.join(arguments)}); check that "
+            "its ResourceManager can be reached from here (HADOOP_CONF_DIR), and try again"
         ) from error
     if done.returncode != 0:
         last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
         raise DriverError(
-            f"YARN could not be asked ({' '.join(arguments)}); check HADOOP_CONF_DIR and try again:\n{last}"
+            f"the request to YARN failed (yarn application {' '.join(arguments)}); check HADOOP_CONF_DIR and try "
+            f"again:\n{last}"
         )
     return done.stdout

@@ -1,5 +1,7 @@
-"""The strategies, a file each. To add one, write its file, and name it in STRATEGIES: command line, form, DAG and page
-read that. Nobody outside compares their names; what differs by strategy is a method or a constant of `Strategy`.
+"""The strategies, one file each.
+
+To add one, write its file and name it in STRATEGIES: the command line, the form, DAGs and the page read that. No other
+code compares strategy names; what differs by strategy is a method or a constant of `Strategy`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ STRATEGIES: dict[str, Strategy] = {s.name: s for s in (Restart(), Standby(), Par
 
 
 def strategy_named(name: str) -> Strategy:
-    """InvalidInputError for a name that no strategy has."""
+    """Return the strategy of this name. InvalidInputError for an unknown name."""
     if name not in STRATEGIES:
         raise InvalidInputError(f"there is no strategy {name!r}; choose one of {', '.join(STRATEGIES)}")
     return STRATEGIES[name]

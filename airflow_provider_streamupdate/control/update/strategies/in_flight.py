@@ -1,5 +1,7 @@
-"""Strategy ``in_flight``: the running deployment goes on with other values of parameters that its app declares
-reloadable. Its driver does it; here it is asked for and watched."""
+"""Strategy ``in_flight``: the running deployment continues with new values of parameters declared reloadable.
+
+Its driver makes the change; this module asks for it and watches it.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,19 @@ class InFlight(Strategy):
     """No new driver and no restart; only reloadable parameters may differ."""
 
     name = "in_flight"
-    summary = "only reloadable parameters differ, and the running driver goes on with them"
+    summary = "only reloadable parameters differ, and the running driver continues with them"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))
     in_place = True
 
     def accept(self, options: UpdateOptions) -> Strategy:
         if options.snapshot:
-            raise InvalidInputError("strategy in_flight continues where the app is; leave the snapshot out")
+            raise InvalidInputError(
+                "strategy in_flight changes the running driver and cannot start from a snapshot; leave the snapshot out"
+            )
         return super().accept(options)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
-        """RefusedError when the version differs from the running deployment by more than parameters that the app
-        declares reloadable."""
+        """Raise RefusedError when more than reloadable parameters differ from the running deployment."""
         registry = update.registry
         running = update.drivers.application(registry.spec(registry.running()[0]))
         check_applications(running, update.options.application, plan.reloadable)
@@ -71,21 +74,20 @@ class InFlight(Strategy):
 
 
 def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, timeout: float, progress: Progress) -> None:
-    """Have the running deployment go on with the request's parameters, and wait until it does. A rerun with the
-    same id waits for the same change.
+    """Change the running deployment's parameters to the request's, and wait until its driver uses them.
 
-    RefusedError when its driver refuses them, or has gone back to the old ones because a query failed; DriverError
-    when it died (what is recorded then counts when it is started again); WaitTimeoutError after `timeout` seconds,
-    with the change going on.
+    A rerun with the same id waits for the same change. RefusedError when the driver refuses the parameters, or returned
+    to the old ones because a query failed; DriverError when it died (when started again it uses the recorded
+    parameters); WaitTimeoutError after `timeout` seconds, while the change continues.
     """
     app, (deployment, epoch) = registry.name, registry.running()
     if registry.spec(deployment).application.params == request.params:
-        progress(f"deployment {deployment} of {app} has these parameters already")
+        progress(f"deployment {deployment} of {app} already has these parameters")
     elif (state := drivers.state(deployment)) != RUNNING:
         raise NotRunningError(f"app {app} is {state}; to change it in flight, it must be running")
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     name = box.issue(commands.CHANGE, change=request)
-    progress(f"deployment {deployment} of {app} changes its parameters")
+    progress(f"changing the parameters of deployment {deployment} of {app}")
 
     def poll() -> bool | None:
         if answer := box.result(name):
@@ -100,8 +102,10 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
 
 
 def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: str, timeout: float) -> bool:
-    """Take the change of that id back, by the running driver or, when none runs, in the record; False when it is
-    not the last one that was made."""
+    """Undo the change with this id: by the running driver or, when none runs, in the record.
+
+    False when it is not the last change that was made.
+    """
     changes = registry.changes(deployment)
     if not changes or changes[-1].undoes is not None or changes[-1].request.id != id:
         return False
@@ -114,6 +118,7 @@ def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: st
             registry.add_change(deployment, undo, undoes="rolled back")
         else:
             raise NotRunningError(
-                f"deployment {deployment} of {registry.name} is {drivers.state(deployment)}; try again"
+                f"deployment {deployment} of {registry.name} is {drivers.state(deployment)}, so its change in flight "
+                "cannot be undone now; try again"
             )
     return True

@@ -1,4 +1,4 @@
-"""The check of a new version by the driver that will run it, so that an update starts one driver."""
+"""Plan and check a new version with the driver that will run it, so that an update starts only one driver."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from ..update import Update
 
 
 def plan(update: Update, start: Callable[[Update], object]) -> Planned:
-    """What the new version's driver answers, which `start` starts unless it runs. Raises what it found wrong with the
-    application, DriverError when it died without an answer, WaitTimeoutError."""
+    """Return the plan and report from the new version's driver; `start` starts that driver unless it runs.
+
+    Raises the error that the driver found in the application; DriverError when it died without an answer;
+    WaitTimeoutError after TIMEOUT_SECONDS.
+    """
     _drop_other(update)
     start(update)
     registry, drivers, new = update.registry, update.drivers, update.record.new
 
     def poll() -> PlanAnswer | None:
-        state = drivers.state(new)  # before the answer, which may be its last word
+        state = drivers.state(new)  # read before the answer: the driver may answer and then end
         answer = read_answer(registry, new)
         if answer is None and state in FINAL_STATES:
             raise DriverError(f"nothing was stopped or changed: {drivers.death(new, DriverState(state))}")
@@ -41,15 +44,17 @@ def plan(update: Update, start: Callable[[Update], object]) -> Planned:
 
 
 def _drop_other(update: Update) -> None:
-    """Drop a deployment that an earlier try of the update made, where that was asked for with other agreements."""
+    """Drop a deployment that an earlier try of the update made with other agreements or renames."""
     spec, version = stored_spec(update.registry, update.version), update.version
     if spec is not None and (spec.agree, spec.renames) != (version.agree, dict(version.renames or {})):
         drop(update)
 
 
 def drop(update: Update) -> None:
-    """Drop the new version's deployment, with its driver; nothing when there is none, it has taken over, or it has
-    built a checkpoint."""
+    """Drop the new version's deployment and its driver.
+
+    Does nothing when there is no such deployment, it has taken over, or it has built a checkpoint.
+    """
     registry, version = update.registry, update.version
     if update.pending and stored_spec(registry, version) is not None and not _has_restored(registry, version):
         stop_deployment(update.context, update.app, version.deployment)

@@ -1,5 +1,7 @@
-"""Strategy ``parallel``: the new version runs beside the old one, until it has caught up and takes over. Until then it
-holds no epoch of the app, and either can be dropped without touching the other."""
+"""Strategy ``parallel``: the new version runs beside the old one until it has caught up and takes over.
+
+Until then it holds no epoch of the app, and either version can be dropped without touching the other.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,15 @@ from ..update import Update
 from . import own_driver
 from .strategy import Strategy
 
-CLOSE_SECONDS = 30.0  # the new version may be so far behind the old one, which goes on reading
+CLOSE_SECONDS = 30.0  # how far the new version may be behind the old one, which continues to read
 POLL_SECONDS = 1.0  # a file source's log is read every time
 
 
 class Parallel(Strategy):
-    """Two drivers until the new version has caught up; both write, so that it needs sink parameters of its own."""
+    """Two drivers until the new version has caught up. Both write, so the new one needs its own sink parameters."""
 
     name = "parallel"
-    summary = "both run, the new one from a snapshot and into sinks of its own, until it has caught up"
+    summary = "both versions run, the new one from a snapshot and into its own sinks, until it has caught up"
     ready = "beside"
     runs_beside = True
     starts_early = True
@@ -54,8 +56,10 @@ class Parallel(Strategy):
         own_driver.drop(update)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
-        """RefusedError when the version cannot run beside the current deployment: the same sink, or a source that only
-        one can read."""
+        """Raise RefusedError when the version cannot run beside the current deployment.
+
+        That is so with the same sink, or with a source that only one query can read.
+        """
         registry, application = update.registry, update.options.application
         spec = registry.spec(registry.running()[0])
         running = registry.plan(spec.deployment)
@@ -75,9 +79,11 @@ class Parallel(Strategy):
 
 
 def start(update: Update) -> bool:
-    """Start the new version's driver, which gets ready to run beside the current one, unless one of an earlier try
-    runs; False when it has taken over. The caller has begun the update to it: the driver ends when that ends without
-    it."""
+    """Start the new version's driver beside the current one, unless the driver of an earlier try runs.
+
+    False when the new version has taken over. The caller has begun the update: the driver ends when the update ends
+    without taking over.
+    """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
     update.context.need_launcher().check()
@@ -87,8 +93,8 @@ def start(update: Update) -> bool:
             return False
         spec = stored_spec(registry, version) or store_spec(registry, version, parent, fork=True)
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
-            # Every start has a number of its own, later than the app's epoch: it becomes the app's when it is
-            # promoted. A driver that sees a later one of its deployment ends.
+            # Every start has its own number, greater than the app's epoch. It becomes the app's epoch on promotion. A
+            # driver that sees a greater number of its deployment ends.
             launch = registry.launch(deployment)
             drivers.start_beside(spec, max(epoch, launch.epoch if launch else 0) + 1)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
@@ -96,9 +102,11 @@ def start(update: Update) -> bool:
 
 
 def run_beside(update: Update) -> None:
-    """Have the new version run beside the current one, from its snapshot under query ids of its own, and wait until its
-    queries run. The current deployment goes on; at most it takes the (`fresh`) snapshot, while it runs. A rerun finds
-    the driver of an earlier one, or starts it again on its own checkpoint."""
+    """Run the new version beside the current one, from its snapshot and under new query ids; wait until it runs.
+
+    The current deployment continues; at most it takes the (`fresh`) snapshot while it runs. A rerun finds the driver of
+    an earlier try, or starts it again on its own checkpoint.
+    """
     app, version, context, timeout = update.app, update.version, update.context, update.options.submit_timeout
     registry, drivers, progress = update.registry, update.drivers, update.progress
     deployment, snapshot = version.deployment, version.snapshot
@@ -109,7 +117,7 @@ def run_beside(update: Update) -> None:
         drivers.wait_for_states(deployment, (STANDBY, RUNNING), timeout)
         if drivers.state(deployment) == STANDBY:
             if registry.deployment_folder(deployment).names("restored"):
-                pass  # an earlier try took the snapshot, and this driver goes on after it
+                pass  # an earlier try took the snapshot, and this driver continues from it
             elif version.fresh:
                 check_shared(registry, parent, progress)
                 save_snapshot(context, app, snapshot, timeout=timeout, progress=progress, again=True)
@@ -123,8 +131,10 @@ def run_beside(update: Update) -> None:
 
 
 def wait_caught_up(update: Update) -> None:
-    """Until the new version has caught up (see CatchUp). DriverError when one of the two died, WaitTimeoutError when it
-    does not catch up in time; both go on as they are."""
+    """Wait until the new version has caught up (see CatchUp).
+
+    DriverError when one of the two died; WaitTimeoutError when it does not catch up in time. Both keep running then.
+    """
     pursuit = _catch_up(update)
     told: list[str] = []
 
@@ -142,8 +152,10 @@ def wait_caught_up(update: Update) -> None:
 
 
 def take_over(update: Update) -> None:
-    """Drain the current deployment, and make the new one, which runs beside it, current in its place. Nothing is done
-    twice. DriverError when one of them died."""
+    """Drain the current deployment, and make the new one, which runs beside it, the current one.
+
+    Can be repeated: nothing is done twice. DriverError when one of the two died.
+    """
     app, new, registry, drivers = update.app, update.record.new, update.registry, update.drivers
     with holding(registry, new):
         old, epoch = registry.running()
@@ -168,11 +180,13 @@ def _catch_up(update: Update) -> CatchUp:
 
 
 class CatchUp:
-    """Two versions side by side, looked at again and again: until both have run for as long as they should, the new one
-    is healthy and has caught up, or the old one was ended by somebody.
+    """Watches two versions side by side, until the new one may take over.
 
-    Caught up: all that the old one had committed CLOSE_SECONDS ago at most is in batches that the new one has
-    committed, or a look for input has found none.
+    That is: both have run for the time asked for, and the new one is healthy and has caught up; or the old one was
+    ended on request.
+
+    Caught up: the new one has committed all input that the old one had committed at most CLOSE_SECONDS ago, or it has
+    looked for input and found none.
     """
 
     def __init__(
@@ -196,7 +210,7 @@ class CatchUp:
         self._chase = _Chase(registry, old, new)
 
     def missing(self) -> str:
-        """What is still waited for; empty when nothing is. DriverError when one of the two died."""
+        """Return what is still missing; empty when nothing is. DriverError when one of the two died."""
         state = self._drivers.state(self.new)
         if state in FINAL_STATES:
             raise DriverError(self._drivers.death(self.new, state))
@@ -204,26 +218,26 @@ class CatchUp:
             return ""
         keep(self._registry, self.new)
         if clock.age(self._since) < self._seconds:
-            return f"{self.old} and {self.new} run side by side for {self._seconds:g} s"
+            return f"{self.old} and {self.new} must run side by side for {self._seconds:g} s"
         apart = uncounted(self._registry, self.new)
         health = assess(self.new, state, self._drivers.status(self.new), self._baseline, uncounted=apart)
         return "; ".join((*health.reasons, *self._chase.reasons(self._drivers)))
 
     def left(self) -> float:
-        """Seconds until it is too late."""
+        """Return the seconds until the timeout."""
         return max(self._seconds - clock.age(self._since), 0) + self._timeout
 
     def late(self, missing: str) -> str:
-        """What is said then."""
+        """Return the message of the timeout."""
         return (
-            f"{self.new} of {self._registry.name} has not caught up with {self.old} in "
-            f"{self._timeout:g} s: {missing}; give it longer (--catch-up-timeout, catch_up_timeout), or "
+            f"{self.new} of {self._registry.name} has not caught up with {self.old} within "
+            f"{self._timeout:g} s: {missing}; give it more time (--catch-up-timeout, catch_up_timeout), or "
             "more resources"
         )
 
 
 class _Chase:
-    """How far a deployment is behind another one, as looked at again and again."""
+    """How far a deployment is behind another one, over repeated looks."""
 
     def __init__(self, registry: AppRegistry, old: str, new: str) -> None:
         self._registry, self._old, self._new = registry, old, new
@@ -231,7 +245,7 @@ class _Chase:
         self._set_at = float("-inf")
 
     def reasons(self, drivers: Drivers) -> list[str]:
-        """What is not caught up; nothing when all is."""
+        """Return what has not caught up yet; empty when all has."""
         status = drivers.status(self._new)
         try:
             if time.monotonic() - self._set_at > CLOSE_SECONDS:
@@ -241,7 +255,7 @@ class _Chase:
             return [str(error)]
         idle = {name for name, query in status.queries.items() if query.idle} if status else set()
         return [
-            f"query {query} has not read all of source {source} that {self._old} has read"
+            f"query {query} has not yet read everything from source {source} that {self._old} has read"
             for query, source in missing
             if query not in idle
         ]
@@ -262,8 +276,8 @@ class _Chase:
 
 
 def _ended(drivers: Drivers, old: str) -> bool:
-    """Whether the old version was ended, at a request. DriverError when it died: a batch of it may be half written."""
+    """Return whether the old version was ended on request. DriverError when it died: its batch may be half written."""
     state = drivers.state(old)
     if state in (FAILED, LOST):
-        raise DriverError(f"it died before it was drained: {drivers.death(old, state)}")
+        raise DriverError(f"the old version died before it was drained: {drivers.death(old, state)}")
     return state in FINAL_STATES and drivers.gone(old)

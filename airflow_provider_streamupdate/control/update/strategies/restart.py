@@ -13,15 +13,17 @@ from .strategy import ALL_STEPS, Strategy, check_saved
 
 
 class Restart(Strategy):
-    """One driver at a time; the pause is that of a start."""
+    """One driver at a time. The pause lasts as long as a driver takes to start."""
 
     name = "restart"
     summary = "the old version ends, then the new one is started"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.STANDBY)
 
     def stop_old(self, update: Update) -> None:
-        """With the snapshot that the new one starts from, else by a drain. Nothing when the new version is current, or
-        the old one ended with that snapshot."""
+        """End the old version with the snapshot that the new one starts from, or, from a given snapshot, by a drain.
+
+        Does nothing when the new version is current, or the old one has ended with that snapshot.
+        """
         if not update.pending:
             return
         context, app, timeout, runs = update.context, update.app, update.options.drain_timeout, check_saved(update)

@@ -1,5 +1,8 @@
-"""Strategy ``standby``: the new version gets ready beside the old one, which then hands over to it. The two drivers do
-that between them, through storage; here it is asked for, watched, and completed when one of them died on the way."""
+"""Strategy ``standby``: the new version gets ready beside the old one, which then hands over to it.
+
+The two drivers do the hand-over through storage. This module asks for it, watches it, and completes it when one of them
+died on the way.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ from .strategy import Strategy, check_saved
 
 
 class Standby(Strategy):
-    """Two drivers until the hand-over; the pause is that of a query's start on saved state."""
+    """Two drivers until the hand-over. The pause lasts as long as a query takes to start on saved state."""
 
     name = "standby"
-    summary = "the new version gets ready beside the old one, which then hands over (two drivers for that time)"
+    summary = "the new version gets ready beside the old one, which then hands over (two drivers until then)"
     starts_early = True
 
     def accept(self, options: UpdateOptions) -> Strategy:
-        """A standby rests on what the old version is about to end with: from a given snapshot it is a restart."""
+        """Return this strategy, or `restart` with a given snapshot: a standby continues from the old version's end."""
         strategy = super().accept(options)
         return Restart().accept(options) if options.snapshot else strategy
 
@@ -53,12 +56,11 @@ class Standby(Strategy):
 
 
 def start(update: Update) -> bool:
-    """Start the new version's driver beside the running one, unless one of an earlier try runs; False when it has taken
-    over.
+    """Start the new version's driver beside the running one, unless the driver of an earlier try runs.
 
-    It starts from what the current deployment will have left behind, which is stored as its snapshot after the
-    hand-over. Nothing of the running deployment is touched. The caller has begun the update to it: the driver ends
-    with that.
+    False when the new version has taken over. It will continue from the state that the current deployment ends with,
+    which is stored as its snapshot after the hand-over. The running deployment is not touched. The caller has begun the
+    update: the driver ends when the update ends.
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
@@ -79,7 +81,7 @@ def start(update: Update) -> bool:
 
 
 def stand_by(update: Update) -> None:
-    """Wait until the new version's driver stands by to take over; it is started if none runs."""
+    """Wait until the new version's driver stands by to take over; start it if it does not run."""
     deployment = update.record.new
     with holding(update.registry, deployment):
         if start(update):
@@ -89,12 +91,11 @@ def stand_by(update: Update) -> None:
 
 
 def hand_over(update: Update) -> None:
-    """Drain the old version, let the new one go on from there, and keep what the old one ended with as the update's
-    snapshot.
+    """Drain the old version, let the new one continue from there, and store the old one's final state as a snapshot.
 
-    Returns when the new one has committed and the old one is gone; nothing is done twice. DriverError when the new one
-    failed (its predecessor runs again, by itself, or it is for a rollback to start it), WaitTimeoutError after the
-    drain timeout without an end, with the hand-over going on.
+    Returns when the new one has committed and the old one is gone. Can be repeated: nothing is done twice. DriverError
+    when the new one failed (the old one then runs again by itself, or a rollback has to start it); WaitTimeoutError
+    after the drain timeout, while the hand-over continues.
     """
     registry, drivers, progress, snapshot = update.registry, update.drivers, update.progress, update.snapshot
     old, new = str(update.record.old), update.record.new
@@ -108,7 +109,7 @@ def hand_over(update: Update) -> None:
 
     def poll() -> bool | None:
         if not command and registry.current_id() == old:  # an earlier call asked for it
-            raise DriverError(f"{new} took over and failed, and {old} has taken back\n{drivers.last_lines(new)}")
+            raise DriverError(f"{new} took over and failed, so {old} took over again\n{drivers.last_lines(new)}")
         return _handed_over(registry, drivers, old, new, box.result(command) if command else None)
 
     wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout)
@@ -128,12 +129,12 @@ def _handed_over(
             raise DriverError(drivers.death(new, state))
         return True if drivers.gone(old) else None
     if drivers.gone(old):
-        raise DriverError(f"it died before it handed over: {drivers.death(old, drivers.state(old))}")
+        raise DriverError(f"the old version died before it handed over: {drivers.death(old, drivers.state(old))}")
     return None
 
 
 def _complete(registry: AppRegistry, old: str, snapshot: str) -> None:
-    """Store the snapshot when the old driver did not come to it: nothing runs in its checkpoint any more."""
+    """Store the snapshot when the old driver died before it did: nothing runs in its checkpoint any more."""
     plan = registry.plan(old)
     if plan is not None and not SnapshotStore(registry).exists(snapshot):
         status = registry.status(old)

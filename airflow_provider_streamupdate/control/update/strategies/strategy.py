@@ -1,4 +1,4 @@
-"""What a strategy is asked for."""
+"""The interface of a strategy, and the defaults."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ ALL_STEPS = tuple(Step)
 
 
 class Pursuit(Protocol):
-    """Something that the step `snapshot` waits for before it ends the old version, looked at again and again."""
+    """A condition that the step `snapshot` polls before it ends the old version."""
 
     def missing(self) -> str:
-        """What is still waited for; empty when nothing is."""
+        """Return what is still missing; empty when nothing is."""
 
     def left(self) -> float:
-        """Seconds until it is too late."""
+        """Return the seconds until the timeout."""
 
     def late(self, missing: str) -> str:
-        """What is said then."""
+        """Return the message of the timeout."""
 
 
 class Strategy:
-    """How a new version takes the place of the one that runs. Every method may be called again after a crash: it looks
-    at what is there and does what is missing.
+    """How a new version replaces the running one.
 
-    name: what it is called everywhere; summary: a line for whoever chooses one
-    steps: those it has
-    ready: what the record calls its step `standby`
-    runs_beside: the new version runs beside the old one, under query ids of its own, until it takes over
+    Every method may be called again after a crash: it checks what is already done and does the rest.
+
+    name: its name everywhere; summary: one line that helps to choose
+    steps: the steps it has
+    ready: the name of its step `standby` in the record
+    runs_beside: the new version runs beside the old one, under its own query ids, until it takes over
     starts_early: its driver is started by the step `standby`, not by `submit`
-    in_place: the running deployment goes on, and no new one is made
-    has_pause: there is a time in which neither version commits
+    in_place: the running deployment continues, and no new one is made
+    has_pause: for some time neither version commits
     """
 
     name: ClassVar[str]
@@ -62,37 +63,39 @@ class Strategy:
         return tuple(NOTED.get(step, self.ready) for step in self.steps)
 
     def accept(self, options: UpdateOptions) -> Strategy:
-        """The strategy for these options: this one, or the one that stands in for it. InvalidInputError for options
-        that do not go with it."""
+        """Return the strategy for these options: this one, or its substitute.
+
+        InvalidInputError for options that this strategy does not have.
+        """
         if (options.run_beside or options.catch_up_timeout) and not self.runs_beside:
             raise InvalidInputError(
-                f"with strategy {self.name} the versions do not run side by side: leave out how long they do "
-                "(--run-beside, --catch-up-timeout), or use strategy parallel"
+                f"with strategy {self.name} the versions do not run side by side: leave out --run-beside and "
+                "--catch-up-timeout (run_beside, catch_up_timeout), or use strategy parallel"
             )
         return self
 
     def plan(self, update: Update) -> Planned | None:
-        """Plan and check the new version by the driver that will run it. None: the strategy starts it later."""
+        """Plan and check the new version with the driver that will run it. None: the strategy starts it later."""
         return None
 
     def drop(self, update: Update) -> None:
-        """Undo `plan`: the version was refused."""
+        """Undo `plan`, after the version was refused."""
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
-        """RefusedError when the strategy cannot bring in a version with this plan."""
+        """Raise RefusedError when the strategy cannot bring in a version with this plan."""
 
     def get_ready(self, update: Update) -> None:
-        """The step `standby`: what can be done while the old version works."""
+        """The step `standby`: do what can be done while the old version works."""
 
     def pursuit(self, update: Update) -> Pursuit | None:
-        """What `stop_old` would wait for; None: nothing."""
+        """Return what `stop_old` waits for; None: nothing."""
         return None
 
     def stop_old(self, update: Update) -> None:
-        """The step `snapshot`: end the old version, with what the new one goes on from."""
+        """The step `snapshot`: end the old version, with the state that the new one continues from."""
 
     def start_new(self, update: Update) -> Deployed:
-        """The step `submit`: start the new version where the old one ended, or find it running."""
+        """The step `submit`: start the new version where the old one ended, unless it runs."""
         version = update.version
         return submit(
             update.context,
@@ -108,21 +111,24 @@ class Strategy:
         )
 
     def baseline(self, update: Update) -> str | None:
-        """The snapshot that the new version is to be as healthy as; None: nothing is compared."""
+        """Return the snapshot whose lag and state rows the new version must reach; None: nothing is compared."""
         return update.snapshot
 
     def settle(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
-        """A rollback's first step, before the new version is ended: whether the old one goes on as it was by that."""
+        """A rollback's first step, before the new version is ended. True when it restored the old version by that."""
         return False
 
     def left_alone(self, old: str) -> str:
-        """What is said when a failed update has not stopped the old version."""
+        """Return the message for a failed update that has not stopped the old version."""
         return f"{old} was not touched and keeps running"
 
 
 def check_saved(update: Update) -> bool:
-    """Whether the old version runs. Then what the new one will start from is read and compared with its checksums while
-    it does: a damaged snapshot stops nothing, and the pause does not grow with the state."""
+    """Return whether the old version runs; if it does, verify the state that the new one will start from.
+
+    The bytes are compared with their checksums while the old version still runs. So a damaged snapshot stops nothing,
+    and the pause does not grow with the state.
+    """
     record = update.record
     if record.old is None or not update.pending or update.drivers.state(record.old) in FINAL_STATES:
         return False
