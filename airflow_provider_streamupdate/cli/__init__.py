@@ -1,5 +1,7 @@
-"""The command line ``streamupdate``: the client without Airflow. Its modules import little, so that it starts fast;
-a command imports what it needs when it runs."""
+"""The command line ``streamupdate``: the client without Airflow.
+
+Its modules import little, so that it starts fast; a command imports what it needs when it runs.
+"""
 
 from __future__ import annotations
 

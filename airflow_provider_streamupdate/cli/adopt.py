@@ -1,4 +1,4 @@
-"""The command that makes a managed app of a query that runs or ran without this package: adopt."""
+"""The command `adopt`: bring a query that was started without this package under its management."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
     taken = adopted.snapshot
     batches = ", ".join(f"{name} after batch {query.batch}" for name, query in sorted(taken.queries.items()))
     stop = (
-        "if the query still runs, stop it before the app is started: both would write to the same sink. When it has "
-        "committed another batch by then, submit refuses this snapshot; adopt the checkpoint again (--snapshot)"
+        "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
+        "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
     )
     if settings.as_json:
         document = {
@@ -70,16 +70,18 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
 
 
 def by_query(given: Sequence[str]) -> str | dict[str, str]:
-    """``query=path`` pairs, or the one path of an app's only query. A text with a slash before its first ``=`` is a
-    path."""
+    """Return the paths by query, from ``query=path`` texts, or the one path of an app's only query.
+
+    A text with a slash before its first ``=`` is a path.
+    """
     pairs: dict[str, str] = {}
     for text in given:
         query, separator, path = text.partition("=")
         if not separator or "/" in query:
             if len(given) > 1:
-                raise click.UsageError(f"{text!r} does not say which query's it is; give QUERY=CHECKPOINT for each")
+                raise click.UsageError(f"{text!r} does not name its query; give QUERY=CHECKPOINT for each checkpoint")
             return text
         if query in pairs:
-            raise click.UsageError(f"two checkpoints are given for query {query!r}; a query has one")
+            raise click.UsageError(f"two checkpoints are given for query {query!r}; give one per query")
         pairs[query] = path
     return pairs

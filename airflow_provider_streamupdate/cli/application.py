@@ -1,4 +1,4 @@
-"""Options that make up an application: its file, --set, --conf, --master, --py-files, --files, --env."""
+"""The options that define an application: its file, --set, --conf, --master, --py-files, --files, --env."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ pairs = KeyValue()
 
 
 def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give the command an `application` in place of these options, after the cheap checks of its files. `file`: the
-    parameter that names the application file, as ``app_file``."""
+    """Decorate a command to get an `application` in place of these options, after the cheap checks of its files.
+
+    file: the parameter that names the application file, as ``app_file``
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @file
@@ -60,7 +62,7 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
 
 @contextlib.contextmanager
 def _parameters(strict: bool) -> Iterator[None]:
-    """A parameter that nothing reads is told on standard error, or is a Failure before anything is started."""
+    """Report parameters that no query function reads on standard error; with `strict`, raise a Failure instead."""
     from ..core.errors import ParameterWarning
 
     def told(message: Warning | str, *rest: Any, **more: Any) -> None:
@@ -87,7 +89,7 @@ def make_application(
     files: Sequence[str] = (),
     env_vars: Sequence[tuple[str, str]] = (),
 ) -> Application:
-    """Build and check the application; a Failure for wrong usage when a file is missing or does not parse."""
+    """Return the application, checked; a usage Failure when a file is missing or does not parse."""
     from ..core.errors import StreamUpdateError
     from ..core.registry.application import Application
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @click.option("--deployment", metavar="ID", help="Id of the deployment, never used before (else made from its digest).")
 @click.option("--snapshot", metavar="NAME", help="Start with the state of this snapshot (else the app must have none).")
 @click.option("--fresh", is_flag=True, help="Start without state on purpose, although the app has some.")
-@option_named("agree", "For a fresh submit QUERY/STAGE, which no update could carry.")
+@option_named("agree", "For a submit without state: QUERY/STAGE of a stage that no later update could carry.")
 @option_named("renames")
-@click.option("--fork", is_flag=True, help="Continue from the snapshot beside the app it is of, under new query ids.")
-@click.option("--from-app", metavar="APP", help="With --fork: the app the snapshot is of (else the file's own).")
+@click.option("--fork", is_flag=True, help="Continue from the snapshot beside the snapshot's app, under new query ids.")
+@click.option("--from-app", metavar="APP", help="With --fork: the snapshot's app (else the file's own).")
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
@@ -46,16 +46,16 @@ def submit(
 
     The driver is detached: it outlives this command. With --snapshot the new version is first checked against the
     snapshot, and stages are matched by name. Use update, not submit, to replace an app that already runs, and restart
-    for one whose driver died.
+    for an app whose driver died.
 
-    An app that has state (committed batches, or snapshots) is not started without it, unless --fresh is given. It then
-    begins with batch 0, where its sources are configured to begin. That is refused where a sink would skip these
-    batches, and needs agreement where results come a second time.
+    An app that has state (committed batches, or snapshots) is not started without it, unless --fresh is given. A fresh
+    start begins with batch 0, where the sources are configured to begin. It is refused where a sink would skip these
+    batches, and needs agreement where a sink would get results a second time.
 
-    An app that could run, but never be updated, is refused before anything is started. The message names what is not
-    understood, with its operator and the reason.
+    An app that could run, but never be updated, is refused before anything is started. The message names the part that
+    is not understood, with its operator and the reason.
 
-    With --fork the app continues from the snapshot of another one (--from-app), or of its own, under new query ids, so
+    With --fork the app continues from a snapshot of another app (--from-app), or of its own, under new query ids, so
     that both can run side by side. Their sinks must differ.
 
     \b
@@ -72,12 +72,12 @@ def submit(
     if (fork and snapshot is None) or (from_app and not fork):
         raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
     if fresh and snapshot is not None:
-        raise click.UsageError("--fresh starts without state and --snapshot with one: leave one of them out")
+        raise click.UsageError("--fresh starts without state, --snapshot with state: leave one of them out")
     client = settings.client(needs_root=False)
     if snapshot is not None:
         need_snapshot(client, snapshot)
-    client.registry.folder.check_writable()  # before the plan, which takes its time
-    interrupted = "a driver that was started keeps running (streamupdate list shows it; cancel ends it)"
+    client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
+    interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
     app: str | None = None
     first = f"planning {application.file}" if snapshot else f"submitting {application.file}"
     with progress(first, interrupted) as report:
@@ -112,7 +112,7 @@ def submit(
 
 @click.command(short_help="Restart an app's dead driver from its own checkpoint.")
 @click.argument("app")
-@click.option("--deployment", metavar="ID", help="Only if this one is current (else whichever is).")
+@click.option("--deployment", metavar="ID", help="Restart only if this deployment is the current one.")
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
@@ -120,15 +120,15 @@ def restart(settings: Settings, app: str, deployment: str | None, timeout: float
     """Start the driver of APP's current deployment again, and wait until its queries run.
 
     It continues where it stopped, with its own code, parameters and checkpoint, after its driver was lost, failed, was
-    cancelled or finished. Nothing is updated. Refused while its driver lives, and during an update: continue that or
-    roll it back.
+    cancelled or finished. Nothing is updated. Refused while its driver is alive, and during an update: continue the
+    update or roll it back.
 
     \b
     Example:
       streamupdate restart flight-windows
     """
     client = settings.client_of(app)
-    interrupted = f"a driver that was started keeps running (streamupdate status {app}); or run the command again"
+    interrupted = f"if its driver was started, it keeps running (streamupdate status {app}); else run the command again"
     with progress(f"restarting {app}", interrupted) as report:
         deployed = client.restart(app, deployment, timeout, report)
     if settings.as_json:
@@ -138,7 +138,7 @@ def restart(settings: Settings, app: str, deployment: str | None, timeout: float
 
 @click.command(short_help="End an app, at once or after its current batch.")
 @click.argument("app")
-@click.option("--drain", is_flag=True, help="Let the batch in flight commit (else stop wherever it is).")
+@click.option("--drain", is_flag=True, help="Let the batch in flight commit (else interrupt it).")
 @click.option("--drain-timeout", type=Duration(), help="How long the drain may take.  [default: 300; with --drain]")
 @shared
 @pass_settings
@@ -165,7 +165,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
 
 
 def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command:
-    """The command that asks a running app's driver to do `verb`, a method of the client."""
+    """Return the command that asks a running app's driver to do `verb`, a method of the client."""
     text = f"{does}\n\n\b\nExample:\n  streamupdate {verb} flight-windows"
 
     @click.command(verb, short_help=short_help, help=text)
@@ -175,7 +175,7 @@ def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command
     @pass_settings
     def command(settings: Settings, app: str, timeout: float) -> None:
         client = settings.client_of(app)
-        interrupted = f"{app} was asked to {verb} and does so (streamupdate status {app})"
+        interrupted = f"{app} was asked to {verb} and will do so (streamupdate status {app})"
         with progress(f"asking {app} to {verb}", interrupted):
             getattr(client, verb)(app, timeout)
         state = client.status(app).state
@@ -194,7 +194,7 @@ suspend = _pausing(
 )
 resume = _pausing(
     "resume",
-    "Go on after suspend.",
+    "Start a suspended app's queries again.",
     "Start the queries of a suspended APP again, where they stopped.",
     "How long the start may take.",
 )

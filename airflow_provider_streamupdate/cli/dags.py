@@ -1,4 +1,4 @@
-"""The command that puts the example DAGs into an installation's DAGs folder."""
+"""The command `init-dags`: copy the example DAGs into a DAGs folder."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PACKAGE = "airflow_provider_streamupdate.example_dags"
 def _folder(given: str) -> Path:
     if not given or not Path(given).is_dir():  # Path("") is the current folder
         raise InvalidInputError(
-            f"there is no folder {given!r}; give the one that Airflow reads DAGs from (dags_folder)"
+            f"there is no folder {given!r}; give the folder that Airflow reads DAGs from (dags_folder)"
         )
     return Path(given)
 
 
 def _content(file: Path) -> bytes:
-    """AlreadyExistsError for what is no file, so that not even --force replaces it."""
+    """Return the file's content. AlreadyExistsError when it is not a file: not even --force replaces that."""
     if not file.exists():
-        return b""  # a link to nothing, which is replaced
+        return b""  # a dangling link, which is replaced
     if not file.is_file():
         raise AlreadyExistsError(
             f"{file} is not a file, but this package has a DAG of that name; move it, or give another folder"
@@ -36,12 +36,12 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise StorageError(
-            f"{file} cannot be read ({error.strerror}); nothing was written. Correct its mode"
+            f"{file} cannot be read ({error.strerror}); nothing was written. Make it readable, and run this again"
         ) from error
 
 
 def _write(file: Path, content: bytes) -> None:
-    """As a whole: Airflow may read the folder at any time."""
+    """Write the file atomically: Airflow may read the folder at any time."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
@@ -49,7 +49,7 @@ def _write(file: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StorageError(
-            f"{file} cannot be written ({error.strerror}); make the folder writable and run it again"
+            f"{file} cannot be written ({error.strerror}); make the folder writable, and run this again"
         ) from error
 
 
@@ -59,10 +59,11 @@ def _write(file: Path, content: bytes) -> None:
 @shared
 @pass_settings
 def init_dags(settings: Settings, folder: Path, force: bool) -> None:
-    """Copy the DAGs that the page's buttons and the guides use into FOLDER, which Airflow reads DAGs from: an update, a
-    restart and a rollback by hand, releases on a schedule, and maintenance.
+    """Copy the example DAGs, which the page's buttons and the guides use, into FOLDER, Airflow's DAGs folder.
 
-    Files of these names that differ are left alone, and nothing is written then; --force replaces them.
+    They are: update, restart and rollback on request, releases on a schedule, and maintenance.
+
+    If a file of the same name differs, nothing is written; --force replaces it.
 
     \b
     Example:
@@ -78,8 +79,8 @@ def init_dags(settings: Settings, folder: Path, force: bool) -> None:
     if changed and not force:
         files, them = ", ".join(str(folder / name) for name in changed), "it" if len(changed) == 1 else "them"
         raise AlreadyExistsError(
-            f"not what this package would write: {files}; nothing was written. Move {them} out of the folder (a "
-            f"copy in it would define the same DAGs), or give --force to replace {them}"
+            f"{files}: differs from the DAGs of this package; nothing was written. Move {them} out of the folder (a "
+            f"renamed copy there would define the same DAGs), or give --force to replace {them}"
         )
     written = sorted(name for name, content in ours.items() if there.get(name) != content)
     for name in written:
@@ -87,4 +88,4 @@ def init_dags(settings: Settings, folder: Path, force: bool) -> None:
     if settings.as_json:
         print_json({"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))})
     else:
-        note(settings, f"wrote {', '.join(written)} into {folder}" if written else f"{folder} has them already")
+        note(settings, f"wrote {', '.join(written)} into {folder}" if written else f"{folder} already has these DAGs")

@@ -1,4 +1,4 @@
-"""The command that looks at what the others rest on."""
+"""The command `doctor`: check what the other commands need."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Check Java, Spark, the root, the clocks and the apps.")
-@click.option("--conn-id", metavar="ID", help="Check what this Airflow connection names (needs Airflow beside it).")
+@click.option("--conn-id", metavar="ID", help="Check the setup of this Airflow connection (needs Airflow installed).")
 @shared
 @click.pass_context
 def doctor(ctx: click.Context, conn_id: str | None) -> None:
-    """Check what all commands rest on, and say what to do where something is wrong.
+    """Check everything that the other commands need, and say what to do where something is wrong.
 
-    Java and spark-submit, whether Spark's version is supported and its environment mixed with Airflow's; whether the
-    root can be written and locked and shows writes at once; the clocks of this machine, the root and the drivers;
-    whether each app's files can be read, and its driver is not lost or failed. No driver is started.
+    It checks Java and spark-submit; that Spark's version is supported, and its environment not mixed with Airflow's;
+    that the root can be written and locked, and shows writes at once; the clocks of this machine, the root and the
+    drivers; that each app's files can be read, and its driver is not lost or failed. No driver is started.
 
     Exit code: 0 all is well (there may be warnings), 1 something failed.
 
@@ -53,7 +53,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
 
 
 def _of_connection(conn_id: str) -> Iterator[Finding]:
-    """The connection itself, and what it names."""
+    """Check the connection itself, then the installation it describes."""
     from ..control.doctor import FAILED as BAD
     from ..control.doctor import OK, Finding, examine
     from ..control.drivers.launcher import find_spark_submit
@@ -65,7 +65,7 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
         from ..hooks.streamupdate import StreamUpdateHook
     except ImportError as error:
         raise click.UsageError(
-            f"--conn-id needs Airflow in this environment ({error}); use --root without it"
+            f"--conn-id needs Airflow in this environment ({error}); without Airflow use --root instead"
         ) from error
     hook = StreamUpdateHook(conn_id)
     try:
@@ -74,5 +74,7 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
     except StreamUpdateError as error:
         yield Finding(thing="connection", outcome=BAD, found=str(error))
         return
-    yield Finding(thing="connection", outcome=OK, found=f"{conn_id}; drivers by {named.spark_conn_id}")
+    yield Finding(
+        thing="connection", outcome=OK, found=f"{conn_id}; drivers start through connection {named.spark_conn_id}"
+    )
     yield from examine(find_spark_submit(named.spark_submit), named.env_vars, hook.get_client().context)

@@ -1,4 +1,4 @@
-"""An error with the exit code it ends the command with."""
+"""An error with the exit code of the command."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import click
 
 from .printable import printable
 
-# Exit codes: the request failed; usage or unreadable input; Ctrl-C, as shells say it.
+# Exit codes: the request failed; wrong usage or unreadable input; Ctrl-C, as in shells.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class Failure(click.ClickException):
-    """`code`: the exit code; `kind`: the type that --json names; `details`: more for the JSON document."""
+    """An error that ends the command.
+
+    code: the exit code; kind: the error's type in --json output; details: more fields of the JSON document
+    """
 
     def __init__(self, message: str, kind: str, code: int, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -26,7 +29,7 @@ class Failure(click.ClickException):
 
     @classmethod
     def of(cls, error: Exception, code: int = FAILED) -> Failure:
-        """The failure an error of this package is; an IncompatibleError's report goes into the details."""
+        """Return the failure for an error of this package; an IncompatibleError's report goes into the details."""
         details = {}
         if (report := getattr(error, "report", None)) is not None:
             from .output import report_document

@@ -1,4 +1,4 @@
-"""The command that frees what nothing needs."""
+"""The command `gc`: free disk space that nothing needs any more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .progress import note, progress
 from .settings import Settings, pass_settings, shared
 
 
-@click.command("gc", short_help="Free the disk space of what nothing needs any more.")
+@click.command("gc", short_help="Free disk space that nothing needs any more.")
 @click.argument("app", required=False)
 @click.option("--dry-run", is_flag=True, help="Only report what would be freed.")
 @click.option(
@@ -17,7 +17,7 @@ from .settings import Settings, pass_settings, shared
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Keep the checkpoints of the N newest superseded deployments, in addition to the ways back.",
+    help="Keep the checkpoints of the N newest superseded deployments, in addition to those a rollback needs.",
 )
 @click.option(
     "--keep-days",
@@ -29,17 +29,17 @@ from .settings import Settings, pass_settings, shared
 @shared
 @pass_settings
 def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int, keep_days: float) -> None:
-    """Free what nothing needs any more, of APP or of all apps, also when the disk is full.
+    """Free disk space that nothing needs any more, of APP or of all apps. Works on a full disk.
 
-    That is: bytes of exports that failed, objects that no snapshot refers to, checkpoints and logs of superseded
-    deployments, rehearsals and temporary files left behind by killed processes. Snapshots are deleted by
-    `delete-snapshot` alone.
+    It frees: bytes of failed exports, objects that no snapshot refers to, checkpoints and logs of superseded
+    deployments, and rehearsals and temporary files left behind by killed processes. Only `delete-snapshot` deletes
+    snapshots.
 
-    Never freed: the checkpoint that is current, one that an update under way, a restart or a rollback goes on with, one
-    whose driver may live. Each that is kept is told with the reason. A deployment whose checkpoint was freed cannot be
-    gone back to. An app that is being updated is left as it is.
+    It never frees: the current checkpoint; one that an update under way, a restart or a rollback continues from; one
+    whose driver may be alive. Everything kept is listed with the reason. No rollback is possible to a deployment whose
+    checkpoint was freed. An app that is being updated is left as it is.
 
-    BYTES are what the disk gets back: a file that a snapshot shares with a checkpoint is free when both are gone.
+    BYTES is what the disk gets back: a file that a snapshot shares with a checkpoint is free when both are gone.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
 
     client = settings.client_of(app) if app else settings.client()
     retention = Retention(deployments=keep_deployments, days=keep_days)
-    with progress(f"{'looking for' if dry_run else 'freeing'} what nothing needs", "run it again") as report:
+    with progress(f"{'looking for' if dry_run else 'freeing'} unneeded files", "run the same command again") as report:
         done = (
             [client.collect(app, retention, dry_run, report)] if app else client.collect_all(retention, dry_run, report)
         )

@@ -1,4 +1,4 @@
-"""The command group ``streamupdate``: what all commands share, and how errors end them."""
+"""The command group ``streamupdate``: shared options, and how errors end a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = "streamupdate"
 
 
 class Group(click.Group):
-    """Ends with the documented exit codes, and without a traceback for errors a user can act on."""
+    """A group that ends with the documented exit codes, without a traceback for errors that a user can act on."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -35,12 +35,12 @@ class Group(click.Group):
         except StreamUpdateError as error:
             wrong_input = isinstance(error, InvalidInputError)
             code = _end(Failure.of(error, USAGE if wrong_input else FAILED), argv)
-        with contextlib.suppress(OSError):  # a reader that has gone (| head) is no failure of ours
+        with contextlib.suppress(OSError):  # a closed pipe (| head) is not a failure
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order they are used in, not by the alphabet."""
+        """Return the commands in the order of their use, not alphabetically."""
         return list(self.commands)
 
 
@@ -62,7 +62,7 @@ def _end(error: click.ClickException, argv: Sequence[str]) -> int:
 Exit codes of all commands:
   0    done ({COMMAND} check: compatible; {COMMAND} rehearse: it went well)
   1    the request failed ({COMMAND} check: not compatible; {COMMAND} rehearse: it failed)
-  2    wrong usage or unreadable input ({COMMAND} check, {COMMAND} rehearse: anything but a verdict)
+  2    wrong usage or unreadable input ({COMMAND} check, {COMMAND} rehearse: no verdict)
   130  interrupted
 
 \b
@@ -70,7 +70,7 @@ Environment:
   STREAMUPDATE_ROOT          the same as --root
   STREAMUPDATE_SPARK_SUBMIT  the same as --spark-submit
   STREAMUPDATE_STORAGE_OPTIONS
-                             a JSON object, as --storage-option, which wins; not seen by ps
+                             a JSON object; --storage-option overrides it. Not visible in ps
   STREAMUPDATE_VERIFY_FOR    the same as --verify-for of an update
 
 \b
@@ -88,7 +88,7 @@ def main() -> None:
     """Update running PySpark Structured Streaming apps without losing their state.
 
     --root, --storage-option, --spark-submit and --json may stand before or after the command. Results go to standard
-    output, progress and errors to standard error; with --json there is exactly one JSON document on standard output,
+    output, progress and errors to standard error. With --json, standard output is exactly one JSON document:
     {"error": {"type": ..., "message": ...}} when the command fails. Durations are seconds (90), 1h30m or ISO 8601
     (PT1H30M). Times are shown in UTC.
     """

@@ -1,4 +1,4 @@
-"""Kinds of option values: durations and key=value pairs."""
+"""Types of option values: durations and key=value pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", r
 
 
 class Duration(click.ParamType):
-    """Seconds from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; positive, or with `zero` also 0."""
+    """A duration in seconds, from ``90``, ``1h30m`` or ISO 8601 ``PT1H30M``; positive, or with `zero` also 0."""
 
     name = "duration"
 
@@ -48,7 +48,7 @@ def _seconds(text: str) -> float | None:
 
 
 class KeyValue(click.ParamType):
-    """``key=value`` as a pair; the value may hold further ``=``."""
+    """A pair from ``key=value``; the value may contain ``=``."""
 
     name = "key=value"
 

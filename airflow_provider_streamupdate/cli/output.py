@@ -43,15 +43,17 @@ NOTHING = "-"
 
 
 def print_json(value: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     from ..core.serde import to_dict
 
     click.echo(json.dumps(to_dict(value), indent=2, sort_keys=True, default=str))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[str] = ()) -> None:
-    """A table without lines, for people and for awk alike; the columns in `right` are aligned right. On a terminal that
-    is too narrow cells are folded, never cut."""
+    """Print a table without lines, readable for people and for awk.
+
+    The columns in `right` are aligned right. On a narrow terminal, cells are folded, never cut.
+    """
     wanted = set(right)
     cells = [[_text(value) for value in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
@@ -96,7 +98,7 @@ def _too_wide(widths: Sequence[int]) -> bool:
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Name and value, a line each; facts without a value are left out."""
+    """Print one line of name and value per fact; facts without a value are left out."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -133,21 +135,21 @@ def _cell(value: Any) -> Text:
 
 
 def size(count: int) -> str:
-    """Bytes for people, e.g. ``1.2 MB``."""
+    """Return a number of bytes for people, e.g. ``1.2 MB``."""
     from rich.filesize import decimal
 
     return decimal(count)
 
 
 def moment(text: str | None) -> str | None:
-    """A stored time, to the second, e.g. ``2026-11-21T03:20:48Z``."""
+    """Return a stored time, to the second, e.g. ``2026-11-21T03:20:48Z``."""
     from ..core import clock
 
     return None if text is None else clock.parse(text).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ago(text: str | None) -> str | None:
-    """How long ago a stored time was, e.g. ``0.4 s``, ``3 min``."""
+    """Return how long ago a stored time was, e.g. ``0.4 s ago``, ``3 min ago``."""
     from ..core import clock
 
     if text is None:
@@ -160,7 +162,7 @@ def ago(text: str | None) -> str | None:
 
 
 def heard(state: DriverState, text: str | None) -> str | None:
-    """When a driver's last heartbeat was, by this machine's clock: how long it is silent, for one that should beat."""
+    """Return the age of a driver's last heartbeat, by this machine's clock; of a silent or lost one as "silent for"."""
     from ..core.registry.deployment import LOST, SILENT
 
     told = ago(text)
@@ -168,14 +170,14 @@ def heard(state: DriverState, text: str | None) -> str | None:
 
 
 def number(value: float | None) -> str | None:
-    """A rate or a count: no decimals from 100 on."""
+    """Return a rate or a count as text; without decimals from 100 on."""
     if value is None:
         return None
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
 def report_document(report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
-    """A report as JSON: all verdicts or figures, the outcome and what stands in the way."""
+    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
     from ..core.serde import to_dict
     from ..core.snapshots.rehearsal import RehearsalReport
 

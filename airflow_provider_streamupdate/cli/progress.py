@@ -1,5 +1,7 @@
-"""Progress of long work on standard error: each line with the time since the start. A terminal has a spinner; a pipe is
-told now and then that the work goes on."""
+"""Progress of long work on standard error: each line with the time since the start.
+
+A terminal shows a spinner; on a pipe, a line from time to time says that the work continues.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ from .failure import INTERRUPTED, Failure
 from .printable import echo, printable
 from .settings import Settings
 
-QUIET_SECONDS = 15.0  # without a line for so long, a pipe is told that the work goes on
+QUIET_SECONDS = 15.0  # after so long without a line, a pipe gets one that says that the work continues
 
 
 @contextmanager
 def progress(first: str, interrupted: str) -> Iterator[Callable[[str], None]]:
-    """Show `first`, then every line the block reports. `interrupted`: what Ctrl-C leaves behind and what to do next."""
+    """Show `first`, then every line that the block reports.
+
+    interrupted: the message after Ctrl-C: what is left behind, and what to do next
+    """
     try:
         with (_spinner if sys.stderr.isatty() else _lines)(first) as report:
             yield report
@@ -28,7 +33,7 @@ def progress(first: str, interrupted: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Lines:
-    """Lines on a pipe."""
+    """Progress as lines on a pipe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +46,7 @@ class _Lines:
             self._show(line)
 
     def still(self) -> None:
-        """Say that the last line's work goes on, when nothing was said for long."""
+        """Repeat the last line as "still: ..." when no line was printed for QUIET_SECONDS."""
         with self._lock:
             now = time.monotonic()
             if now - self._said >= QUIET_SECONDS:
@@ -81,11 +86,11 @@ def _spinner(first: str) -> Iterator[Callable[[str], None]]:
 
 
 def stamp(seconds: float) -> str:
-    """The time since the start, of one width up to 9,999 seconds."""
+    """Return the time since the start, of constant width up to 9,999 seconds."""
     return f"[{seconds:4.0f} s]"
 
 
 def note(settings: Settings, line: str) -> None:
-    """Say what was done, on standard output; not with --json, whose document says it."""
+    """Print what was done on standard output; not with --json, whose document contains it."""
     if not settings.as_json:
         echo(line)

@@ -1,4 +1,4 @@
-"""Where the registry is and how the output should look: options that all commands take."""
+"""The options that all commands take: where the registry is, and the output's format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class Settings:
-    """root: the registry's folder or URI; storage_options: what fsspec needs to reach it; as_json: print JSON."""
+    """The values of the shared options.
+
+    root: the registry's folder or URI; storage_options: what fsspec needs to reach it; as_json: print JSON
+    """
 
     root: str | None = None
     spark_submit: str | None = None
@@ -28,8 +31,10 @@ class Settings:
     as_json: bool = False
 
     def client(self, needs_root: bool = True) -> StreamUpdateClient:
-        """A client that can start drivers. UsageError without a root, StorageError when it is not there, unless the
-        command makes it or does without (`needs_root`)."""
+        """Return a client that can start drivers. UsageError when no root is given.
+
+        StorageError when the root does not exist, unless the command creates it or can work without (`needs_root`).
+        """
         from ..control.client import StreamUpdateClient
         from ..control.drivers.launcher import SparkSubmit
 
@@ -40,14 +45,17 @@ class Settings:
         return client
 
     def client_of(self, app: str) -> StreamUpdateClient:
-        """A client for requests on one app; NotFoundError when there is no such app."""
+        """Return a client for requests on one app; NotFoundError when there is no such app."""
         client = self.client()
         client.registry.existing(app)
         return client
 
     def context(self, needs_root: bool = True) -> Context:
-        """For operations that only look, and are imported in a fraction of the client's time. UsageError without a
-        root, StorageError when it is not there, unless the command tells that itself (`needs_root`)."""
+        """Return a context for read-only operations, which import much faster than the client.
+
+        UsageError when no root is given; StorageError when it does not exist, unless the command reports that itself
+        (`needs_root`).
+        """
         from ..control.operations.context import Context
 
         root, options = self._where()
@@ -68,7 +76,7 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def shared(function: F) -> F:
-    """Add the options that may stand before or after a command; the one after it wins."""
+    """Add the options that may stand before or after a command; one after the command overrides one before it."""
     options = (
         _option("--root", metavar="URI", envvar="STREAMUPDATE_ROOT", help="Folder or URI that holds all apps."),
         _option(
@@ -82,8 +90,8 @@ def shared(function: F) -> F:
             "storage_options",
             type=KeyValue(),
             multiple=True,
-            help="What the root's file system needs (fsspec); repeatable. A value that is JSON is read as JSON. "
-            "Secrets: better in STREAMUPDATE_STORAGE_OPTIONS.",
+            help="An option of the root's file system (fsspec); repeatable. A value that is JSON is read as JSON. "
+            "Put secrets into STREAMUPDATE_STORAGE_OPTIONS instead.",
         ),
         _option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output."),
     )
@@ -103,7 +111,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         return
     from_environment = ctx.get_parameter_source(name) is click.core.ParameterSource.ENVIRONMENT
     if from_environment and getattr(settings, name):
-        return  # given before the command, which is nearer than the environment
+        return  # given before the command, which overrides the environment
     if name == "storage_options":
         settings.storage_options |= {key: _value(text) for key, text in value}
     else:

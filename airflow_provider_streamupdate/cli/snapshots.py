@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
 @click.argument("app")
 @click.argument("name")
-@click.option("--cancel", is_flag=True, help="End the app with it: no batch runs afterwards.")
-@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long it may take.")
+@click.option("--cancel", is_flag=True, help="End the app with the snapshot: no batch runs afterwards.")
+@click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the snapshot may take.")
 @shared
 @pass_settings
 def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) -> None:
-    """Save the state of the running APP as snapshot NAME, without stopping it (or, with --cancel, ending it).
+    """Save the state of the running APP as snapshot NAME. The app keeps running; with --cancel it ends.
 
-    A snapshot is consistent: it holds each query's state after its last committed batch. Asking again for a snapshot
-    that is under way waits for it. Of an app that has ended, or failed, --cancel takes what it committed, so that
-    `submit --snapshot NAME` continues where it stopped.
+    A snapshot is consistent: it holds each query's state after its last committed batch. If the same snapshot is
+    already under way, the command waits for it. For an app that has ended or failed, --cancel saves what it committed,
+    so that `submit --snapshot NAME` continues where it stopped.
 
     \b
     Examples:
@@ -56,8 +56,8 @@ def list_all(ctx: click.Context, app: str | None) -> None:
     """List the snapshots of APP, or of all apps, oldest first.
 
     SIZE counts all of a snapshot's files; snapshots of one deployment share unchanged files. KIND is live (the app
-    went on), cancelled (no batch ran after it), adopted (of a checkpoint from elsewhere) or damaged (its description
-    cannot be read; the exit code is 1 then).
+    kept running), cancelled (no batch ran after it), adopted (from a checkpoint that was not managed) or damaged (its
+    description cannot be read; then the exit code is 1).
 
     \b
     Example:
@@ -94,7 +94,7 @@ def list_all(ctx: click.Context, app: str | None) -> None:
 @shared
 @pass_settings
 def verify(settings: Settings, app: str, name: str) -> None:
-    """Read every file of snapshot NAME of APP and compare it with its checksum. Fails naming what is damaged.
+    """Read every file of snapshot NAME of APP and compare it with its checksum. On failure, name the damaged files.
 
     \b
     Example:
@@ -105,7 +105,7 @@ def verify(settings: Settings, app: str, name: str) -> None:
         files = client.verify_snapshot(app, name, report)
     if settings.as_json:
         print_json({"app": app, "name": name, "files": files, "valid": True})
-    note(settings, f"snapshot {name} of {app} is whole: {files} files verified")
+    note(settings, f"snapshot {name} of {app} is intact: {files} files verified")
 
 
 @click.command("delete-snapshot", short_help="Delete a snapshot.")
@@ -114,10 +114,10 @@ def verify(settings: Settings, app: str, name: str) -> None:
 @shared
 @pass_settings
 def delete(settings: Settings, app: str, name: str) -> None:
-    """Delete snapshot NAME of APP and the bytes only it held.
+    """Delete snapshot NAME of APP and the bytes that no other snapshot needs.
 
-    Refused for an app's last snapshot, for one in use, and while an update of the app is under way. A damaged one can
-    be deleted, with all bytes that no other needs; while one is damaged, deleting others frees no bytes.
+    Refused for an app's last snapshot, for one in use, and while an update of the app is under way. A damaged snapshot
+    can be deleted; until it is, deleting other snapshots frees no bytes.
 
     \b
     Example:
@@ -132,8 +132,10 @@ def delete(settings: Settings, app: str, name: str) -> None:
 
 
 def need_snapshot(client: StreamUpdateClient, name: str) -> None:
-    """InvalidInputError or NotFoundError for a name no app has a snapshot of, before a driver is started to find the
-    app's name out."""
+    """Raise NotFoundError when no app has a snapshot of this name, before a driver is started to find the app's name.
+
+    InvalidInputError for a name that no snapshot can have.
+    """
     from ..core.errors import NotFoundError
     from ..core.names import check_name
     from ..core.snapshots.snapshots import SnapshotStore

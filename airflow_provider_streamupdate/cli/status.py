@@ -1,4 +1,4 @@
-"""Commands that only look: list, status, log."""
+"""Read-only commands: list, status, log."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 @shared
 @click.pass_context
 def list_apps(ctx: click.Context) -> None:
-    """List all apps under the root, one a line.
+    """List all apps under the root, one per line.
 
-    BATCH is the last committed batch, ROWS/S what its queries process, STATE ROWS what their stages hold, HEARTBEAT
-    how long ago the driver was heard of, by this machine's clock. One that is silent cannot be looked at from here; a
-    command that rests on it watches it first. A second line of an app is the new version that runs beside its current
-    one (update --strategy parallel). An app whose files cannot be read is listed as unreadable, and the exit code is 1.
-    What to do about an app whose driver is lost or failed goes to standard error.
+    BATCH is the last committed batch, ROWS/S what the app's queries process, STATE ROWS what their stages hold,
+    HEARTBEAT the age of the driver's last heartbeat, by this machine's clock. The process of a silent driver cannot be
+    inspected from here; commands that depend on its state watch its heartbeat first. A second line of an app is the new
+    version that runs beside the current one (update --strategy parallel). An app whose files cannot be read is listed
+    as unreadable, and the exit code is 1. What to do about a lost or failed driver is printed on standard error.
 
     \b
     Example:
@@ -85,7 +85,7 @@ def status(settings: Settings, app: str) -> None:
 @shared
 @pass_settings
 def log(settings: Settings, app: str, deployment: str | None, lines: int) -> None:
-    """Show the last lines of the driver log of APP's current deployment, started last on this machine.
+    """Show the last lines of the log of APP's newest driver, if that driver was started on this machine.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
 
 
 def _list(settings: Settings) -> bool:
-    """Whether one of them could not be read."""
+    """Print the list. Return whether an app could not be read."""
     from ..control.overview import glances, summary
     from ..core.errors import StreamUpdateError
 
@@ -137,8 +137,10 @@ def _list(settings: Settings) -> bool:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without looking for garbage: what a list makes is none until it is printed, and to look for it takes a quarter of
-    the time (measured with a thousand apps)."""
+    """Disable Python's garbage collection: nothing is garbage until the list is printed.
+
+    Collection takes a quarter of the time (measured with a thousand apps).
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -149,7 +151,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
-    """A line for the app's current deployment, and one for the one that runs beside it."""
+    """Yield a row for the app's current deployment, and one for the deployment that runs beside it."""
     if isinstance(found, Exception):
         yield app, "unreadable", *(None,) * 6
         return
@@ -166,7 +168,7 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
 
 
 def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator[tuple[str, str]]:
-    """The apps whose drivers are dead or whose updates were interrupted, each with what to do."""
+    """Yield the apps whose drivers are dead or whose updates were interrupted, each with what to do."""
     from ..control.overview import summary
 
     for app, glance in found:
@@ -230,7 +232,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     if found.update:
         snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
         since = moment(found.update.started_at)
-        doing = "was interrupted, began" if found.interrupted else "is under way since"
+        doing = "was interrupted; it began" if found.interrupted else "has been under way since"
         facts["update"] = f"to {found.update.new} {doing} {since}: {found.update.step}{snapshot}"
     if found.beside:
         batches = f", {text}" if (text := _batches(figures(found.beside.status)["batches"])) else ""
@@ -239,11 +241,11 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
 
 
 def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[str]:
-    """What was changed in flight, when and by whom, a line each."""
+    """Yield a line per change in flight: what was changed, when and by whom."""
     for change in client.registry.app(app).changes(deployment):
         before, after = redacted(change.before), redacted(change.request.params)
         values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
-        why = f" (taken back: {change.undoes})" if change.undoes else ""
+        why = f" (undone: {change.undoes})" if change.undoes else ""
         yield f"{moment(change.at)} by {change.request.asked_by}: {values}{why}"
 
 

@@ -1,4 +1,4 @@
-"""The options of an update on the command line, made of their declarations."""
+"""The options of an update on the command line, generated from their declarations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Choice(click.Choice):
-    """What can be chosen is read when somebody looks: the help of other commands does not need what that imports."""
+    """A choice whose values are read only when needed, so that the help of other commands does not import them."""
 
     def __init__(self, option: Option) -> None:
         super().__init__(())
@@ -29,7 +29,7 @@ class _Choice(click.Choice):
 
 
 class _Option(click.Option):
-    """Its help is read when somebody looks, too."""
+    """An option whose help is generated only when shown."""
 
     def __init__(self, *names: Any, option: Option, more: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*names, **attributes)
@@ -57,7 +57,7 @@ _KINDS: dict[Kind, Callable[[Option], dict[str, Any]]] = {
 
 
 def option_named(name: str, *more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option of an update, for any command. `more`: what its help says besides."""
+    """Return this option of an update, for any command. `more`: sentences added to its help."""
     option = next(option for option in OPTIONS if option.name == name)
     attributes = _KINDS[option.kind](option)
     if option.blank:
@@ -71,7 +71,7 @@ def option_named(name: str, *more: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the command `options` in place of those of an application and of an update."""
+    """Decorate a command to get `options` in place of the options of an application and of an update."""
     shown = [option.name for option in OPTIONS if option.flag]
 
     @functools.wraps(function)

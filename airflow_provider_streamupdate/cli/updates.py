@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 @shared
 @pass_settings
 def plan(settings: Settings, application: Application) -> None:
-    """Start a driver that plans APP_FILE and starts nothing (15-30 s); show its queries, stages, sources and sinks.
+    """Plan APP_FILE with a driver that starts no query (15-30 s), and show its queries, stages, sources and sinks.
+
     No root is needed.
 
     \b
@@ -58,7 +59,7 @@ def plan(settings: Settings, application: Application) -> None:
 @option_named("agree")
 @option_named("renames")
 @click.option("--fork", is_flag=True, help="Check it as a fork, which runs beside the app under its own query ids.")
-@click.option("--from-app", metavar="APP", help="With --fork: the app the state is of (else the file's own).")
+@click.option("--from-app", metavar="APP", help="With --fork: the app whose state it uses (else the file's own).")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
@@ -79,12 +80,12 @@ def check(
     itself checks it. The running app is not touched.
 
     With --plan only a plan is needed: what `plan --json` printed for the old version, the plan.json of a deployment
-    or the snapshot.json of a snapshot. That is meant for the app's own CI. No state is restored, so Spark's own
+    or the snapshot.json of a snapshot. This is meant for the app's own CI. No state is restored, so Spark's own
     checks do not run.
 
-    With --fork it is checked as what `submit --fork` and `update --strategy parallel` start.
+    With --fork the version is checked as a fork, as `submit --fork` and `update --strategy parallel` start it.
 
-    Exit code: 0 compatible, 1 not compatible, 2 wrong usage or unreadable input, so that no verdict could be given.
+    Exit code: 0 compatible, 1 not compatible, 2 no verdict: wrong usage or unreadable input.
 
     \b
     Examples:
@@ -101,7 +102,7 @@ def check(
     if plan_file is not None and fork:
         raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
     if from_app is not None and not fork:
-        raise click.UsageError("--from-app goes with --fork")
+        raise click.UsageError("--from-app needs --fork")
     against = f"snapshot {snapshot}" if snapshot else plan_file or "the current deployment"
     try:
         client = settings.client() if plan_file is None else None
@@ -128,10 +129,12 @@ def check(
 @click.command(short_help="Run a new version's first batches on a clone of a snapshot, writing nothing.")
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Rehearse on this snapshot (else on the app's newest).")
-@click.option("--batches", type=click.IntRange(min=1), default=5, show_default=True, help="Of each query, at most.")
+@click.option(
+    "--batches", type=click.IntRange(min=1), default=5, show_default=True, help="How many batches of each query to run."
+)
 @option_named("agree")
 @option_named("renames")
-@click.option("--timeout", type=Duration(), default="600", show_default=True, help="For each of the two versions.")
+@click.option("--timeout", type=Duration(), default="600", show_default=True, help="How long each version may take.")
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
@@ -147,11 +150,11 @@ def rehearse(
 ) -> None:
     """Rehearse the new version in APP_FILE: its first batches from a snapshot, on the input that follows it.
 
-    Its sources are read, at most what is there now. Its sinks are muted, and foreachBatch functions are not called. The
-    version that the snapshot is of runs the same batches, to compare rows, state and times. The running app is not
-    touched.
+    Its sources are read up to the input that exists now. Its sinks are muted, and foreachBatch functions are not
+    called. The snapshot's own version then runs the same batches, to compare rows, state and times. The running app is
+    not touched.
 
-    Exit code: 0 it went well, 1 it failed (not compatible, or it died), 2 wrong usage or unreadable input.
+    Exit code: 0 it went well, 1 it failed (not compatible, or its driver died), 2 wrong usage or unreadable input.
 
     \b
     Examples:
@@ -195,11 +198,12 @@ def rehearse(
 @shared
 @pass_settings
 def update(settings: Settings, options: UpdateOptions) -> None:
-    """Update the running app that APP_FILE defines: plan, check, stand by, snapshot with cancel, submit from it,
-    verify, promote.
+    """Update the running app that APP_FILE defines.
+
+    The steps: plan, check, stand by, snapshot with cancel, submit from that snapshot, verify, promote.
 
     An incompatible version is refused while the old one keeps running. If the new version fails after the old one was
-    stopped, the old one is started again where it was stopped, and the command fails. After a crash or Ctrl-C run the
+    stopped, the old one is started again where it was stopped, and the command fails. After a crash or Ctrl-C, run the
     same command again: it continues the update.
 
     With strategy parallel both versions run and write until the old one is drained, so the new one needs its own sink
@@ -233,25 +237,27 @@ def update(settings: Settings, options: UpdateOptions) -> None:
 @click.command(short_help="Go back to the previous deployment.")
 @click.argument("app")
 @click.option(
-    "--deployment", metavar="ID", help="The one to go back from (else the update's under way, else the current one)."
+    "--deployment",
+    metavar="ID",
+    help="The deployment to roll back from (else that of an update under way, else the current one).",
 )
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
 @click.option(
     "--later-ids",
     multiple=True,
     metavar="QUERY",
-    help="The foreachBatch function of QUERY skips batch ids it has seen, and its app does not declare it "
-    "(seen_batch): what is computed again gets ids after those of the deployment that is left. Repeatable.",
+    help="The foreachBatch function of QUERY skips batch ids it has seen, and its app does not declare that "
+    "(seen_batch): batches that are computed again get ids after those of the newer deployment. Repeatable.",
 )
 @shared
 @pass_settings
 def rollback(settings: Settings, app: str, deployment: str | None, timeout: float, later_ids: tuple[str, ...]) -> None:
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
 
-    What the stopped deployment wrote stays written; the batches that downstream has seen are named. It also ends an
-    interrupted update: a new version that only runs or stands by beside the current one is dropped.
+    What the stopped deployment wrote stays written; the command names the batches that downstream has seen. It also
+    ends an interrupted update: a new version that only runs or stands by beside the current one is dropped.
 
-    The older version computes again what it had not committed. A file sink and a table get that under new batch ids. A
+    The older version computes again what it had not committed. File sinks and tables get these batches under new ids. A
     foreachBatch function gets the old ids, or new ones where the app declares that it skips ids it has seen.
 
     \b
@@ -265,7 +271,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     if settings.as_json:
         print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
     elif deployed is None:
-        note(settings, f"{app} was never stopped; there was nothing to go back from")
+        note(settings, f"the current deployment of {app} was never stopped, so there was nothing to roll back")
     else:
         note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
 
@@ -296,7 +302,7 @@ def _print_report(report: CompatibilityReport) -> None:
         ),
     )
     if report.problems:
-        echo("\nIn the way:")
+        echo("\nProblems:")
         for problem in report.problems:
             echo(f"  {problem}")
 

@@ -43,7 +43,7 @@ def missing(airflow_db: str, site: Site) -> Iterator[Path]:
 def test_it_finds_connections_in_airflows_database(missing: Path) -> None:
     """As docs/getting-started.md makes them."""
     code, found = findings("streams")
-    assert found["connection"] == ("ok", "streams; drivers by spark_local")
+    assert found["connection"] == ("ok", "streams; drivers start through connection spark_local")
     assert code == 1 and found["root"][0] == "failed" and f"root {missing} does not exist" in found["root"][1]
     assert not missing.exists()
     missing.mkdir()

@@ -85,7 +85,7 @@ def test_what_is_no_checkpoint_is_wrong_usage(site: Site, legacy: CheckpointFile
     result = adopt(site, checkpoint="nowhere")
     assert result.exit_code == 2 and "nowhere is not a checkpoint: it has no metadata and no offsets" in result.stderr
     result = site.run("adopt", "a=/x", "/y", "--app", "alarm", "--plan-from", site.application())
-    assert result.exit_code == 2 and "'/y' does not say which query's it is" in result.stderr
+    assert result.exit_code == 2 and "'/y' does not name its query" in result.stderr
     result = site.run("adopt", site.folder / "legacy", "--app", "other", "--plan-from", site.application())
     assert result.exit_code == 1 and "defines app alarm, not other" in result.stderr
     assert site.client.apps() == []

@@ -27,7 +27,8 @@ def test_what_was_changed_is_left_alone(run: Run, tmp_path: Path) -> None:
     refused = run("init-dags", str(tmp_path))
     assert (
         refused.exit_code == 1
-        and f"would write: {mine}; nothing was written. Move it out of the folder" in " ".join(refused.stderr.split())
+        and f"{mine}: differs from the DAGs of this package; nothing was written. Move it out of the folder"
+        in " ".join(refused.stderr.split())
     )
     assert [path.name for path in tmp_path.glob("*.py")] == [mine.name] and mine.read_text() == "# mine\n"
     assert run("init-dags", str(tmp_path), "--force").exit_code == 0

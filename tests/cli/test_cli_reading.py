@@ -138,7 +138,7 @@ def test_status_shows_an_update_under_way_and_how_others_ended(run: Run, app: Ap
     )
     lease.acquire(app.folder, "v2", ProcessIdentity.own())
     result = run("status", "flights")
-    assert "to v2 is under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
+    assert "to v2 has been under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
     assert "next step" not in result.stdout
     assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
 

@@ -93,7 +93,7 @@ def test_a_used_name_is_1_and_nothing_is_asked(run: Run, app: AppRegistry) -> No
 def test_verify_counts_the_files(run: Run, app: AppRegistry) -> None:
     files = len(SnapshotStore(app).get("s2").queries["windows"].files)
     result = run("verify-snapshot", "flights", "s2")
-    assert result.exit_code == 0 and result.stdout == f"snapshot s2 of flights is whole: {files} files verified\n"
+    assert result.exit_code == 0 and result.stdout == f"snapshot s2 of flights is intact: {files} files verified\n"
     assert result.stderr == "[   0 s] verifying snapshot s2 of flights\n"
     found = document(run("verify-snapshot", "flights", "s2", "--json"))
     assert found == {"app": "flights", "name": "s2", "files": files, "valid": True}
