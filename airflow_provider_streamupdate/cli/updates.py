@@ -85,7 +85,7 @@ def check(
 
     With --fork the version is checked as a fork, as `submit --fork` and `update --strategy parallel` start it.
 
-    Exit code: 0 compatible, 1 not compatible, 2 no verdict: wrong usage or unreadable input.
+    Exit code: 0 compatible, 1 not compatible, 2 wrong usage or unreadable input (no verdict).
 
     \b
     Examples:
@@ -271,7 +271,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     if settings.as_json:
         print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
     elif deployed is None:
-        note(settings, f"the current deployment of {app} was never stopped, so there was nothing to roll back")
+        note(settings, f"the previous deployment of {app} was already running; there was nothing to roll back")
     else:
         note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
 

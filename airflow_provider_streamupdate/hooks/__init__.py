@@ -1,1 +1,1 @@
-"""The hook: the connection, the client it gives, and how drivers are started through the Spark connection."""
+"""The hook: the connection, its client, and the start of drivers through the Spark connection."""

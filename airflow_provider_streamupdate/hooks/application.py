@@ -1,4 +1,4 @@
-"""An application, from values as DAG authors give them."""
+"""Make an application from the values that DAG authors give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def application_from(
     conf: Any = None,
     env_vars: Any = None,
 ) -> Application:
-    """An Application from values as DAG authors give them: see ApplicationOperator."""
+    """Return an Application from the values that DAG authors give; see ApplicationOperator."""
     return Application(
         file=optional_text(application) or "",
         py_files=text_list(py_files, "py_files"),

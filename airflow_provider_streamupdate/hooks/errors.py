@@ -1,4 +1,4 @@
-"""This package's errors as Airflow's: the message unchanged, retried only when trying again can help."""
+"""Turn this package's errors into Airflow's: same message; retried only when trying again can help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..core import errors
 from ..core.errors import StreamUpdateError
 from .xcom import plain
 
-# What passes by itself, or may pass on the next try. Everything else needs somebody to change something.
+# Errors that may not occur on the next try. All others need a change by a person.
 TRANSIENT = (
     errors.DriverError,
     errors.FencedError,
@@ -25,18 +25,18 @@ TRANSIENT = (
     errors.StorageError,
     errors.WaitTimeoutError,
 )
-ERROR_KEY = "error"  # XCom in which a failed task leaves its message, for the task that sums up
+ERROR_KEY = "error"  # XCom in which a failed task leaves its message, for the task that reports the outcome
 
 
 def as_airflow(error: StreamUpdateError) -> AirflowException:
-    """AirflowException for what a retry may cure, AirflowFailException (never retried) for the rest."""
+    """Return an AirflowException for an error that a retry may cure, else an AirflowFailException (never retried)."""
     kind = AirflowException if isinstance(error, TRANSIENT) else AirflowFailException
     return kind(str(error))
 
 
 @contextmanager
 def airflow_errors(context: Any = None) -> Iterator[None]:
-    """Raise StreamUpdateError as Airflow's exceptions inside the block; with `context`, leave the message in XCom."""
+    """Convert StreamUpdateErrors of the block into Airflow's exceptions; with `context`, put the message into XCom."""
     try:
         try:
             yield
@@ -49,7 +49,7 @@ def airflow_errors(context: Any = None) -> Iterator[None]:
 
 
 def by_name(name: str, message: str) -> AirflowException:
-    """The Airflow exception for an error that travelled as text in a trigger's event."""
+    """Return the Airflow exception for an error that a trigger's event carries as text."""
     kind = getattr(errors, name, None)
     transient = isinstance(kind, type) and issubclass(kind, TRANSIENT)
     return AirflowException(message) if transient else AirflowFailException(message)

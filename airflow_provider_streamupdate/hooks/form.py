@@ -1,4 +1,4 @@
-"""The connection's form as Airflow 3.1 asks a hook for it, made of what later ones read in the provider's info."""
+"""The connection's form for Airflow 3.1, which asks the hook for it. Later versions read the provider's info."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from ..get_provider_info import connection_type
 
 
 def widgets() -> dict[str, Any]:
-    """By name, fields of WTForms. Airflow calls this with WTForms and Flask-AppBuilder, or with its own stand-ins for
-    them; where there is neither it goes without the form (ImportError)."""
+    """Return the form's fields (WTForms) by name.
+
+    Airflow calls this with WTForms and Flask-AppBuilder, or with its own replacements for them; without either
+    (ImportError) it shows no form.
+    """
     from flask_appbuilder.fieldwidgets import BS3PasswordFieldWidget, BS3TextFieldWidget
     from wtforms import PasswordField, StringField
 

@@ -1,8 +1,7 @@
-"""Starting drivers through Airflow's Spark connection.
+"""Start drivers through Airflow's Spark connection.
 
-The command is the one SparkSubmitHook builds for the connection (master, queue, deploy mode, keytab ...). The
-hook's own `submit` is not used: in client mode it blocks for the app's life, and killing it can orphan the
-driver.
+SparkSubmitHook builds the command for the connection (master, queue, deploy mode, keytab ...). The hook's own `submit`
+is not used: in client mode it blocks as long as the app runs, and killing it can orphan the driver.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ..core.registry.application import Application
 
 
 class ConnectionLauncher:
-    """A `control.launcher.Launcher` whose commands come from a Spark connection.
+    """A launcher (`control.drivers.launcher.Launcher`) whose commands come from a Spark connection.
 
     spark_conn_id: the Spark connection
     spark_submit: path of spark-submit; None: as `SparkSubmit` finds it
-    conf, env_vars: for every app; the app's own win
+    conf, env_vars: for every app; the app's own values override them
     """
 
     def __init__(
@@ -39,16 +38,12 @@ class ConnectionLauncher:
         self.submitter = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
 
     def check(self) -> None:
-        """EnvironmentProblem when the Spark connection, Java or spark-submit is missing, or the environment
-        mixed.
-        """
+        """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or Airflow mixed with Spark."""
         self.check_connection()
         self.submitter.check()
 
     def check_connection(self) -> None:
-        """SparkSubmitHook silently takes master ``yarn`` when its connection is missing; that is refused
-        here.
-        """
+        """Raise EnvironmentProblem without the connection: SparkSubmitHook would silently use master ``yarn``."""
         try:
             connection = BaseHook.get_connection(self.spark_conn_id)
         except AirflowNotFoundException as error:
@@ -64,20 +59,20 @@ class ConnectionLauncher:
             )
 
     def command(self, application: Application, args: list[str], runtime: str) -> list[str]:
-        """The full argv; `runtime` is the zip of this package's driver side, `args` the application's
-        arguments.
-        """
+        """Return the full argv; `args` go to the application, `runtime` is the zip for --py-files."""
         self.check_connection()
         for path in (*application.py_files, *application.files):
             if "," in path:
                 raise InvalidInputError(
-                    f"path {path!r} holds a comma, which separates files for spark-submit; rename it"
+                    f"path {path!r} contains a comma, which separates files for spark-submit; rename the file"
                 )
         try:
             hook = self.spark_hook(application, args, runtime)
             command: list[str] = hook._build_spark_submit_command(application.file)
         except (AirflowException, RuntimeError, ValueError) as error:
-            raise EnvironmentProblem(f"Spark connection {self.spark_conn_id} cannot be used: {error}") from error
+            raise EnvironmentProblem(
+                f"Spark connection {self.spark_conn_id} cannot be used: {error}; correct it in Admin > Connections"
+            ) from error
         if hook._resolve_should_track_driver_status():
             raise EnvironmentProblem(
                 f"Spark connection {self.spark_conn_id} asks for cluster mode on a standalone master, which "
@@ -89,11 +84,11 @@ class ConnectionLauncher:
         return command
 
     def environment(self, application: Application) -> dict[str, str]:
-        """The complete environment of the child."""
+        """Return the complete environment of the child process."""
         return self.submitter.environment(application)
 
     def spark_hook(self, application: Application, args: list[str], runtime: str) -> SparkSubmitHook:
-        """The hook whose built command is used."""
+        """Return the hook that builds the command."""
         return SparkSubmitHook(
             conn_id=self.spark_conn_id,
             conf={**self.conf, **application.conf},
@@ -107,7 +102,7 @@ class ConnectionLauncher:
 
 
 def _name(application: Application, args: list[str]) -> str:
-    """The Spark application's name: ours is ``<app>@<deployment>`` when the arguments say so."""
+    """Return the Spark application's name: ``<app>@<deployment>`` if the arguments hold them, else the file's name."""
     named = dict(pairwise(args))
     parts = [named[option] for option in ("--app", "--deployment") if option in named]
     return "@".join(parts) or application.file.rsplit("/", 1)[-1].removesuffix(".py")

@@ -1,4 +1,4 @@
-"""What a `streamupdate` connection holds."""
+"""The settings in a `streamupdate` connection."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Settings:
     spark_conn_id: the Spark connection drivers are submitted through
     spark_submit: path of the spark-submit to use; None: STREAMUPDATE_SPARK_SUBMIT, SPARK_HOME, then PATH
     storage_options: what fsspec needs to reach `root`
-    conf, env_vars: Spark configuration and driver environment for every app; the app's own win
-    drain_timeout, submit_timeout, poll_interval: seconds, for operators that do not say otherwise
+    conf, env_vars: Spark configuration and driver environment for every app; the app's own values override them
+    drain_timeout, submit_timeout, poll_interval: seconds; defaults of the operators
     """
 
     conn_id: str
@@ -40,10 +40,10 @@ class Settings:
 
     @classmethod
     def from_extra(cls, conn_id: str, conn_type: str | None, extra: Mapping[str, Any]) -> Settings:
-        """Check a connection's extra; InvalidInputError names the field and what it should hold."""
+        """Return the settings in a connection's extra; InvalidInputError names a wrong field and its valid values."""
         where = f"connection {conn_id}"
         if conn_type and conn_type != "streamupdate":
-            raise InvalidInputError(f"{where} is of type {conn_type!r}; make one of type streamupdate (Stream Update)")
+            raise InvalidInputError(f"{where} is of type {conn_type!r}; give one of type streamupdate (Stream Update)")
         root = optional_text(extra.get("root"))
         if root is None:
             raise InvalidInputError(f"{where} has no root; enter the root URI (a path, s3://..., hdfs://...) in it")
@@ -51,7 +51,7 @@ class Settings:
         unknown = sorted(set(defaults) - set(_DEFAULTS))
         if unknown:
             raise InvalidInputError(
-                f"field defaults of {where} holds {', '.join(unknown)}; it may hold {', '.join(_DEFAULTS)}"
+                f"field defaults of {where} has unknown keys: {', '.join(unknown)}; allowed are {', '.join(_DEFAULTS)}"
             )
         timeouts = {
             name: seconds(defaults[name], f"{name} in defaults of {where}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StreamUpdateHook(BaseHook):
-    """Gives the client for the installation a `streamupdate` connection describes.
+    """The hook of a `streamupdate` connection: returns the client for the installation that it describes.
 
     streamupdate_conn_id: the connection; its form is described in docs/connection.md
     """
@@ -37,12 +37,12 @@ class StreamUpdateHook(BaseHook):
 
     @classmethod
     def get_connection_form_widgets(cls) -> dict[str, Any]:
-        """The form's own fields, for an Airflow that does not read them from the provider's description (3.1)."""
+        """Return the form's own fields, for Airflow 3.1, which does not read them from the provider's info."""
         return form.widgets()
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """What the form hides, and shows in empty fields; see get_connection_form_widgets."""
+        """Return the form's hidden fields and placeholders; see get_connection_form_widgets."""
         return form.behaviour()
 
     @cached_property
@@ -61,8 +61,10 @@ class StreamUpdateHook(BaseHook):
         return self.get_client()
 
     def get_client(self, needs_root: bool = False) -> StreamUpdateClient:
-        """A client on the connection's root that starts drivers through its Spark connection. StorageError when the
-        root is needed and not there: it is mistyped, or nothing was submitted yet."""
+        """Return a client on the connection's root that starts drivers through its Spark connection.
+
+        StorageError when the root is needed and does not exist: it is mistyped, or nothing was submitted yet.
+        """
         client = StreamUpdateClient(
             self.settings.root,
             launcher=self.get_launcher(),
@@ -73,9 +75,7 @@ class StreamUpdateHook(BaseHook):
         return client
 
     def get_launcher(self) -> ConnectionLauncher:
-        """What starts the drivers; it looks at the Spark connection only when it is asked to check or to
-        start.
-        """
+        """Return the launcher of drivers. It reads the Spark connection only when it checks or starts."""
         return ConnectionLauncher(
             self.settings.spark_conn_id,
             spark_submit=self.settings.spark_submit,
@@ -85,9 +85,7 @@ class StreamUpdateHook(BaseHook):
 
     @classmethod
     async def async_client(cls, streamupdate_conn_id: str) -> StreamUpdateClient:
-        """A client for a trigger: reads the connection without blocking the event loop and starts no
-        drivers.
-        """
+        """Return a client for a trigger. Reads the connection without blocking the event loop; starts no drivers."""
         from airflow.providers.common.compat.connection import get_async_connection
 
         try:
@@ -98,9 +96,7 @@ class StreamUpdateHook(BaseHook):
         return StreamUpdateClient(settings.root, storage_options=settings.storage_options or None)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the root can be written and drivers can be started from where this runs, with what is
-        wrong.
-        """
+        """Return whether the root can be written and drivers can be started from this machine, and a message."""
         try:
             client = self.get_client()
             client.registry.folder.check_exists()
@@ -111,14 +107,14 @@ class StreamUpdateHook(BaseHook):
             return False, str(error)
         return (
             True,
-            f"root {self.settings.root} is writable and holds {len(apps)} app(s); Spark can be started",
+            f"root {self.settings.root} is writable and contains {len(apps)} app(s); Spark can be started",
         )
 
 
 async def _extra(connection: Connection) -> dict[str, Any]:
     try:
         from airflow.providers.common.compat.connection import get_async_extra_dejson
-    except ImportError:  # an older one, all that there is for Python 3.10
+    except ImportError:  # an older version of common.compat, the newest for Python 3.10
         return await sync_to_async(lambda: connection.extra_dejson)()
     return await get_async_extra_dejson(connection)
 

@@ -1,7 +1,7 @@
-"""Values as DAG authors give them (native, JSON text from a rendered template, or blank) to plain typed ones.
+"""Convert the values that DAG authors give (native, JSON text from a rendered template, or blank) to typed ones.
 
-A template renders to text unless the DAG asks for native objects, so every mapping, list, duration and
-optional name is accepted as text too.
+A template renders to text unless the DAG asks for native objects, so every mapping, list, duration and optional name
+is also accepted as text.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BLANK = ("", "None", "none", "null")  # what an unset value becomes in a rendere
 
 
 def blank(value: Any) -> bool:
-    """None, or what an unset value renders to."""
+    """Return whether the value is None, or the text that an unset value renders to."""
     return isinstance(value, str | None) and optional_text(value) is None
 
 
 def optional_text(value: Any) -> str | None:
-    """Text, or None for None and for what an unset value renders to."""
+    """Return the text; None for None and for the text that an unset value renders to."""
     if value is None:
         return None
     text = str(value).strip()
@@ -32,7 +32,7 @@ def optional_text(value: Any) -> str | None:
 
 
 def truth(value: Any, what: str) -> bool:
-    """A boolean, or what one renders to as text; False for blank."""
+    """Return a boolean from a boolean or its rendered text; False for blank."""
     text = (optional_text(value) or "false").lower()
     if text not in ("true", "false"):
         raise InvalidInputError(f"{what} must be true or false, not {value!r}")
@@ -40,17 +40,16 @@ def truth(value: Any, what: str) -> bool:
 
 
 def text_map(value: Any, what: str) -> dict[str, str]:
-    """A mapping, or JSON text of one, as text to text; booleans become ``true``/``false`` as Spark writes
-    them.
+    """Return a mapping of text to text, from a mapping or its JSON text.
 
-    `what` names it in the InvalidInputError raised for anything else.
+    Booleans become ``true``/``false``, as in Spark. `what` names the value in the InvalidInputError for anything else.
     """
     parsed = json_map(value, what)
     return {str(key): _scalar(item, f"{what} {key!r}") for key, item in parsed.items()}
 
 
 def json_map(value: Any, what: str) -> dict[str, Any]:
-    """A mapping, or JSON text of one, or blank."""
+    """Return a mapping, from a mapping, its JSON text, or blank."""
     if isinstance(value, Mapping):
         return dict(value)
     if (text := optional_text(value)) is None:
@@ -62,7 +61,7 @@ def json_map(value: Any, what: str) -> dict[str, Any]:
 
 
 def text_list(value: Any, what: str) -> tuple[str, ...]:
-    """A list, JSON text of one, or comma-separated text, as a tuple of non-blank texts."""
+    """Return a tuple of non-blank texts, from a list, its JSON text, or comma-separated text."""
     if isinstance(value, str):
         text = value.strip()
         value = _json(text, what, "a JSON array") if text.startswith("[") else text.split(",")
@@ -75,12 +74,10 @@ def text_list(value: Any, what: str) -> tuple[str, ...]:
 
 
 def seconds(value: Any, what: str) -> float:
-    """Seconds from a number, a timedelta (a pendulum Duration is one), ISO 8601 text (``PT5M``) or numeric
-    text.
-    """
+    """Return seconds from a number, a timedelta (or pendulum Duration), ISO 8601 text (``PT5M``) or numeric text."""
     result = _seconds(value, what)
     if not 0 <= result < float("inf"):
-        raise InvalidInputError(f"{what} must not be negative or endless, but is {value!r}")
+        raise InvalidInputError(f"{what} must be a non-negative, finite duration, not {value!r}")
     return result
 
 

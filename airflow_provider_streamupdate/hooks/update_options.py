@@ -1,4 +1,4 @@
-"""What an update is asked for, from values as DAG authors give them."""
+"""Make the options of an update from the values that DAG authors give."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from .templated_values import blank, optional_text, seconds, text_list, text_map
 
 
 class UpdateArguments(TypedDict, total=False):
-    """What `update_dag.stream_update` takes for an application and for its update (control/update/options.py): their
-    names, for who checks types."""
+    """The arguments of `update_dag.stream_update` for an application and its update (control/update/options.py).
+
+    For type checkers.
+    """
 
     py_files: Any
     files: Any
@@ -40,7 +42,7 @@ class UpdateArguments(TypedDict, total=False):
 
 
 def count(value: Any, what: str) -> int:
-    """A number, perhaps as text; blank: 0."""
+    """Return a whole number from a number or text; 0 for blank."""
     text = optional_text(value) or "0"
     try:
         return int(text)
@@ -60,8 +62,10 @@ _READ: dict[Kind, Callable[[Any, str], Any]] = {
 
 
 def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) -> UpdateOptions:
-    """InvalidInputError for what cannot be meant, ApplicationError for an application that cannot be read; blank values
-    are those of the connection, or the usual ones."""
+    """Return the update's options. Blank values get the connection's setting, or the default.
+
+    InvalidInputError for an invalid value, ApplicationError for an application that cannot be read.
+    """
     check_names(given)
     return UpdateOptions(
         application=application_from(**{name: given.get(name) for name in APPLICATION_FIELDS}),
@@ -71,22 +75,22 @@ def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) 
 
 
 def usual(option: Option, blank: str) -> str:
-    """What is said after the word `blank`; nothing where the option's default says it."""
-    said = f"{option.default:g} s, or {option.variable} of the environment" if option.variable else option.blank
+    """Return the sentence on a blank value, which begins with `blank`; empty where the option's default says it."""
+    said = f"{option.default:g} s, or environment variable {option.variable}" if option.variable else option.blank
     if option.name in attrs.fields_dict(Settings):
         said = "the connection's"
     return f"{blank}: {said}." if said else ""
 
 
 def check_names(given: Iterable[str]) -> None:
-    """InvalidInputError for the name of an option that an update does not have."""
+    """Raise InvalidInputError for the name of an option that an update does not have."""
     names = [option.argument for option in OPTIONS]
     if unknown := sorted({*given} - {*APPLICATION_FIELDS, *names}):
         raise InvalidInputError(f"an update has no option {', '.join(unknown)}; it has {', '.join(names)}")
 
 
 def verify_for(value: Any, what: str) -> float:
-    """That option's value, under another name."""
+    """Return the value of option `verify_for`, given under another name."""
     [option] = [option for option in OPTIONS if option.name == "verify_for"]
     return float(_value(option, value, what, None))
 

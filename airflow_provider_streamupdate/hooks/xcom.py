@@ -1,5 +1,7 @@
-"""Results as plain dicts: XCom refuses a provider's own classes, and a trigger's event must be JSON. Both go into
-Airflow's database."""
+"""Convert results to plain dicts: XCom refuses a provider's own classes, and a trigger's event must be JSON.
+
+Both go into Airflow's database.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,11 @@ _REFUSED = re.compile("[\x00\ud800-\udfff]")  # an app's expressions and its dri
 
 
 def plain(value: Any) -> Any:
-    """Plain dicts, lists, strings and numbers. What PostgreSQL refuses in JSON, unlike SQLite, is replaced: NUL and
-    halves of surrogate pairs by U+FFFD, numbers that are not finite by None."""
+    """Return the value as plain dicts, lists, strings and numbers.
+
+    Values that PostgreSQL, unlike SQLite, refuses in JSON are replaced: NUL and halves of surrogate pairs by U+FFFD,
+    numbers that are not finite by None.
+    """
     return _storable(to_dict(value))
 
 
@@ -35,7 +40,7 @@ def _storable(value: Any) -> Any:
 
 
 def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
-    """What a DAG may want of a snapshot, without its list of files."""
+    """Return a snapshot for a DAG, without its list of files."""
     return {
         "name": snapshot.name,
         "app": snapshot.app,
@@ -49,12 +54,12 @@ def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def collected_dict(collected: Collected) -> dict[str, Any]:
-    """What was freed and what was kept, each with its reason; the bytes in all."""
+    """Return what was freed and what was kept, each with its reason, and the bytes in total."""
     return {**plain(collected), "bytes": collected.bytes}
 
 
 def report_dict(report: CompatibilityReport) -> dict[str, Any]:
-    """The report, with its outcome spelled out."""
+    """Return the report, with its outcome and problems."""
     return {
         **plain(report),
         "compatible": report.compatible,
@@ -64,7 +69,7 @@ def report_dict(report: CompatibilityReport) -> dict[str, Any]:
 
 
 def rehearsal_dict(report: RehearsalReport) -> dict[str, Any]:
-    """The report, with its outcome spelled out."""
+    """Return the report, with its outcome and problems."""
     return {
         **plain(report),
         "compatibility": report_dict(report.compatibility),

@@ -1,6 +1,4 @@
-"""Links on a task's page. A link's address is what the operator pushed to XCom under the link's
-`value_key`.
-"""
+"""Links on a task's page. The operator pushes a link's address to XCom under the link's `value_key`."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ class _PushedLink(BaseOperatorLink):
     value_key = ""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The pushed address; empty (a greyed-out button) when the operator had none."""
+        """Return the pushed address; empty (a greyed-out button) when the operator pushed none."""
         return XCom.get_value(ti_key=ti_key, key=self.value_key) or ""
 
 
@@ -45,14 +43,16 @@ class CompatibilityReportLink(_PushedLink):
 
 
 def file_link(path: str | None) -> str | None:
-    """A path as an address: ``file://`` for a local one (a browser opens it only on the same machine and when
-    the user pastes it), the URI itself for any other."""
+    """Return a path as an address: ``file://`` for a local path, the URI itself for any other.
+
+    A browser opens ``file://`` only on the same machine, and only when the user pastes it.
+    """
     if not path or "://" in path:
         return path
     return PurePosixPath(path).as_uri() if path.startswith("/") else path
 
 
 def push_link(context: Any, link: type[_PushedLink], address: str | None) -> None:
-    """Give `link` its address for this task."""
+    """Set the address of `link` for this task; nothing without an address."""
     if address:
         context["ti"].xcom_push(key=link.value_key, value=address)

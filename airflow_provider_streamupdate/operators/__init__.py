@@ -1,1 +1,1 @@
-"""Operators, one noun a file."""
+"""The Airflow operators."""

@@ -1,4 +1,4 @@
-"""Adopting existing checkpoints."""
+"""The operator that adopts existing checkpoints."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .application import ApplicationOperator
 class StreamAdoptOperator(ApplicationOperator):
     """Makes a snapshot of an app from checkpoints of queries that were started without this package.
 
-    They are only read. A retry gives what an earlier try stored. Returns the snapshot as plain data.
+    The checkpoints are only read. A retry returns the snapshot that an earlier try stored. Returns the snapshot as
+    plain data.
 
-    application ...: see ApplicationOperator: the code that wrote the checkpoints, as an app; `app` is required
-    checkpoints: the checkpoint's path or URI by query, or just the one of the app's only query
+    application ...: the code that wrote the checkpoints, as an app (see ApplicationOperator); `app` is required
+    checkpoints: the path or URI of each query's checkpoint, or only the path of the app's single query
     snapshot: the snapshot's name, never used before
     """
 
@@ -45,5 +46,5 @@ class StreamAdoptOperator(ApplicationOperator):
                     return snapshot_dict(taken[0])
             adopted = self.client.adopt(self.described(), given, app, name, self.log.info)
             self.log.info("%s", adopted.report.to_markdown())
-            self.log.warning("a query that goes on with this checkpoint must be stopped before the app is started")
+            self.log.warning("if the query still runs with this checkpoint, stop it before the app is started")
             return snapshot_dict(adopted.snapshot)

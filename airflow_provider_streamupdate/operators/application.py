@@ -1,6 +1,4 @@
-"""Base of the operators that take an application: its file and everything that makes it run the way it
-runs.
-"""
+"""Base classes of the operators that take an application."""
 
 from __future__ import annotations
 
@@ -15,15 +13,17 @@ from .base import StreamUpdateOperator
 
 
 class ApplicationOperator(StreamUpdateOperator):
-    """Base class; every argument is templated, and mappings and lists may be JSON text too.
+    """Base class of the operators that take an application.
+
+    Every argument is templated; mappings and lists may also be JSON text.
 
     application: path of the Python file that defines the `StreamingApp`
-    app: the app's name, when it is to be checked that the file defines this one
+    app: the app's name; when given, the file must define this app
     py_files, files: more files for the driver and the executors, as for spark-submit
-    app_params: what the query functions get as ``params`` (Airflow's own ``params`` is another thing)
-    conf: Spark configuration; it wins over the connection's
+    app_params: the ``params`` of the query functions (not Airflow's ``params``)
+    conf: Spark configuration; it overrides the connection's
     env_vars: environment of the driver
-    digest: when given, the application must have this digest (it is what an earlier task looked at)
+    digest: when given, the application must have this digest, which an earlier task has checked
     """
 
     template_fields: Sequence[str] = (
@@ -67,9 +67,7 @@ class ApplicationOperator(StreamUpdateOperator):
         self.digest = digest
 
     def described(self) -> Application:
-        """The application, after the cheap checks (files exist, the code parses, it is the one looked at
-        before).
-        """
+        """Return the application, after the cheap checks: files exist, the code parses, the digest matches."""
         application = application_from(
             self.application, self.py_files, self.files, self.app_params, self.conf, self.env_vars
         )
@@ -77,7 +75,7 @@ class ApplicationOperator(StreamUpdateOperator):
         expected = optional_text(self.digest)
         if expected and application.digest() != expected:
             raise ApplicationError(
-                f"application {application.file} was changed after it was planned and checked "
+                f"application {application.file} has changed since it was planned and checked "
                 f"(digest {application.digest()[:8]}, was {expected[:8]}); run the update again from its "
                 "first task"
             )
@@ -90,10 +88,10 @@ class ApplicationOperator(StreamUpdateOperator):
 
 
 class VersionOperator(ApplicationOperator):
-    """Base of those for a version that goes on, or could go on, from saved state; templated as well.
+    """Base class of the operators for a version that continues from saved state. These arguments are templated too.
 
-    agree: names of the losses that are agreed to, as the report gives them (``query/stage``)
-    renames: stages and sources that have new names, ``{"old": "new"}``
+    agree: names of the losses that are agreed to, as in the report (``query/stage``)
+    renames: stages and sources with new names, ``{"old": "new"}``
     """
 
     template_fields = (*ApplicationOperator.template_fields, "deployment_id", "from_snapshot", "agree", "renames")
@@ -114,7 +112,7 @@ class VersionOperator(ApplicationOperator):
         self.renames = renames
 
     def version(self) -> dict[str, Any]:
-        """For a request of the client."""
+        """Return these arguments for a request of the client."""
         return {
             "app": self.app_name,
             "deployment": optional_text(self.deployment_id),
@@ -125,7 +123,7 @@ class VersionOperator(ApplicationOperator):
 
 
 def check_app(expected: str | None, defined: str, file: str) -> None:
-    """ApplicationError when the file defines another app than the one asked for."""
+    """Raise ApplicationError when the file defines another app than the one asked for."""
     if expected and defined != expected:
         raise ApplicationError(
             f"application file {file} defines app {defined!r}, not {expected!r}; give the file of "

@@ -1,6 +1,4 @@
-"""What the operators share: the client, Airflow's errors, and ending a kill without leaving a driver
-behind.
-"""
+"""Base class of the operators: the client, Airflow's errors, and the end of a killed task."""
 
 from __future__ import annotations
 
@@ -18,15 +16,15 @@ from ..hooks.streamupdate import StreamUpdateHook
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
-KILLED = 143  # what a process ended by SIGTERM exits with
+KILLED = 143  # exit code of a process ended by SIGTERM
 
 
 class StreamUpdateOperator(BaseOperator):
-    """Base class. streamupdate_conn_id: the `streamupdate` connection (templated)."""
+    """Base class of the operators. streamupdate_conn_id: the `streamupdate` connection (templated)."""
 
     template_fields: Sequence[str] = ("streamupdate_conn_id",)
     ui_color = "#e7f0ec"
-    needs_root = True  # False: it makes a root that is not there, or does without
+    needs_root = True  # False: the operator creates a missing root, or works without one
 
     def __init__(self, *, streamupdate_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -43,7 +41,7 @@ class StreamUpdateOperator(BaseOperator):
 
     @contextmanager
     def step(self, context: Any) -> Iterator[None]:
-        """Around the work of `execute`: this package's errors become Airflow's, and a kill ends the work."""
+        """Wrap the work of `execute`: this package's errors become Airflow's, and a kill ends the work."""
         self._under_way = True
         try:
             with airflow_errors(context):
@@ -52,11 +50,10 @@ class StreamUpdateOperator(BaseOperator):
             self._under_way = False
 
     def on_kill(self) -> None:
-        """End the work where it stands, so that its own clean-up runs.
+        """Interrupt the work, so that its own clean-up runs.
 
-        Airflow calls this inside a signal handler and would then let `execute` go on; SystemExit unwinds it
-        (and counts as a failure that may be retried). After an execution timeout the work has been unwound
-        already.
+        Airflow calls this inside a signal handler and would then let `execute` continue. SystemExit unwinds it (and
+        counts as a failure that may be retried). After an execution timeout the work has already been unwound.
         """
         if self._under_way:
             self.log.warning("%s was killed; ending its work", self.task_id)
@@ -64,5 +61,5 @@ class StreamUpdateOperator(BaseOperator):
 
 
 def owner_of(ti: Any) -> str:
-    """A token for this task of this run, the same on every try."""
+    """Return a token for this task of this run; it is the same on every try."""
     return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

@@ -1,4 +1,4 @@
-"""Stopping an app."""
+"""The operator that stops an app."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class StreamCancelOperator(StreamUpdateOperator):
 
     app: the app
     drain: stop at a batch boundary (the batch in flight commits, none begins); False: at once
-    drain_timeout: seconds (or a timedelta, a pendulum Duration, ISO 8601 text such as PT5M) it may take; the
-        app is left draining when it takes longer. None: the connection's drain timeout
+    drain_timeout: seconds (or a timedelta, a pendulum Duration, ISO 8601 text such as PT5M) that the drain may
+        take; after that the task fails and the app keeps draining. None: the connection's drain timeout
     poll_interval: seconds between looks; None: the connection's
     deferrable: wait in the triggerer
     """
@@ -55,7 +55,7 @@ class StreamCancelOperator(StreamUpdateOperator):
             )
             if context["ti"].try_number > 1 and self.client.poll_cancel(self.app):
                 return self._ended(self.client.status(self.app).state)  # an earlier try asked for it
-            if not (self.drain and self.deferrable):  # stopping at once takes no waiting worth a hop
+            if not (self.drain and self.deferrable):  # stopping at once is too short to defer
                 return self._ended(
                     self.client.cancel(self.app, drain=self.drain, timeout=timeout, progress=self.log.info)
                 )

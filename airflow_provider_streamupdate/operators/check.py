@@ -1,4 +1,4 @@
-"""The compatibility check."""
+"""The operator that checks compatibility."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .application import VersionOperator
 
 
 class StreamCompatibilityCheckOperator(VersionOperator):
-    """Fails, for good, when the application cannot go on from the saved state; nothing is stopped or changed.
+    """Fails, without retries, when the application cannot continue from the saved state; stops and changes nothing.
 
-    The report is returned, and on a refusal too it is in XCom as plain data under
-    ``report`` and as text under ``report_markdown``.
+    Returns the report. It is also in XCom, even after a refusal: as plain data under ``report`` and as text under
+    ``report_markdown``.
 
     application ..., agree, renames: see VersionOperator
-    from_snapshot: the snapshot to compare with; None: the state of what the app's current deployment has committed
+    from_snapshot: the snapshot to compare with; None: what the app's current deployment has committed
     deployment_id: the deployment the application is to become; its report is then kept under the root
     """
 

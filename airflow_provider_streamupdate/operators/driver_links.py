@@ -1,4 +1,4 @@
-"""What the steps of an update leave: a note in its record under the root, links to the driver they started."""
+"""What the steps of an update leave behind: an entry in its record under the root, and links to their driver."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 def note_step(
     client: StreamUpdateClient, app: str, deployment: str | None, step: str, verified: Iterable[str] = ()
 ) -> None:
-    """Note that the update that brings `deployment` in has completed `step`, and renew its lease; nothing when there
-    is no such update under way. verified: the conditions of health that were met."""
+    """Record that the update to `deployment` has completed `step`, and renew its lease.
+
+    Does nothing when no such update is under way.
+
+    verified: the conditions of health that were met
+    """
     registry = client.registry.existing(app)
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
@@ -28,14 +32,13 @@ def note_step(
 
 
 def end_after_check(task: BaseOperator) -> None:
-    """Ends the run's work behind `task`, because a check only was asked for. What follows is skipped, down to the
-    outcome, which tells how the check went."""
-    task.log.info("a check only was asked for: nothing is updated")
+    """Skip the tasks after `task`, because only a check was asked for. The outcome task still reports the result."""
+    task.log.info("only a check was asked for: nothing is updated")
     raise DownstreamTasksSkipped(tasks=sorted(task.downstream_task_ids))
 
 
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:
-    """Links from the task to the driver's log and, once it has one, its Spark UI."""
+    """Add links from the task to the driver's log and, once it has one, its Spark UI."""
     drivers = client.drivers(app)
     push_link(context, DriverLogLink, file_link(drivers.log(deployment)))
     status = drivers.status(deployment)
@@ -43,7 +46,7 @@ def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: 
 
 
 def stop_driver(client: StreamUpdateClient, app: str, deployment: str, log: Any) -> None:
-    """End the driver of a killed task; what goes wrong is only logged, so that the kill is what is seen."""
+    """End the driver of a killed task. An error is only logged, so that the task's failure shows the kill."""
     log.warning("stopping the driver of %s deployment %s", app, deployment)
     try:
         client.stop_deployment(app, deployment)

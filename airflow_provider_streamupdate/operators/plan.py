@@ -1,4 +1,4 @@
-"""Looking at an application without running it."""
+"""The operator that plans an application without running it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .application import ApplicationOperator, check_app
 
 
 class StreamPlanOperator(ApplicationOperator):
-    """Plans an application: its queries, stages, sources and sinks, as plain data. Starts and writes nothing.
+    """Returns an application's queries, stages, sources and sinks, as plain data. Starts and writes nothing.
 
-    It takes a plan-only driver, 15 to 30 seconds.
+    It runs a plan-only driver, which takes 15 to 30 seconds.
     """
 
     ui_color = "#eef3f8"

@@ -1,4 +1,4 @@
-"""Making the running deployment the accepted one."""
+"""The operator that promotes the running deployment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from .base import StreamUpdateOperator
 
 
 class StreamPromoteOperator(StreamUpdateOperator):
-    """Accepts a deployment: the update ends, its lease is given back, and the app's asset gets an event.
+    """Accepts a deployment: the update ends, its lease is released, and the app's asset gets an event.
 
-    The asset is ``streamupdate://<app>``. For an app that is known when the DAG is parsed it is an outlet;
-    for a template the event goes through the asset alias ``streamupdate:promoted``. The event's extra: app,
-    deployment, snapshot. Returns the update's record, or None when the deployment did not come in by an
-    update.
+    The asset is ``streamupdate://<app>``. If the app is known when the DAG is parsed, the asset is an outlet; for a
+    template the event goes through the asset alias ``streamupdate:promoted``. The event's extra: app, deployment,
+    snapshot. Returns the update's record, or None when no update brought the deployment in.
 
     app: the app
     deployment_id: the deployment; None: the current one

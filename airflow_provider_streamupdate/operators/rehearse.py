@@ -1,4 +1,4 @@
-"""The rehearsal of a new version."""
+"""The operator that rehearses a new version."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from .application import VersionOperator
 
 
 class StreamRehearseOperator(VersionOperator):
-    """Runs a new version's first batches from a snapshot, on the input that follows it, with muted sinks; then the
-    same batches of the version the snapshot is of. Fails, for good, when the new version cannot go on from the
-    snapshot or dies. Nothing of the running app is touched.
+    """Runs a new version's first batches from a snapshot with muted sinks, and compares with the snapshot's version.
 
-    The report is returned, and on a failure too it is in XCom as plain data under ``report`` and as text under
-    ``report_markdown``. With 0 batches, or none, it does nothing.
+    Both versions read the input that follows the snapshot. Fails, without retries, when the new version cannot continue
+    from the snapshot, or its driver dies. The running app is not touched. With 0 batches, or none, it does nothing.
+
+    Returns the report. It is also in XCom, even after a failure: as plain data under ``report`` and as text under
+    ``report_markdown``.
 
     application ..., agree, renames: see VersionOperator
     from_snapshot: the snapshot; None: the app's newest
-    batches: of each query, at most
+    batches: how many batches of each query to run at most
     deployment_id: the deployment the application is to become; its report is then kept under the root
     timeout: seconds (or a timedelta, or ISO 8601 text), for each of the two versions
     """

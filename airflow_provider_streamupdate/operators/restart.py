@@ -1,4 +1,4 @@
-"""Starting a dead driver again."""
+"""The operator that restarts a dead driver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .driver_links import link_driver
 
 
 class StreamRestartOperator(StreamUpdateOperator):
-    """Ends with the driver of the current deployment running, from its own checkpoint; when it lives already, nothing
-    is started, so that doing it again changes nothing.
+    """Starts the driver of the current deployment again, from its own checkpoint, unless it is alive.
 
-    Returns what runs: `app`, `deployment`, `epoch`, and `reattached` when it lived already.
+    So running it again changes nothing. Returns what runs: `app`, `deployment`, `epoch`, and `reattached`, which is
+    true when the driver was alive already.
 
     app: the app
-    deployment_id: the deployment to start again, when it is still current; None: whichever is current
+    deployment_id: the deployment to start again, which must still be current; None: the current one
     timeout: seconds (or a timedelta, or ISO 8601 text) until it must run; None: the connection's
     """
 
@@ -51,7 +51,7 @@ class StreamRestartOperator(StreamUpdateOperator):
                 with suppress(StreamUpdateError):
                     if current := self.client.registry.app(self.app).current_id():
                         link_driver(context, self.client, self.app, current)
-            how = "runs already" if deployed.reattached else "runs again"
+            how = "was already running" if deployed.reattached else "runs again"
             self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
             result: dict[str, Any] = plain(deployed)
             return result

@@ -1,4 +1,4 @@
-"""Going back to the previous deployment."""
+"""The operator that rolls back to the previous deployment."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .base import StreamUpdateOperator, owner_of
 
 
 class StreamRollbackOperator(StreamUpdateOperator):
-    """Ends with the previous deployment running, from the state it was stopped with; doing it again changes
-    nothing.
+    """Rolls back to the previous deployment, which runs again from the state it was stopped with.
 
-    Returns what runs now, or None when there was nothing to go back from.
+    Running it again changes nothing. Returns what runs now, or None when there was nothing to roll back.
 
     app: the app
-    deployment_id: the deployment to go back from; None: what an update under way brings in, else the current one
-    later_ids: queries whose foreachBatch function skips batch ids it has had, and whose app does not say so: a list,
-        or text with commas; what they compute again gets ids after those of the deployment that is left
+    deployment_id: the deployment to roll back from; None: the new one of an update under way, else the current one
+    later_ids: queries whose foreachBatch function skips batch ids it has seen, and whose app does not declare that
+        (seen_batch): a list, or text with commas. Batches they compute again get ids after those of the newer
+        deployment
     timeout: seconds (or a timedelta, or ISO 8601 text) until the previous one must run; None: the
         connection's
     """

@@ -1,4 +1,4 @@
-"""Taking a snapshot."""
+"""The operator that takes a snapshot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .base import StreamUpdateOperator
 
 
 class StreamSnapshotOperator(StreamUpdateOperator):
-    """Saves the state of a running app under a name; the app runs on, unless `cancel`.
+    """Saves the state of a running app under a name. The app keeps running, unless `cancel`.
 
-    A retry gives what an earlier try took. Returns the snapshot as plain data, without its list of
+    A retry returns the snapshot that an earlier try took. Returns the snapshot as plain data, without its list of
     files.
 
     app: the app
@@ -28,8 +28,7 @@ class StreamSnapshotOperator(StreamUpdateOperator):
     timeout: seconds (or a timedelta, or ISO 8601 text) the snapshot may take; None: the connection's drain
         timeout
     poll_interval: seconds between looks; None: the connection's
-    deferrable: wait in the triggerer; while an app is being stopped that adds the seconds of a hop to its
-        pause
+    deferrable: wait in the triggerer; with `cancel` in an update, the deferral adds seconds to the app's pause
     """
 
     template_fields = (*StreamUpdateOperator.template_fields, "app", "name", "timeout")

@@ -1,4 +1,4 @@
-"""Submitting an application."""
+"""The operator that submits an application."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ from .driver_links import link_driver, stop_driver
 
 
 class StreamSubmitOperator(VersionOperator):
-    """Starts an application as a new deployment and returns once its driver runs; the driver outlives the
-    task.
+    """Starts an application as a new deployment, and returns once its driver runs. The driver outlives the task.
 
-    A retry of the task finds what an earlier try submitted, by `owner_token`, and goes on with it: there is
-    never a second driver. A task killed before the driver ran stops that driver.
+    A retry of the task finds, by `owner_token`, what an earlier try submitted, and continues with it: there is never a
+    second driver. A task that is killed before its driver runs stops that driver.
 
     application ..., agree, renames: see VersionOperator
     deployment_id: id of the new deployment, never used before; None: made from the application's digest
-    from_snapshot: the snapshot its state comes from; None: it starts without state, which is refused when the app has
-        some
+    from_snapshot: the snapshot its state comes from; None: start without state, which is refused when the app has some
     fresh: start without state on purpose, although the app has some
-    fork: go on from the snapshot beside the app it is of, under query ids of its own; from_app: that app, when it
-        is another one
+    fork: continue from the snapshot beside the snapshot's app, under new query ids; from_app: that app, if it is
+        another one
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
-    retry_dead_driver: whether a driver that dies at start is worth the task's retries
-    owner_token: who submits; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
+    retry_dead_driver: whether the task is retried when the driver dies at its start
+    owner_token: identifies the submitter; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
     """
 
     template_fields = (*VersionOperator.template_fields, "from_app", "timeout", "owner_token")
@@ -102,7 +100,7 @@ class StreamSubmitOperator(VersionOperator):
             return result
 
     def _app(self, application: Application, owner: str) -> str | None:
-        """The app's name; checked against the application's plan unless an earlier task or try did so."""
+        """Return the app's name, checked against the application's plan unless an earlier task or try did so."""
         app = self.app_name
         planned = optional_text(self.digest) or self.fresh  # by an earlier task, or by the client
         if app and not planned and self.client.find_owned(app, owner) is None:
@@ -117,7 +115,7 @@ class StreamSubmitOperator(VersionOperator):
         return app
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:
-        """App and deployment that this task has brought in, in this try or an earlier one."""
+        """Yield the app and the deployment that this task has submitted, in this try or an earlier one."""
         with suppress(StreamUpdateError):
             for app in [self.app_name] if self.app_name else self.client.apps():
                 if (spec := self.client.find_owned(app, owner)) is not None:

@@ -1,4 +1,4 @@
-"""The tasks of an update: a step each, going back, and the outcome."""
+"""The tasks of an update: one per step, the rollback, and the outcome."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from .update_task import UpdateTaskOperator
 
 
 class StreamUpdateBeginOperator(UpdateTaskOperator):
-    """The step `plan`: plans the new version and checks it, settles the update's names, and takes the app's lease.
+    """The step `plan`: plans and checks the new version, chooses the update's names, and takes the app's lease.
 
-    What follows from the input alone is refused here, before anything is written. An update of the same
-    application that did not come to its end (a crash, a killed run) is continued. Returns, an XCom each:
-    ``app``, ``deployment`` (the new id), ``digest``, ``old`` (the deployment that runs now), ``snapshot``
-    (what the new one starts from: the name the old one's last snapshot gets, or `from_snapshot`), ``runs`` (the
-    deployment that runs afterwards) and ``baseline`` (the snapshot it is to be as healthy as). A change in flight
-    brings in no deployment and starts from no snapshot: ``deployment`` is its own id then. Of a check only
-    ``deployment``, ``runs`` and ``baseline`` are None.
+    Errors in the input are refused here, before anything is written. An interrupted update of the same application (a
+    crash, a killed run) is continued.
+
+    Returns, an XCom each: ``app``, ``deployment`` (the new id), ``digest``, ``old`` (the deployment that runs now),
+    ``snapshot`` (the one the new version starts from: the name of the old version's last snapshot, or
+    `from_snapshot`), ``runs`` (the deployment that runs afterwards) and ``baseline`` (the snapshot to compare its
+    health with). A change in flight makes no deployment and starts from no snapshot: then ``deployment`` is the id of
+    the change. For a check only, ``deployment``, ``runs`` and ``baseline`` are None.
 
     app, options: see UpdateTaskOperator
     """
@@ -72,18 +73,20 @@ class StreamUpdateBeginOperator(UpdateTaskOperator):
 
 
 class StreamUpdateStepOperator(UpdateTaskOperator):
-    """One step of an update that StreamUpdateBeginOperator began: ``check``, ``rehearse``, ``standby``, ``snapshot`` or
-    ``submit``. It does nothing when the update's strategy does not have the step, or an earlier try has done it.
+    """One step of an update that StreamUpdateBeginOperator began.
 
-    Returns what the step gives, as plain data: the report of a check or a rehearsal (on a refusal, too, it is in XCom
-    under ``report``, and as text under ``report_markdown``), the snapshot's name, the deployment that runs. A task that
-    is killed while it starts a driver stops that driver.
+    The steps are ``check``, ``rehearse``, ``standby``, ``snapshot`` and ``submit``. It does nothing when the update's
+    strategy lacks the step, or an earlier try has done it.
 
-    step: its name
+    Returns the result of the step, as plain data: the report of a check or a rehearsal, the snapshot's name, or the
+    deployment that runs. A report is also in XCom, even after a refusal: under ``report``, and as text under
+    ``report_markdown``. A task that is killed while it starts a driver stops that driver.
+
+    step: the step's name
     app, options: see UpdateTaskOperator
-    deployment_id: the update's; blank for a check only
-    digest: the application must have this one: it is what `plan` looked at
-    deferrable: wait in the triggerer where the step waits for long (strategy parallel)
+    deployment_id: the update's new deployment; blank for a check only
+    digest: the application must have this digest, which `plan` has checked
+    deferrable: wait in the triggerer where the step takes long (strategy parallel)
     """
 
     template_fields = (*UpdateTaskOperator.template_fields, "deployment_id", "digest")
@@ -128,7 +131,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         return result
 
     def _defer_until_caught_up(self, update: Update) -> None:
-        """Goes on in `execute_complete`; returns when there is nothing to wait for."""
+        """Defer to the triggerer, and continue in `execute_complete`; return when there is nothing to wait for."""
         pursuit = strategy_of(update).pursuit(update)
         if pursuit is None or not (missing := pursuit.missing()):
             return
@@ -162,7 +165,7 @@ def _plainly(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine,
 
 
 def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """A report is shown whether or not it lets the update go on."""
+    """Run a step and show its report, even when the report refuses the update."""
     try:
         report = engine.run(task.step_name, update)
     except (IncompatibleError, RehearsalError) as error:
@@ -186,8 +189,10 @@ def _show(context: Any, update: Update, report: CompatibilityReport | RehearsalR
 
 
 def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """A step that starts a driver, or finds it: a killed task leaves none behind, and a driver that died has a log as
-    well."""
+    """Run a step that starts a driver, and link the driver's log, even of a driver that died.
+
+    A killed task stops the driver it started.
+    """
     strategy, record = strategy_of(update), update.record
     starts = task.step_name == (Step.STANDBY if strategy.starts_early else Step.SUBMIT) and not strategy.in_place
     try:
@@ -215,11 +220,11 @@ _AROUND: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Updat
 
 
 class StreamUpdateRollbackOperator(StreamRollbackOperator):
-    """Goes back from an update whose steps failed: ends with the old version running and the lease given back.
+    """Rolls back a failed update: afterwards the old version runs, and the lease is released.
 
     Changes nothing when the old version was never stopped, when the update did not begin, or when it has ended.
 
-    steps: task ids of the update's steps, in order; the failed one's message becomes the record's reason
+    steps: task ids of the update's steps, in order; the failed task's message becomes the reason in the record
     """
 
     def __init__(self, *, steps: dict[str, str], **kwargs: Any) -> None:
@@ -254,13 +259,13 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
 
 
 class StreamUpdateEndOperator(StreamUpdateOperator):
-    """The outcome of an update: succeeds when it was promoted, else fails for good and says what became of it.
+    """The outcome of an update: succeeds when it was promoted, else fails without retries and says how it ended.
 
-    Its trigger rule is all_done, so that a run that rolled back does not end successful. Returns the update's record.
+    Its trigger rule is all_done, so that a run that was rolled back does not succeed. Returns the update's record.
 
-    app, deployment_id: the update's; a blank id means that it did not begin
-    steps: task id -> the name in the message, in order; when all of them were skipped this one is too
-    check_only: the run was to check only: succeeds, and returns nothing, when no step failed
+    app, deployment_id: the update's; a blank id means that the update did not begin
+    steps: task id -> the name in the message, in order; when all were skipped, this task is skipped too
+    check_only: only a check was asked for: succeeds, and returns None, when no step failed
     """
 
     template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "check_only")
@@ -282,7 +287,7 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             if all(state == "skipped" for state in states.values()):
                 raise AirflowSkipException("the update was skipped")
             if truth(self.check_only, "check_only") and set(states.values()) <= {"success", "skipped"}:
-                self.log.info("the new version of %s can take over; nothing was stopped or changed", self.app)
+                self.log.info("the new version of %s is compatible; nothing was stopped or changed", self.app)
                 return None
             failed, why = failure(ti, self.steps)
             deployment = optional_text(self.deployment_id)
@@ -295,10 +300,10 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             status = self.client.status(self.app)
             now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
             became = {
-                None: "did not end; run the failed tasks again, or roll back",
+                None: "has not ended; run the failed tasks again, or roll back",
                 ROLLED_BACK: "was rolled back",
-                REFUSED: "was refused, the old version was not touched",
-                SUPERSEDED: "was superseded by another update, since nobody went on with it",
+                REFUSED: "was refused; the old version was not touched",
+                SUPERSEDED: "was not continued, and was superseded by another update",
             }[record.outcome if record else None]
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
@@ -306,13 +311,13 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
 
 
 def step_states(ti: Any, steps: dict[str, str]) -> dict[str, str]:
-    """The states of a run's tasks `steps`, those that have one."""
+    """Return the states of a run's tasks `steps`, of those that have one."""
     found = ti.get_task_states(dag_id=ti.dag_id, task_ids=list(steps), run_ids=[ti.run_id])
     return {task: str(state) for task, state in found.get(ti.run_id, {}).items() if task in steps}
 
 
 def failure(ti: Any, steps: dict[str, str]) -> tuple[str, str]:
-    """The first step that failed and the message it left."""
+    """Return the first step that failed, and its error message."""
     states = step_states(ti, steps)
     for task, name in steps.items():
         if states.get(task) == "failed":

@@ -1,4 +1,4 @@
-"""What the tasks of an update share: the options, and the engine they make."""
+"""Base class of the tasks of an update: their options, and the engine made from them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .base import StreamUpdateOperator, owner_of
 
 
 class UpdateTaskOperator(StreamUpdateOperator):
-    """Base of the tasks that are a step of an update.
+    """Base class of the tasks that are a step of an update.
 
     app: the app's name
-    options: what the update is asked for: the arguments of `update_dag.stream_update`, by name, each templated
+    options: the update's options: the arguments of `update_dag.stream_update`, by name, each templated
     """
 
     template_fields = (*StreamUpdateOperator.template_fields, "app", "options")
@@ -26,6 +26,6 @@ class UpdateTaskOperator(StreamUpdateOperator):
         self.options = options
 
     def engine(self, context: Any) -> UpdateEngine:
-        """InvalidInputError for an option that cannot be meant."""
+        """Return the engine for these options. InvalidInputError for an invalid option."""
         options = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
         return UpdateEngine(self.client.context, options, self.log.info)

@@ -1,4 +1,4 @@
-"""The page's application: its files, and the API behind it. docs/ui.md has the table of routes and who may use them."""
+"""The page's application: its files and its API. docs/ui.md lists the routes and who may use them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-# What a StreamUpdateError answers with; the first that fits.
+# The HTTP status of a StreamUpdateError: the first that matches.
 STATUS: tuple[tuple[type[StreamUpdateError], int], ...] = (
     (errors.NotFoundError, 404),
     (errors.InvalidInputError, 422),
@@ -60,14 +60,14 @@ class NewSnapshot(BaseModel):
 
 
 def create_app() -> FastAPI:
-    """The application that the plugin mounts."""
+    """Return the application that the plugin mounts."""
     app = FastAPI(title="Streaming apps", docs_url=None, redoc_url=None, openapi_url=None)
     installations, looks = Installations(), Looks()
     verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
     _handle_errors(app)
 
     def ask(conn_id: str, what: str, key: Hashable, request: Callable[[StreamUpdateClient], T]) -> T:
-        """What a client answers, within the time there is."""
+        """Return a client's answer; WaitTimeoutError when its root does not answer in time."""
         return looks.look(conn_id, key, what, lambda: request(installations.client(conn_id)))
 
     @app.middleware("http")
@@ -139,14 +139,14 @@ def create_app() -> FastAPI:
 
     @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
-        """The last lines of its newest driver's log, or where that is."""
+        """Return the last lines of the deployment's newest driver's log, or where that log is."""
         key = name, deployment, "log"
         found = ask(conn_id, f"the log of {deployment}", key, lambda client: client.driver_log(name, deployment))
         return JSONResponse(masked(to_dict(found)))
 
     @app.get("/api/context")
     def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:
-        """The apps that a DAG, or one run of it, updates."""
+        """Return the apps that a DAG, or one run of it, updates."""
         if not may(request, user, "GET", dag_id, DagAccessEntity.RUN):
             raise HTTPException(403, f"you may not read DAG {dag_id}")
         runs = update_runs(user, dag_id, run_id)
@@ -157,7 +157,7 @@ def create_app() -> FastAPI:
 
     @app.post("/api/apps/{conn_id}/{name}/snapshots", status_code=202)
     def take_snapshot(conn_id: str, name: str, body: NewSnapshot, user: Editor) -> Response:
-        """Asks the driver, which takes it in its own time; the answer to a GET of it says when it is there."""
+        """Ask the driver for a snapshot. The driver takes it asynchronously; poll it with GET."""
         key = name, body.name, "take"
         ask(conn_id, f"app {name}", key, lambda client: client.begin_snapshot(name, body.name))
         log.info("%s asked for snapshot %s of %s", user.get_name(), body.name, name)
@@ -165,14 +165,14 @@ def create_app() -> FastAPI:
 
     @app.get("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
     def one_snapshot(conn_id: str, name: str, snapshot: str, _: Reader) -> Response:
-        """200 when it is complete, 202 while it is under way, an error when it failed."""
+        """Answer 200 when the snapshot is complete, 202 while it is under way, an error when it failed."""
         key = name, snapshot, "poll"
         found = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.poll_snapshot(name, snapshot))
         return JSONResponse({"app": name, "name": snapshot, "complete": found is not None}, 200 if found else 202)
 
     @app.post("/api/apps/{conn_id}/{name}/snapshots/{snapshot}/verify", status_code=202)
     def verify(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
-        """Begins; what it finds is noted beside the snapshot."""
+        """Begin the verification; its result is stored beside the snapshot."""
         key = name, snapshot, "read"
         ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.snapshot(name, snapshot))
 
@@ -197,7 +197,7 @@ def create_app() -> FastAPI:
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:
-    """Masks what may hold a path: an error. Names, numbers and times need no masker, which is slow."""
+    """Mask the error, which may contain a path. Names, numbers and times need no masking, which is slow."""
     return {**document, "error": masked(document["error"])} if "error" in document else document
 
 
@@ -218,12 +218,12 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def unknown(request: Request, error: Exception) -> Response:
         log.exception("%s %s", request.method, request.url.path)
-        message = f"{type(error).__name__}; the log of the API server says more"
+        message = f"unexpected error {type(error).__name__}; see the log of the API server"
         return _told(request, 500, {"type": type(error).__name__, "message": message})
 
 
 def _told(request: Request, status: int, error: dict[str, str]) -> Response:
-    """The error as JSON, or as a page for a person."""
+    """Return the error as JSON for the API, or as an HTML page for a browser."""
     inside = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if inside.strip("/"):
         return JSONResponse({"error": error}, status, headers=HEADERS)

@@ -1,7 +1,7 @@
-"""The installations the page shows: one a connection of type `streamupdate`.
+"""The installations that the page shows: one per connection of type `streamupdate`.
 
-The API server has no supervisor to ask for connections, as tasks do; it asks the secrets backends, and the database for
-the list.
+The API server has no supervisor to ask for connections, as tasks have. It asks the secrets backends, and the database
+for the list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENVIRONMENT = "AIRFLOW_CONN_"
 
 @attrs.frozen
 class Installation:
-    """A connection and the client it leads to, or why there is none."""
+    """A connection and its client, or the error that prevents one."""
 
     conn_id: str
     root: str | None = None
@@ -37,22 +37,22 @@ class Installation:
 
 
 class Installations:
-    """All of them; a client is kept for as long as its connection stays the same, since it knows what it has read."""
+    """All installations. A client is kept while its connection is unchanged, since it caches what it has read."""
 
     def __init__(self) -> None:
         self._clients: dict[str, tuple[str, StreamUpdateClient]] = {}
 
     def all(self) -> list[Installation]:
-        """Those of `[streamupdate] connections`, or all connections of the type; broken ones with their error."""
+        """Return those of `[streamupdate] connections`, or all of the type; broken ones with their error."""
         return [self._installation(conn_id) for conn_id in connection_ids()]
 
     def client(self, conn_id: str) -> StreamUpdateClient:
-        """NotFoundError for a connection that the page does not show, its error for a broken one."""
+        """Return a connection's client. NotFoundError if the page does not show it; its own error if it is broken."""
         if conn_id not in (known := connection_ids()):
             shown = ", ".join(known) or "none"
             raise NotFoundError(
-                f"connection {conn_id} is not one of those that this page shows ({shown}): they are of type "
-                "streamupdate, or named in [streamupdate] connections"
+                f"this page does not show connection {conn_id} (it shows: {shown}); use one of type streamupdate, or "
+                "add it to [streamupdate] connections"
             )
         return self._client(conn_id)[1]
 
@@ -74,7 +74,7 @@ class Installations:
 
 
 def connection_ids() -> list[str]:
-    """Ids of the connections the page shows, sorted."""
+    """Return the ids of the connections that the page shows, sorted."""
     if configured := conf.get("streamupdate", "connections", fallback="").strip():
         return sorted({name.strip() for name in configured.split(",") if name.strip()})
     with create_session() as session:
@@ -86,7 +86,7 @@ def connection_ids() -> list[str]:
 def _is_ours(conn_id: str) -> bool:
     try:
         return bool(_connection(conn_id).conn_type == CONN_TYPE)
-    except Exception:  # another type's connection may be anything
+    except Exception:  # a connection of another type may raise anything
         return False
 
 

@@ -1,7 +1,8 @@
-"""Who may do what, by Airflow's own authentication and authorisation.
+"""Authorization of requests, by Airflow's own authentication and permissions.
 
-Whoever may read the update DAG (`[streamupdate] update_dag_id`) may look; whoever may edit it may act. A request that
-changes something must also come from the page itself or from no browser at all, since Airflow's session is a cookie.
+Users who may read the update DAG (`[streamupdate] update_dag_id`) may look; users who may edit it may act. A request
+that changes something must also come from the page itself or from no browser at all, since Airflow's session is a
+cookie.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ User = Annotated[Any, Depends(get_user)]  # 401 without a session, 403 with one 
 
 
 def update_dag_id() -> str:
-    """The DAG whose permissions count, and that the page starts updates with."""
+    """Return the DAG whose permissions count, and with which the page starts updates."""
     return str(conf.get("streamupdate", "update_dag_id", fallback="stream_update"))
 
 
 def rollback_dag_id() -> str:
-    """The DAG that the page rolls back with."""
+    """Return the DAG with which the page rolls back."""
     return str(conf.get("streamupdate", "rollback_dag_id", fallback="stream_rollback"))
 
 
 def restart_dag_id() -> str:
-    """The DAG that the page starts dead drivers again with."""
+    """Return the DAG with which the page restarts dead drivers."""
     return str(conf.get("streamupdate", "restart_dag_id", fallback="stream_restart"))
 
 
 def may(request: Request, user: Any, method: Any, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
-    """Whether Airflow lets the user do this with a DAG, or with what belongs to it."""
+    """Return whether Airflow permits the user this method on a DAG, or on an entity of it."""
     try:
         requires_access_dag(method, entity, dag_id)(request, user)
     except HTTPException as refusal:
@@ -44,30 +45,35 @@ def may(request: Request, user: Any, method: Any, dag_id: str, entity: DagAccess
 
 
 def reader(request: Request, user: User) -> Any:
-    """403 for who may not read the update DAG."""
+    """Refuse (403) users who may not read the update DAG."""
     return _allowed(request, user, "GET")
 
 
 def editor(request: Request, user: User) -> Any:
-    """403 for who may not edit the update DAG, and for another site's page that has a user's browser ask."""
+    """Refuse (403) users who may not edit the update DAG, and requests from another site's page."""
     _same_site(request)
     return _allowed(request, user, "PUT")
 
 
 def trusted(request: Request, user: User) -> Any:
-    """403 for who may not edit the update DAG: what a driver's log holds is not for all who may look."""
+    """Refuse (403) users who may not edit the update DAG: a driver's log is not for all who may look."""
     return _allowed(request, user, "PUT")
 
 
 def _allowed(request: Request, user: Any, method: str) -> Any:
     if not may(request, user, method, update_dag_id()):
         verb = "read" if method == "GET" else "edit"
-        raise HTTPException(403, f"you may not {verb} DAG {update_dag_id()}; ask for that permission")
+        raise HTTPException(
+            403, f"you may not {verb} DAG {update_dag_id()}; ask your Airflow administrator for that permission"
+        )
     return user
 
 
 def _same_site(request: Request) -> None:
-    """A browser states where a request comes from, and asks before it sends JSON to another site (CORS)."""
+    """Refuse requests from other sites.
+
+    A browser states where a request comes from, and asks before it sends JSON to another site (CORS).
+    """
     headers = request.headers
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "the request comes from another site")

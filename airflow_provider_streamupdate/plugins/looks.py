@@ -1,4 +1,4 @@
-"""Asking roots that may not answer, without taking the API server's threads along."""
+"""Ask roots that may not answer, without blocking the API server's threads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 from ..core.errors import WaitTimeoutError
 
 T = TypeVar("T")
-AT_ONCE = 8  # threads a connection: one whose root does not answer takes none of another's
-SECONDS = 10.0  # a request waits for its root no longer
-# The API server has 40 threads for all of Airflow's routes (AnyIO's default). So many may wait for roots that do not
-# answer at once; any other gives up when it has waited for a moment.
+AT_ONCE = 8  # threads per connection: a root that does not answer blocks no other connection
+SECONDS = 10.0  # the longest that a request waits for its root
+# The API server has 40 threads for all of Airflow's routes (AnyIO's default). At most WAITING of them may wait for
+# roots that do not answer at once; further requests give up after MOMENT seconds.
 WAITING, MOMENT = 16, 0.5
 
 
 class Looks:
-    """Work in threads of its own, by connection. Who asks for what is being looked at already shares the answer."""
+    """Runs work in separate threads per connection. Requests for the same thing share one answer."""
 
     def __init__(self, seconds: float = SECONDS, moment: float = MOMENT) -> None:
         self.seconds, self.moment = seconds, min(moment, seconds)
@@ -40,13 +40,16 @@ class Looks:
             return future
 
     def wait(self, future: Future[T], what: str, since: float) -> T:
-        """The answer, or what was raised; WaitTimeoutError when there is none so long after `since` (monotonic), or
-        when too many requests wait already."""
+        """Return the answer, or raise its error.
+
+        WaitTimeoutError when there is none within the time limit after `since` (monotonic), or when too many requests
+        wait already.
+        """
         if not _done(future, since + self.moment):
             if not self._waiting.acquire(blocking=False):
                 raise WaitTimeoutError(
-                    f"{what} did not answer at once, and {WAITING} requests wait for roots that do not answer: try "
-                    "again later, and check that the roots can be reached from the API server"
+                    f"{what} did not answer at once, and {WAITING} other requests already wait for roots that do not "
+                    "answer: check that the roots can be reached from the API server, and try again later"
                 )
             try:
                 _done(future, since + self.seconds)
@@ -69,5 +72,5 @@ class Looks:
 
 
 def _done(future: Future[Any], until: float) -> bool:
-    """Whether it is, by then (monotonic)."""
+    """Return whether the future is done by `until` (monotonic)."""
     return bool(wait([future], max(0.0, until - time.monotonic())).done)

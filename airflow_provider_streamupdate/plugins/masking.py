@@ -1,4 +1,4 @@
-"""What may be shown of a document: by Airflow's secrets masker, and no password in an address."""
+"""Mask a document before it is shown: with Airflow's secrets masker, and credentials in URLs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from airflow.sdk.log import redact
 
-DEPTH = 20  # the masker leaves alone what lies deeper
+DEPTH = 20  # the masker does not look deeper
 _USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def masked(value: Any) -> Any:
-    """The same with every secret as ``***``."""
+    """Return the same value with every secret replaced by ``***``."""
     return _addresses(redact(value, max_depth=DEPTH))
 
 

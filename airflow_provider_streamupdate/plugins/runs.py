@@ -1,4 +1,4 @@
-"""DAG runs and the updates they are: what the step `plan` of an update leaves in XCom (``app``, ``deployment``)."""
+"""Find the DAG runs of updates, by what an update's step `plan` leaves in XCom (``app``, ``deployment``)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sqlalchemy import select
 from ..hooks.settings import DEFAULT_CONN_ID
 
 KEYS = ("app", "deployment")
-ROWS_READ = 2000  # XComs, the newest: older runs are not linked
-RUNS_READ, RUNS_SHOWN = 200, 20  # of the DAGs that the page starts, the newest; of these, an app's
+ROWS_READ = 2000  # the newest XComs; older runs are not linked
+RUNS_READ, RUNS_SHOWN = 200, 20  # the newest runs of the DAGs that the page starts; those of one app
 
 
 def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None) -> list[dict[str, Any]]:
-    """The runs that the user may see and that brought or bring a deployment in, newest first."""
+    """Return the runs that bring or brought a deployment in and that the user may see, newest first."""
     with create_session() as session:
         rows = (
             select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.key, XComModel.value)
@@ -51,12 +51,14 @@ def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None)
 
 
 def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list[dict[str, Any]]:
-    """The runs of these DAGs that ask for something of an app (what their form says), newest first: from the moment
-    they are queued, with the states of their tasks. Those that the user may see.
+    """Return the runs of these DAGs whose form names the app and that the user may see, newest first.
 
-    check_only: nothing is updated; report, rehearsal: of its check and its rehearsal, as far as there are
-    state: Airflow's; paused: the DAG is, so that a queued run waits; tasks: those that have a state, in the order of
-    their starts; times in ISO, None: not yet
+    A run is included from the moment it is queued. Its fields:
+
+    check_only: nothing is updated
+    report, rehearsal: those of its check and its rehearsal, if any
+    state: Airflow's; paused: the DAG is paused, so that a queued run waits
+    tasks: those that have a state, in the order of their starts; times in ISO, None: not yet
     """
     permitted = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids), user=user)
     with create_session() as session:
@@ -89,7 +91,7 @@ def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list
 
 
 def missing(dag_ids: Iterable[str]) -> list[str]:
-    """Those of these DAGs that Airflow does not have, or no longer."""
+    """Return those of these DAGs that Airflow does not have (any more)."""
     wanted = list(dag_ids)
     with create_session() as session:
         known = session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(wanted), ~DagModel.is_stale)).all()
@@ -118,7 +120,7 @@ def _tasks(session: Any, dag_id: str, run_id: str) -> list[dict[str, Any]]:
 
 
 def _reports(session: Any, dag_id: str, run_id: str) -> dict[str, Any]:
-    """What the steps `check` and `rehearse` of an update leave in XCom."""
+    """Return the reports that the steps `check` and `rehearse` of an update leave in XCom."""
     rows = session.execute(
         select(XComModel.task_id, XComModel.key, XComModel.value).where(
             XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == "report"
@@ -133,7 +135,7 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def asked_for(dag_id: str, run_id: str) -> str | None:
-    """The app that a run's form names, before its first step has said more."""
+    """Return the app that a run's form names; used until the run's first step has left its XComs."""
     with create_session() as session:
         conf = session.scalar(select(DagRun.conf).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
     app = conf.get("app") if isinstance(conf, dict) else None

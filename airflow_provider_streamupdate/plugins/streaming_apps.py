@@ -1,7 +1,7 @@
-"""The plugin (entry point `airflow.plugins`): where the page appears in Airflow's UI and what serves it.
+"""The plugin (entry point `airflow.plugins`): where the page appears in Airflow's UI, and what serves it.
 
-Every process of Airflow's loads plugins, workers too, so that this imports next to nothing; the application is made by
-the API server's first request to it.
+Every Airflow process loads plugins, workers too, so this module imports very little. The application is created on the
+API server's first request to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class LazyApplication:
-    """An ASGI application that is made when it is first asked for."""
+    """An ASGI application that is created on the first request."""
 
     def __init__(self) -> None:
         self._made: Asgi | None = None

@@ -1,1 +1,1 @@
-"""Sensors: waiting for health and for snapshots."""
+"""The Airflow sensors: wait for health, wait for a snapshot."""

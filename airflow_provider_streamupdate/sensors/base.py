@@ -1,4 +1,4 @@
-"""What the sensors share: looking here, or in the triggerer."""
+"""Base class of the sensors: poll in the worker or in the triggerer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StreamSensor(BaseSensorOperator):
-    """Base class. What is looked for is defined by the trigger alone, so that it is the same here and there.
+    """Base class of the sensors. The trigger alone defines the condition, so it is the same in both modes.
 
     app: the app
     streamupdate_conn_id: the `streamupdate` connection
@@ -52,10 +52,10 @@ class StreamSensor(BaseSensorOperator):
 
     @abstractmethod
     def trigger(self, **common: Any) -> StreamUpdateTrigger:
-        """The trigger that looks; `common` are the base trigger's arguments."""
+        """Return the trigger that checks the condition; `common` are the base trigger's arguments."""
 
     def found(self, value: Any) -> Any:
-        """Called once with what was found; what it returns is the task's result."""
+        """Called once with the value of the condition; returns the task's result."""
         return value
 
     def execute(self, context: Any) -> Any:

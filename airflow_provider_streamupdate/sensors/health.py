@@ -1,4 +1,4 @@
-"""Waiting for an app to be healthy."""
+"""The sensor that waits until an app is healthy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .base import StreamSensor
 class StreamHealthSensor(StreamSensor):
     """Waits until a deployment runs, its batches advance, and lag and state rows are back to where they were.
 
-    Fails at once when that can never be (the driver is gone). Returns the health as plain data.
+    Fails at once when that cannot happen any more (the driver is gone). Returns the health as plain data.
 
     app ...: see StreamSensor
     deployment_id: the deployment; None: the current one
     batches: how many batches every query must have committed since its start
-    run_for: how long it must have run, and be well at the end: seconds, a timedelta or ISO 8601 text, which `timeout`
-        does not count; None: 10 s (STREAMUPDATE_VERIFY_FOR of the environment says otherwise); 0: not asked
-    baseline_snapshot: the snapshot whose lag and state rows count as "where they were"; None: not compared
+    run_for: how long it must have run, and be healthy at the end: seconds, a timedelta or ISO 8601 text; added to
+        `timeout`. None: 10 s, or environment variable STREAMUPDATE_VERIFY_FOR; 0: not required
+    baseline_snapshot: the snapshot to compare lag and state rows with; None: not compared
     """
 
     template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot", "run_for")

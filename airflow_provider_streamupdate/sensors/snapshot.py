@@ -1,4 +1,4 @@
-"""Waiting for a snapshot to exist."""
+"""The sensor that waits until a snapshot exists."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .base import StreamSensor
 
 
 class StreamSnapshotSensor(StreamSensor):
-    """Waits until a snapshot exists, whoever takes it. Returns it as plain data, without its list of files.
+    """Waits until a snapshot exists, whichever process takes it. Returns it as plain data, without its list of files.
 
     app ...: see StreamSensor
     name: the snapshot's name
-    verify: also verify its files by checksum; an altered one fails the task
+    verify: also verify its files by checksum; a damaged file fails the task
     """
 
     template_fields = (*StreamSensor.template_fields, "name")

@@ -1,6 +1,4 @@
-"""What the triggers share: looking at the root until something is so, an error comes, or the deadline
-passes.
-"""
+"""Base class of the triggers: poll the root until a condition holds, an error occurs, or the deadline passes."""
 
 from __future__ import annotations
 
@@ -22,17 +20,16 @@ if TYPE_CHECKING:
 
 
 class StreamUpdateTrigger(BaseTrigger):
-    """Base class.
+    """Base class of the triggers.
 
     streamupdate_conn_id: the connection, read again wherever the trigger runs
-    app: the app looked at
+    app: the app to watch
     deadline: epoch seconds after which a WaitTimeoutError is reported (absolute, so that it survives a move
         to another triggerer); None: never
     poll_interval: seconds between looks
 
-    Its one event is a dict: ``{"status": "done", "value": ...}`` or ``{"status": "error", "error": <class
-        name>,
-    "message": ...}``; `value_of` turns it into the value or the exception.
+    Its only event is a dict: ``{"status": "done", "value": ...}`` or
+    ``{"status": "error", "error": <class name>, "message": ...}``; `value_of` turns it into the value or the exception.
     """
 
     def __init__(
@@ -50,14 +47,14 @@ class StreamUpdateTrigger(BaseTrigger):
 
     @abstractmethod
     def look(self, client: StreamUpdateClient) -> Any:
-        """None while it is not so; else what the event carries. Blocking; called in a thread."""
+        """Return None while the condition does not hold, else the event's value. Blocking; called in a thread."""
 
     @abstractmethod
     def waiting_for(self, client: StreamUpdateClient) -> str:
-        """What is waited for and how things stand, for the log and for the message of a timeout. Blocking."""
+        """Return the condition and the present state, for the log and for a timeout's message. Blocking."""
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             "streamupdate_conn_id": self.streamupdate_conn_id,
             "app": self.app,
@@ -83,13 +80,13 @@ class StreamUpdateTrigger(BaseTrigger):
         while (value := await asyncio.to_thread(self.look, client)) is None:
             if self.deadline is not None and time.time() >= self.deadline:
                 waited_for = await asyncio.to_thread(self.waiting_for, client)
-                raise WaitTimeoutError(f"app {self.app}: gave up waiting for {waited_for}")
+                raise WaitTimeoutError(f"app {self.app}: timed out while waiting for {waited_for}")
             await asyncio.sleep(self.poll_interval)
         return value
 
 
 def value_of(event: dict[str, Any], timed_out: type[Exception] | None = None) -> Any:
-    """What a trigger's event carries; its error as Airflow's exception, a timeout as `timed_out` if given."""
+    """Return the value of a trigger's event, or raise its error as Airflow's; a timeout as `timed_out`, if given."""
     if event["status"] != "error":
         return event["value"]
     if timed_out and event["error"] == WaitTimeoutError.__name__:

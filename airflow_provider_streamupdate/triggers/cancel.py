@@ -1,4 +1,4 @@
-"""Waiting for an app to have stopped."""
+"""The trigger that waits until an app has stopped."""
 
 from __future__ import annotations
 

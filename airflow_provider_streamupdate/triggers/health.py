@@ -1,4 +1,4 @@
-"""Waiting for a deployment to be healthy."""
+"""The trigger that waits until a deployment is healthy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 
 class HealthTrigger(StreamUpdateTrigger):
-    """Fires when a deployment is healthy, or can never become so (an error). Meanwhile it keeps the app for the update
-    that brings the deployment in. See the base class.
+    """Fires when a deployment is healthy, or can no longer become healthy (an error). See the base class.
+
+    Meanwhile it renews the lease for the update that brings the deployment in.
 
     deployment: the deployment; None: the current one
-    baseline_snapshot: lag and state rows must be back to what they were in this snapshot
+    baseline_snapshot: lag and state rows must be back to where they were in this snapshot
     batches: how many batches every query must have committed since its start
-    run_for: seconds it must have run, and be well at their end
+    run_for: seconds it must have run, and be healthy at the end
     """
 
     def __init__(

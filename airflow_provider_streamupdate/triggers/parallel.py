@@ -1,4 +1,4 @@
-"""Waiting for a version that runs beside the old one to catch up with it."""
+"""The trigger that waits until a version beside the old one has caught up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 
 class CaughtUpTrigger(StreamUpdateTrigger):
-    """Fires when both versions have run side by side for as long as they should and the new one has caught up, or when
-    one of them died (an error). It keeps the app for the update meanwhile. See the base class.
+    """Fires when the new version may take over, or when one of the two versions died (an error). See the base class.
 
-    deployment: the new version's; snapshot: what it was started from
-    run_beside: seconds both run at least; catch_up_timeout: seconds the new one may take afterwards (None: an hour)
+    It may take over when both have run side by side for `run_beside` and the new one has caught up. Meanwhile the
+    trigger renews the lease for the update.
+
+    deployment: the new version's; snapshot: the one it started from
+    run_beside: seconds that both run at least
+    catch_up_timeout: seconds the new one may take after that; None: an hour
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class CaughtUpTrigger(StreamUpdateTrigger):
         return f"{self.deployment} to catch up: {pursuit.late(pursuit.missing())}"
 
     def _of(self, client: StreamUpdateClient) -> CatchUp:
-        """One for all looks: it remembers how far the old version was a while ago."""
+        """Return the same object for all looks: it remembers how far the old version was earlier."""
         if self._pursuit is None:
             self._pursuit = CatchUp(
                 client.context, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout

@@ -1,4 +1,4 @@
-"""Waiting for a snapshot."""
+"""The triggers that wait for a snapshot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SnapshotTrigger(StreamUpdateTrigger):
 
 
 class SnapshotExistsTrigger(StreamUpdateTrigger):
-    """Fires when a snapshot exists, whoever takes it; with `verify`, after its files were verified."""
+    """Fires when a snapshot exists, whichever process takes it; with `verify`, after its files were verified."""
 
     def __init__(self, name: str, verify: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

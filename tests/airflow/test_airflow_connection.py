@@ -125,7 +125,10 @@ def test_settings_from_a_form_are_texts_from_a_file_are_objects() -> None:
         ({"root": " "}, "connection c has no root"),
         ({"root": "/r", "storage_options": "{"}, "field storage_options of connection c must be a JSON object"),
         ({"root": "/r", "storage_options": "[]"}, "field storage_options of connection c must be a JSON object"),
-        ({"root": "/r", "defaults": '{"drain": 1}'}, "field defaults of connection c holds drain; it may hold conf"),
+        (
+            {"root": "/r", "defaults": '{"drain": 1}'},
+            "field defaults of connection c has unknown keys: drain; allowed are conf",
+        ),
         ({"root": "/r", "defaults": '{"drain_timeout": "x"}'}, "drain_timeout in defaults of connection c must be"),
         ({"root": "/r", "defaults": '{"conf": {"a": []}}'}, "conf in defaults of connection c 'a' must be text"),
     ],
@@ -137,7 +140,7 @@ def test_settings_say_which_field_is_wrong(extra: dict[str, Any], expected: str)
 
 
 def test_a_connection_of_another_type_is_refused(site: Site) -> None:
-    with pytest.raises(InvalidInputError, match="is of type 'spark'; make one of type streamupdate"):
+    with pytest.raises(InvalidInputError, match="is of type 'spark'; give one of type streamupdate"):
         StreamUpdateHook("spark_default").get_client()
 
 
@@ -252,7 +255,7 @@ def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
 
 
 def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
-    with pytest.raises(InvalidInputError, match="holds a comma"):
+    with pytest.raises(InvalidInputError, match="contains a comma"):
         launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
 
 

@@ -170,7 +170,7 @@ def test_submit_of_a_driver_that_dies_shows_its_last_words(site: Site, context: 
 
 def test_submit_refuses_an_application_changed_since_the_plan(site: Site, context: Context) -> None:
     operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application(), digest="0" * 64)
-    with pytest.raises(AirflowFailException, match="was changed after it was planned"):
+    with pytest.raises(AirflowFailException, match="has changed since it was planned"):
         operator.execute(context)
 
 

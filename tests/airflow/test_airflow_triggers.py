@@ -104,8 +104,8 @@ def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
     site.submit()
     late = event(CancelTrigger(deadline=time.time() + 0.2, **COMMON))
     assert late["error"] == "WaitTimeoutError"
-    assert late["message"] == "app alarm: gave up waiting for its end; it is running"
-    with pytest.raises(AirflowException, match="gave up waiting"):
+    assert late["message"] == "app alarm: timed out while waiting for its end; it is running"
+    with pytest.raises(AirflowException, match="timed out while waiting"):
         value_of(late)
     with pytest.raises(AirflowSensorTimeout):
         value_of(late, timed_out=AirflowSensorTimeout)
@@ -172,8 +172,8 @@ def test_health_sensor_deferred(site: Site, context: Context) -> None:
         sensor.execute(context)
     arguments = deferred.value.trigger.serialize()[1]
     assert arguments["deployment"] == "v1" and arguments["batches"] == 7 and arguments["poll_interval"] == 3
-    late = {"status": "error", "error": "WaitTimeoutError", "message": "gave up"}
-    with pytest.raises(AirflowSensorTimeout, match="gave up"):
+    late = {"status": "error", "error": "WaitTimeoutError", "message": "timed out while"}
+    with pytest.raises(AirflowSensorTimeout, match="timed out while"):
         sensor.execute_complete(context, late)
     assert sensor.execute_complete(context, {"status": "done", "value": {"healthy": True}}) == {"healthy": True}
 

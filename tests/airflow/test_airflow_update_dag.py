@@ -173,7 +173,7 @@ def test_an_incompatible_version_is_refused_and_the_old_one_unharmed(site: Site)
     assert (after.current, after.launch, after.state) == (before.current, before.launch, "running")
     assert site.client.snapshots("alarm") == []
     assert run.xcom("update.check", "report")["compatible"] is False
-    assert "was refused, the old version was not touched; v1 is running. check failed: " in run.xcom(
+    assert "was refused; the old version was not touched; v1 is running. check failed: " in run.xcom(
         "update.outcome", "error"
     )
     assert lease_is_free(site)
@@ -211,7 +211,7 @@ def test_a_standby_that_fails_leaves_the_old_version_alone(site: Site) -> None:
     assert site.drivers_alive() == ["v1"]
     assert site.client.status("alarm").current == before
     message = run.xcom("update.outcome", "error")
-    assert "was refused, the old version was not touched; v1 is running. standby failed: " in message
+    assert "was refused; the old version was not touched; v1 is running. standby failed: " in message
     assert "a migration function raised KeyError: 'room'" in message
     assert lease_is_free(site)
 
@@ -472,7 +472,7 @@ def test_a_version_that_does_not_catch_up_is_dropped(site: Site) -> None:
     after = site.client.status("alarm")
     assert (after.current, after.launch) == (before.current, before.launch) and site.drivers_alive() == ["v1"]
     message = run.xcom("update.outcome", "error")
-    assert "was refused, the old version was not touched; v1 is running. snapshot failed: " in message
+    assert "was refused; the old version was not touched; v1 is running. snapshot failed: " in message
     assert lease_is_free(site)
 
 
