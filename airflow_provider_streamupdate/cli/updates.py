@@ -271,7 +271,7 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     if settings.as_json:
         print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
     elif deployed is None:
-        note(settings, f"the previous deployment of {app} was already running; there was nothing to roll back")
+        note(settings, f"the previous deployment of {app} is running, so it was not started again")
     else:
         note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
 

@@ -1,9 +1,8 @@
-"""Periodic snapshots of every running app, their verification, retention by count and age, and the freeing of what
-nothing needs.
+"""Take periodic snapshots of every running app, verify them, delete old ones, and free unneeded disk space.
 
-Only snapshots this DAG took (their names begin with `periodic-`) and those of updates (`before-`) are ever
-deleted; never an app's last one, and never one a deployment depends on. Freed are bytes of failed snapshots,
-checkpoints of deployments that nothing goes back to, and what killed processes left (`streamupdate gc`).
+Only snapshots that this DAG took (their names begin with `periodic-`) and those of updates (`before-`) are ever
+deleted; never an app's last one, and never one that a deployment depends on. Freed are bytes of failed snapshots,
+checkpoints of deployments that no rollback goes back to, and leftovers of killed processes (`streamupdate gc`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ with DAG(
             minimum=0,
             section=DEPLOYMENTS,
             title="Keep deployments",
-            description="Superseded deployments per app that keep their checkpoint, beside the ways back.",
+            description="Superseded deployments per app that keep their checkpoint, in addition to those a rollback "
+            "needs.",
         ),
         "keep_deployment_days": Param(
             7,
@@ -46,7 +46,7 @@ with DAG(
             minimum=0,
             section=DEPLOYMENTS,
             title="Keep deployments for days",
-            description="Checkpoints of deployments superseded since are kept as well.",
+            description="Also keep the checkpoints of deployments superseded less than this many days ago.",
         ),
         "verify_all": Param(
             False,
@@ -59,7 +59,7 @@ with DAG(
 
     @task
     def running_apps() -> list[str]:
-        """Names of the apps that run."""
+        """Return the names of the apps that run."""
         from airflow_provider_streamupdate.core.errors import StreamUpdateError
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
@@ -71,13 +71,13 @@ with DAG(
                 try:
                     if client.status(app).state == "running":
                         running.append(app)
-                except StreamUpdateError as error:  # the others are looked after all the same; `verify` fails for it
+                except StreamUpdateError as error:  # continue with the other apps; `verify` fails for this one
                     log.error("app %s: %s", app, error)
             return running
 
     @task
     def all_apps() -> list[str]:
-        """Names of all apps: a stopped one's snapshots age too."""
+        """Return the names of all apps: the snapshots of stopped apps age too."""
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 
@@ -86,9 +86,7 @@ with DAG(
 
     @task(map_index_template="{{ app }}", trigger_rule="all_done")
     def verify(app: str) -> dict[str, int]:
-        """Verify the app's snapshots by checksum; the number of files of each. An altered one fails the
-        task.
-        """
+        """Verify the app's snapshots by checksum, and return each one's number of files. A damaged one fails it."""
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 
@@ -104,7 +102,7 @@ with DAG(
 
     @task(map_index_template="{{ app }}")
     def retention(app: str) -> list[str]:
-        """Delete what is too old or too many; the names of what was deleted."""
+        """Delete snapshots that are too old or too many, and return their names."""
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
         from airflow_provider_streamupdate.retention import clean
@@ -123,8 +121,9 @@ with DAG(
 
     @task(map_index_template="{{ app }}")
     def collect(app: str) -> dict[str, Any]:
-        """Free what nothing needs of the app; what was freed and what was kept, each with its reason. An app that
-        is being updated is left as it is.
+        """Free what the app does not need; return what was freed and what was kept, each with its reason.
+
+        An app that is being updated is left as it is.
         """
         from airflow_provider_streamupdate.core.snapshots.superseded import Retention
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
@@ -149,6 +148,6 @@ with DAG(
     snapshots >> (verified := verify.expand(app=apps))
     cleaned = retention.expand(app=apps)  # not while a snapshot is damaged: an older one may be needed then
     collected = collect.expand(app=apps)
-    # A run in which any task failed is a failed one, although verify runs after failed snapshots too.
+    # The run fails when any task failed, although `verify` also runs after failed snapshots.
     verified >> cleaned >> collected
     [snapshots, verified, cleaned, collected] >> EmptyOperator(task_id="outcome", trigger_rule="none_failed")

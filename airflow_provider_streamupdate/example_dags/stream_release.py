@@ -1,4 +1,4 @@
-"""Bring the released version of an app into service, on a schedule; nothing happens while it already runs.
+"""Bring the released version of an app into service, on a schedule. Does nothing while that version already runs.
 
 The release is described by the Airflow Variable `streamupdate_release`, a JSON object, or by a file with the
 same content (parameter `release_file`; paths in it may be relative to the file):
@@ -8,9 +8,9 @@ same content (parameter `release_file`; paths in it may be relative to the file)
      "conf": {}, "py_files": [], "files": [], "env_vars": {}, "agree": [], "renames": {},
      "drain_timeout": "PT5M"}
 
-Compared are the digests (code, files, conf, parameters, environment) of the release and of the running
-deployment. The run is skipped when they are equal, when nothing is described, when the app was stopped or an
-update is under way, and when this very release was rolled back before (parameter `try_again` overrides that).
+The DAG compares the digests (code, files, conf, parameters, environment) of the release and of the running
+deployment. The run is skipped when they are equal, when no release is described, when the app was stopped or an
+update is under way, and when this same release was rolled back before (parameter `try_again` overrides that).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ with DAG(
 
     @task.short_circuit(multiple_outputs=True)
     def release() -> dict[str, Any]:
-        """The release when it has to be brought in; else nothing, and the rest is skipped."""
+        """Return the release if it has to be brought in; else an empty dict, which skips the rest."""
         from airflow_provider_streamupdate.hooks.errors import airflow_errors
         from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
         from airflow_provider_streamupdate.release import describe, read_release, release_needed

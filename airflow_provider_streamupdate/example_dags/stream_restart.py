@@ -1,7 +1,7 @@
-"""Start an app's dead driver again: the current deployment goes on from its own checkpoint.
+"""Restart an app's dead driver: the current deployment continues from its own checkpoint.
 
-The page Streams triggers it; so can you, with the form filled in. A run for an app whose driver lives changes
-nothing.
+The page Streams triggers this DAG; you can also trigger it with its form. A run for an app whose driver is alive
+changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ with DAG(
     "stream_restart",
     schedule=None,
     catchup=False,
-    is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
+    is_paused_upon_creation=False,  # it has no schedule, and a triggered run must not wait
     # a retry reattaches to what an earlier try started
     default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     tags=["streamupdate"],
@@ -40,7 +40,7 @@ with DAG(
             type=["null", "string"],
             section=MORE,
             title="Deployment id",
-            description="The deployment to start again, when it is still current. Empty: whichever is.",
+            description="Restart only if this deployment is the current one. Empty: restart the current one.",
         ),
         "conn_id": Param(
             DEFAULT_CONN_ID,

@@ -1,6 +1,6 @@
-"""Roll an app back by hand: the current deployment ends, and the one before it runs again where it was stopped.
+"""Roll an app back on request: the current deployment ends, and the one before it runs again where it was stopped.
 
-The page Streams triggers it; so can you, with the form filled in.
+The page Streams triggers this DAG; you can also trigger it with its form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MORE = "Which deployment, and where"  # the form's second group
 with DAG(
     "stream_rollback",
     schedule=None,
-    is_paused_upon_creation=False,  # it does nothing unasked, and a run that is asked for must not wait
+    is_paused_upon_creation=False,  # it has no schedule, and a triggered run must not wait
     catchup=False,
     max_active_runs=1,
     tags=["streamupdate"],
@@ -35,16 +35,17 @@ with DAG(
             type=["null", "string"],
             section=MORE,
             title="Deployment id",
-            description="The deployment to go back from. Empty: the current one. Named, a second run changes nothing.",
+            description="The deployment to roll back from. Empty: the current one. With an id, a second run changes "
+            "nothing.",
         ),
         "later_ids": Param(
             [],
             type=["null", "array"],
             section=MORE,
             title="Later batch ids",
-            description="Queries, one a line, for example totals, whose foreachBatch function skips batch ids it has "
-            "had, when the app does not say so (`seen_batch`). What they compute again gets ids after those of the "
-            "deployment that is left.",
+            description="Queries, one per line, for example totals, whose foreachBatch function skips batch ids it has "
+            "seen, when the app does not declare that (`seen_batch`). Batches they compute again get ids after those "
+            "of the newer deployment.",
         ),
         "conn_id": Param(
             DEFAULT_CONN_ID,

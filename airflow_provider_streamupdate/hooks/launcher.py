@@ -38,7 +38,7 @@ class ConnectionLauncher:
         self.submitter = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
 
     def check(self) -> None:
-        """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or Airflow mixed with Spark."""
+        """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or environments are mixed."""
         self.check_connection()
         self.submitter.check()
 

@@ -435,7 +435,7 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     assert (record.left, record.back_to, record.epoch, record.reason) == ("v2", "v1", 3, None)
     assert record.started_at < str(record.ended_at) and "@" in record.asked_by
     assert running.run("rollback", "alarm", "--deployment", "v2").stdout.startswith(
-        "the previous deployment of alarm was"
+        "the previous deployment of alarm is"
     )
     assert len(running.client.registry.app("alarm").rollbacks()) == 1
 
