@@ -117,7 +117,7 @@ def await_boundary(ground: Ground, update: Update, boundary: str) -> None:
         if ground.reached(boundary):
             return True
         if update.ended():
-            raise Stuck(f"the update ended without getting to {boundary}")
+            raise Stuck(f"the update ended without reaching boundary {boundary}")
         return None
 
     ground.wait(reached, f"the update to get to {boundary}", UPDATE_SECONDS)
@@ -130,7 +130,7 @@ def ended(ground: Ground, update: Update) -> bool:
 
 
 class Runner:
-    """Runs cases one after the other, on a root that lasts until one gets stuck."""
+    """Runs cases one after the other, on the same root until a case gets stuck."""
 
     def __init__(self, folder: Path, spark_submit: str, name: str) -> None:
         self.folder, self.spark_submit, self.name = folder, spark_submit, name
@@ -168,10 +168,10 @@ class Runner:
 @click.option("--only", metavar="REGEX", help="Run the cases whose name (strategy:boundary:victims) matches.")
 @click.option("--strategy", type=click.Choice(["restart", "standby"]), help="Of this strategy only.")
 @click.option("--limit", type=int, help="Run at most so many.")
-@click.option("--seconds", type=float, help="Begin none after so many seconds.")
+@click.option("--seconds", type=float, help="Begin no case after so many seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")
-@click.option("--results", type=click.Path(path_type=Path), help="JSON lines: goes on from them.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where roots and logs go (else .crash, made anew).")
+@click.option("--results", type=click.Path(path_type=Path), help="File of results (JSON lines) to continue from.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder for roots and logs (else .crash, emptied).")
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), help="Its path.")
 def main(
     only_list: bool,
@@ -185,7 +185,7 @@ def main(
     spark_submit: str,
 ) -> None:
     """Strike an update at each of its boundaries; see docs/crash-safety.md."""
-    assert ROOT in Path(airflow_provider_streamupdate.__file__).parents, "another copy of the package is installed"
+    assert ROOT in Path(airflow_provider_streamupdate.__file__).parents, "another copy of the package is imported"
     assert not never_struck(), f"boundaries without a case: {never_struck()}"
     chosen = [
         case for case in cases() if (only is None or re.search(only, case.name)) and strategy in (None, case.strategy)

@@ -82,7 +82,7 @@ class Demo:
         click.echo(f"[{time.monotonic() - self.started:5.0f} s] {text}")
 
     def run(self) -> Comparison:
-        """All of it; DemoError, StreamUpdateError or TimeoutError when something went wrong on the way."""
+        """Run the whole demo; DemoError, StreamUpdateError or TimeoutError when something goes wrong."""
         self.prepare()
         self.say(f"starting Airflow on port {self.airflow.port} and version 1 of {APP}")
         self.airflow.start()
@@ -102,12 +102,12 @@ class Demo:
         return self.check([file.name for file in files])
 
     def prepare(self) -> None:
-        """An empty folder; DemoError when it cannot be had."""
+        """Make an empty folder; DemoError when that is not possible."""
         if not self.spark_submit.exists():
             raise DemoError(f"{self.spark_submit} is missing; run: make setup")
         if self.work.exists() and any(self.work.iterdir()):
             if not (self.work / MARKER).exists():
-                raise DemoError(f"{self.work} is not empty and not from an earlier demo; name another folder")
+                raise DemoError(f"{self.work} is not empty, and no earlier demo made it; give another folder")
             self.clean_up()  # an earlier demo may have been killed
             shutil.rmtree(self.work)
         self.work.mkdir(parents=True, exist_ok=True)
@@ -219,7 +219,9 @@ class Demo:
         assert batch is not None
         processed = processed_files(paths, lambda path: folder.read(path) or b"", batch)
         if processed != names:
-            raise DemoError(f"{len(processed)} of {len(names)} files were processed, or not in their order")
+            raise DemoError(
+                f"not all files were processed, or not in order: {len(processed)} of {len(names)} were processed"
+            )
 
     def report(self, before: int, files: int, expected: WindowsOracle, result: Comparison) -> None:
         stages = {s: sum(n for row, n in expected.rows.items() if row.stage == s) for s in ("daily", "hourly")}
@@ -249,11 +251,11 @@ class Demo:
         click.echo("")
 
     def left(self) -> float:
-        """Seconds the demo still has; at least one, so that what is there already is found."""
+        """Return the seconds the demo has left; at least one, so that a condition that already holds is seen."""
         return max(1.0, self.limit - (time.monotonic() - self.started))
 
     def wait(self, condition: Callable[[], Any], what: str, every: float = 0.25) -> Any:
-        """Until the condition gives something true, which is returned; TimeoutError when the demo's time is up."""
+        """Wait until the condition returns something true, and return that; TimeoutError when the demo's time is up."""
         while not (result := condition()):
             if self.left() <= 1.0:
                 raise TimeoutError(f"after {self.limit:.0f} s the demo still waits for {what}; --limit gives more time")
@@ -270,7 +272,7 @@ class Demo:
         )
 
     def clean_up(self) -> None:
-        """End everything that was started, and say so when something had to be killed."""
+        """End everything that was started, and report it when something had to be killed."""
         self.airflow.stop()
         if self.root.exists() and APP in self.client.apps():
             for spec in self.client.deployments(APP):
@@ -283,7 +285,7 @@ class Demo:
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
     default=REPOSITORY / ".demo",
-    help="Folder for all the demo makes; wiped at the start.",
+    help="Folder for everything the demo creates; wiped at the start.",
 )
 @click.option("--limit", type=float, default=LIMIT, show_default=True, help="Seconds the demo may take.")
 def main(work: Path, limit: float) -> None:
@@ -301,7 +303,7 @@ def main(work: Path, limit: float) -> None:
     if result is None or result.differences:
         demo.say("FAILED")
         sys.exit(1)
-    demo.say("done: the update kept every row right")
+    demo.say("done: every row is correct after the update")
 
 
 if __name__ == "__main__":

@@ -180,20 +180,20 @@ class FirstHour:
             raise StepError(f"{error}:\n{wrong}\n{self.shell.run(f'streamupdate log {APP}')}") from error
 
     def nothing_lost_or_doubled(self) -> None:
-        """When the app has ended, and nothing can change any more."""
+        """Check the output after the app has ended, when nothing can change any more."""
         state = json.loads(self.shell.run(f"streamupdate status {APP} --json"))["state"]
         if state != "cancelled":
-            raise StepError(f"{APP} is {state} and not cancelled")
+            raise StepError(f"{APP} is {state}; it should be cancelled")
         if wrong := self.orders.problems():
             raise StepError("\n".join(wrong))
         kept = [line for line in self.orders.lines() if line["version"] == 3]
         if not kept:
-            raise StepError("version 3 wrote no line, so that the rollback took nothing back")
+            raise StepError("version 3 wrote no line, so the rollback had nothing to undo")
         number = len(self.orders.all())
         click.echo(f"    {number} orders, {len(self.orders.totals())} sums: 0 lost, 0 doubled")
 
     def wait(self, what: str, look: Callable[[], T]) -> T:
-        """What it gives when that is true; TimeoutError."""
+        """Wait until the condition returns something true, and return that; TimeoutError after the limit."""
         deadline = time.monotonic() + LIMIT
         while not (found := look()):
             if time.monotonic() > deadline:
