@@ -152,7 +152,7 @@ def test_an_undefined_connection_is_explained(airflow_db: str) -> None:
 def test_test_connection(site: Site) -> None:
     assert StreamUpdateHook().test_connection() == (
         True,
-        f"root {site.root} is writable and holds 0 app(s); Spark can be started",
+        f"root {site.root} is writable and contains 0 app(s); Spark can be started",
     )
     site.connect(spark_submit="/no/spark-submit")
     assert _problem() == "spark-submit was not found at '/no/spark-submit'"
