@@ -162,7 +162,9 @@ def test_a_new_version_that_fails_leaves_the_old_one_alone(running: Site) -> Non
 def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
     result = running.run(*arguments(running, "--run-beside", "0.1", "--catch-up-timeout", "1", FAIL="stuck"))
     assert result.exit_code == 1
-    assert "v2 of alarm has not caught up with v1 in 1 s: query events has committed 0 of 2 batches" in result.stderr
+    assert (
+        "v2 of alarm has not caught up with v1 within 1 s: query events has committed 0 of 2 batches" in result.stderr
+    )
     assert "give it more time (--catch-up-timeout" in result.stderr
     assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
 
