@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .on_import.harmless import Program, is_plain, loud_statements
-from .on_import.quiet import is_not_run
+from .on_import.harmless.statements import is_plain, names_of
+from .on_import.quiet import is_not_run, loud_statements
 from .on_import.reached import reached
 from .on_import.source import absolute, at_import, made, tree_of
 from .on_import.sourceless import digest_without_source, displaced, imported_without_source
@@ -277,7 +277,7 @@ def _effect(name: str) -> Effect | None:
 @functools.lru_cache(maxsize=1000)
 def _compiled(name: str, tree: ast.Module) -> Effect | None:
     loud = loud_statements(name, tree)
-    surely, names = set(map(id, loud)), Program().names(name)
+    surely, names = set(map(id, loud)), names_of(name)
     kept = {
         number: s for number, s in enumerate(tree.body) if id(s) in surely or names is None or not is_plain(s, names)
     }

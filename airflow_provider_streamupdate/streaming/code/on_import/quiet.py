@@ -12,6 +12,7 @@ import builtins
 import functools
 import inspect
 import os
+import sys
 import types
 from typing import Any
 
@@ -52,6 +53,12 @@ QUIET_METHODS = frozenset(
      "getvalue", "hexdigest", "digest", "total_seconds", "add", "alias", "cast",
      "getChild"}
 )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=200)
+def loud_statements(module: str, tree: ast.Module) -> tuple[ast.stmt, ...]:
+    """Those of a module that are not quiet."""
+    return tuple(s for s in tree.body if not is_quiet(s, vars(sys.modules[module])))
 
 
 def is_quiet(statement: ast.stmt, namespace: dict[str, Any]) -> bool:
