@@ -115,6 +115,14 @@ def _is_union(names: Names, node: ast.expr) -> bool:
 
 def _comprehension(names: Names, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
     names.scope.enter()
+    try:
+        return max(_parts(names, node))
+    finally:
+        names.scope.leave()
+
+
+def _parts(names: Names, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[int]:
+    """Of all parts of a comprehension."""
     kinds = []
     for part in node.generators:
         kinds.append(used(names, part.iter))
@@ -124,6 +132,4 @@ def _comprehension(names: Names, node: ast.ListComp | ast.SetComp | ast.Generato
         kinds += [used(names, test) for test in part.ifs]
     parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     is_hashed = isinstance(node, (ast.DictComp, ast.SetComp))
-    kinds += [hashed(names, parts[0]) if is_hashed else kind(names, parts[0]), most(names, parts[1:])]
-    names.scope.leave()
-    return max(kinds)
+    return [*kinds, hashed(names, parts[0]) if is_hashed else kind(names, parts[0]), most(names, parts[1:])]

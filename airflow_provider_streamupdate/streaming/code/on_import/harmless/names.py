@@ -70,9 +70,11 @@ class Names:
         if name not in self._kinds:
             around, self.scope = self.scope, Scope()
             open.append(asked)
-            self._kinds[name] = min(self._kind_of_name(name), APP)
-            open.pop()
-            self.scope = around
+            try:  # a look may raise (`is_plain`): the next one must find all as it was
+                self._kinds[name] = min(self._kind_of_name(name), APP)
+            finally:
+                open.pop()
+                self.scope = around
         return self._kinds[name]
 
     def _kind_of_name(self, name: str) -> int:

@@ -69,9 +69,10 @@ def _class(names: Names, s: ast.ClassDef) -> int:
     if made is None:
         return DOUBT
     names.scope.enter(made)
-    body = _all(names, s.body)
-    names.scope.leave()
-    return max(body, APP)
+    try:
+        return max(_all(names, s.body), APP)
+    finally:
+        names.scope.leave()
 
 
 def _is_made_on_import(names: Names, s: ast.ImportFrom, name: str) -> bool:
