@@ -7,6 +7,7 @@ from urllib.parse import quote
 from airflow.sdk import Asset, AssetAlias
 
 PROMOTED = AssetAlias("streamupdate:promoted")
+CRASH_LOOP = AssetAlias("streamupdate:crash-loop")  # a supervisor has left the app alone
 
 
 def app_asset(app: str) -> Asset:

@@ -36,6 +36,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.snapshot",
             "operators.cancel",
             "operators.restart",
+            "operators.supervise",
             "operators.rollback",
             "operators.promote",
             "operators.update",

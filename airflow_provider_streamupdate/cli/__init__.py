@@ -5,12 +5,13 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from . import adopt, apps, dags, doctor, gc, snapshots, status, updates
+from . import adopt, apps, dags, doctor, gc, snapshots, status, supervise, updates
 from .group import main
 
 for _command in (
     apps.submit,
     apps.restart,
+    supervise.supervise,
     updates.update,
     updates.rollback,
     updates.plan,

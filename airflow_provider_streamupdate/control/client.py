@@ -25,6 +25,7 @@ from .operations.adopt import Adopted
 from .operations.context import Context
 from .operations.submit import Deployed
 from .status import AppStatus, Beside
+from .supervision import supervise as supervising
 from .update import engine, preflight, promotion, record
 from .update import rollback as going_back
 from .update.options import UpdateOptions
@@ -84,6 +85,8 @@ class StreamUpdateClient:
     check_again = Operation(submitting.check_again)
     submit = Operation(submitting.submit)
     restart = Operation(restarting.restart)
+    supervise = Operation(supervising.supervise)
+    switch_supervision = Operation(supervising.switch)
     health = Operation(verifying.health)
     wait_healthy = Operation(verifying.wait_healthy)
     begin_cancel = Operation(stopping.begin_cancel)

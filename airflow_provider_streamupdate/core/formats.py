@@ -131,6 +131,16 @@ FILES = (
         drivers=True,
     ),
     File(
+        path="supervisor/lease/<number>.json",
+        about="which supervisor watches the app",
+        format=Format(holds="core.coordination.lease.Lease"),
+    ),
+    File(
+        path="supervision.json",
+        about="how often a supervisor started the driver in a row, and whether it left the app alone",
+        format=Format(holds="core.registry.supervision.Supervision"),
+    ),
+    File(
         path="deployments/<deployment>/spec.json",
         about="what was submitted",
         format=Format(holds="core.registry.deployment.DeploymentSpec"),

@@ -22,7 +22,14 @@ from airflow_provider_streamupdate.release import application_of, describe, read
 from airflow_provider_streamupdate.retention import clean, outdated
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
-DAGS = ["stream_maintenance", "stream_release", "stream_restart", "stream_rollback", "stream_update"]
+DAGS = [
+    "stream_maintenance",
+    "stream_release",
+    "stream_restart",
+    "stream_rollback",
+    "stream_supervise",
+    "stream_update",
+]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 
 

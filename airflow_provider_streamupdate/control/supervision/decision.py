@@ -1,0 +1,78 @@
+"""What a supervisor does about an app. Pure: it is given what was found, and the time."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...core.registry.deployment import CANCELLED, FAILED, FINISHED, LOST, NEW, SUSPENDED, Current, DriverState
+from ...core.registry.supervision import Supervision
+from ...core.text_enum import TextEnum
+from .backoff import Backoff
+
+_ENDED_ON_REQUEST = (NEW, CANCELLED, FINISHED, SUSPENDED)
+
+
+class Action(TextEnum):
+    """What is done."""
+
+    NONE = "none"
+    WAIT = "wait"
+    START = "start"
+    GIVE_UP = "give-up"
+    RECOVERED = "recovered"
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a look at an app found.
+
+    state: of the current deployment's driver; error: what it failed with
+    committed: whether this driver has committed a batch, or has nothing to read
+    updating: the deployment that an update under way brings in
+    """
+
+    current: Current | None
+    state: DriverState = NEW
+    error: str | None = None
+    committed: bool = False
+    updating: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Decision:
+    """seconds: how long to wait; reason: why this is done, for people"""
+
+    action: Action
+    reason: str = ""
+    seconds: float = 0.0
+
+
+NOTHING = Decision(action=Action.NONE)
+
+
+def decide(found: Found, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
+    """since_start: seconds since the supervisor started the app's driver last"""
+    current = found.current
+    if known.off is not None or current is None or found.state in _ENDED_ON_REQUEST:
+        return NOTHING
+    mine = known.epoch is not None and current.epoch <= known.epoch  # also one that it was about to start
+    attempts = known.attempts if mine else 0
+    if found.state not in (LOST, FAILED):
+        recovered = not mine or (found.committed and since_start >= backoff.reset_after)
+        if recovered and (known.attempts or known.gave_up):
+            return Decision(action=Action.RECOVERED, reason="its driver runs and has committed")
+        return NOTHING
+    if found.updating is not None:  # whoever works on it ends it or rolls it back
+        return NOTHING
+    if mine and known.gave_up is not None:
+        return NOTHING
+    why = f"failed with {found.error}" if found.state == FAILED and found.error else f"is {found.state}"
+    if attempts >= backoff.attempts:
+        return Decision(
+            action=Action.GIVE_UP,
+            reason=f"its driver {why} after {attempts} starts in a row, none of which recovered",
+        )
+    left = backoff.delay(attempts) - since_start
+    if left > 0:
+        return Decision(action=Action.WAIT, reason=f"its driver {why}", seconds=left)
+    return Decision(action=Action.START, reason=f"its driver {why}")

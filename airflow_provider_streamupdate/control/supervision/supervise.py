@@ -1,0 +1,203 @@
+"""The door: watch apps, and start their drivers again when they are lost or failed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import attrs
+
+from ...core import clock
+from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
+from ...core.registry import supervision
+from ...core.registry.deployment import Status
+from ...core.registry.registry import AppRegistry
+from ...core.registry.supervision import Supervision
+from ..operations.context import Context
+from ..operations.restart import restart
+from ..waiting import Progress, quiet
+from . import watch
+from .backoff import Backoff
+from .decision import Action, Decision, Found, decide
+
+STARTS_AT_ONCE = 4  # drivers; each waits for Spark
+REASON = 2000  # characters
+
+
+@attrs.frozen(kw_only=True)
+class GaveUp:
+    """An app that is left alone, and why."""
+
+    app: str
+    reason: str
+
+
+def supervise(
+    context: Context,
+    apps: Iterable[str] = (),
+    backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
+    interval: float = 5.0,
+    timeout: float = 300.0,
+    progress: Progress = quiet,
+    on_give_up: Callable[[GaveUp], None] = lambda _: None,
+    once: bool = False,
+    end: threading.Event | None = None,
+) -> tuple[GaveUp, ...]:
+    """Start the drivers of apps again that are lost or failed, each from its own checkpoint and in an epoch of its own.
+    Left alone are apps that were cancelled, suspended, or finished, that are being updated, or that are switched off
+    (`switch`). An app is watched by one supervisor; others stand by for it.
+
+    apps: those to watch; none: all under the root, also those that come later
+    interval: seconds between two looks
+    timeout: seconds a driver may take to start
+    on_give_up: called when an app is in a crash loop, once for each
+    once: look once, and wait for what was started
+    end: set to stop; what is being started is waited for
+    Returns the apps that were given up meanwhile; with `once` also those given up before.
+    """
+    if interval <= 0:
+        raise InvalidInputError(f"the interval must be a positive duration, not {interval:g} s")
+    context.need_launcher().check()
+    for app in apps:
+        context.registry.existing(app)
+    working = _Supervisor(context, tuple(apps), backoff, timeout, progress, on_give_up, once)
+    over = end or threading.Event()
+    try:
+        working.look()
+        while not once and not over.wait(interval):
+            working.look()
+    finally:
+        working.close()
+    return tuple(working.gave_up.values())
+
+
+def switch(context: Context, app: str, off: str | None) -> None:
+    """Switch the supervision of an app off, for a reason, or on again (None): then one that was given up is tried
+    again."""
+    folder = context.registry.existing(app).folder
+    if off is None:
+        supervision.write(folder, Supervision())
+    else:
+        supervision.write(folder, attrs.evolve(supervision.read(folder), off=off))
+
+
+class _Supervisor:
+    def __init__(
+        self,
+        context: Context,
+        apps: tuple[str, ...],
+        backoff: Backoff,
+        timeout: float,
+        progress: Progress,
+        on_give_up: Callable[[GaveUp], None],
+        once: bool,
+    ) -> None:
+        self._context, self._apps, self._backoff, self._timeout = context, apps, backoff, timeout
+        self._progress, self._on_give_up, self._once = progress, on_give_up, once
+        self._pool = ThreadPoolExecutor(STARTS_AT_ONCE, thread_name_prefix="supervise")
+        self._starting: dict[str, Future[None]] = {}
+        self._told: dict[str, str] = {}
+        self._watched: set[str] = set()
+        self.gave_up: dict[str, GaveUp] = {}
+
+    def look(self) -> None:
+        """Look at all apps once. What goes wrong with one is told, and keeps nobody from the others."""
+        try:
+            apps = self._apps or tuple(self._context.registry.apps())
+        except StreamUpdateError as error:
+            self._tell("", f"the apps cannot be listed: {error}")
+            return
+        for app in apps:
+            if (started := self._starting.get(app)) is not None and not started.done():
+                continue
+            try:
+                self._look_at(self._context.registry.app(app))
+            except LeaseHeldError as error:
+                self._watched.discard(app)
+                self._tell(app, str(error))
+            except StreamUpdateError as error:
+                self._tell(app, f"{app} cannot be looked at: {error}")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+        for app in self._watched:
+            with contextlib.suppress(StreamUpdateError):
+                watch.leave(self._context.registry.app(app))
+
+    def _look_at(self, app: AppRegistry) -> None:
+        watch.take(app)
+        self._watched.add(app.name)
+        known = supervision.read(app.folder)
+        found = self._find(app)
+        since = clock.age(known.started_at) if known.started_at else float("inf")
+        decision = decide(found, known, self._backoff, since)
+        if decision.action is Action.START:
+            self._start(app, found, known, decision)
+        elif decision.action is Action.GIVE_UP:
+            self._give_up(app, found, known, decision)
+        elif decision.action is Action.RECOVERED:
+            supervision.write(app.folder, Supervision())
+            self._tell(app.name, f"{app.name} has recovered: {decision.reason}")
+        elif decision.action is Action.WAIT:
+            text = f"{app.name}: {decision.reason}; it is started again {self._backoff.delay(known.attempts):g} s after"
+            self._tell(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
+        elif self._once and known.gave_up and found.current and known.off is None:
+            self.gave_up[app.name] = GaveUp(app=app.name, reason=known.gave_up)
+
+    def _find(self, app: AppRegistry) -> Found:
+        current, update = app.current(), app.update_under_way()
+        if current is None:
+            return Found(current=None)
+        # One look alone has to watch a silent driver; many looks see for themselves whether it gives a sign of life.
+        state, status = self._context.drivers(app, watch=self._once).look(current.deployment)
+        return Found(
+            current=current,
+            state=state,
+            error=status.error if status else None,
+            committed=status is not None and _committed(status),
+            updating=update.new if update else None,
+        )
+
+    def _start(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:
+        assert found.current is not None
+        epoch = found.current.epoch + 1
+        mine = known.epoch is not None and found.current.epoch <= known.epoch
+        attempts = 1 + (known.attempts if mine else 0)
+        noted = Supervision(attempts=attempts, epoch=epoch, started_at=clock.now())
+        supervision.write(app.folder, noted)  # before: a supervisor that dies here has counted the start
+        self._tell(app.name, f"{app.name}: {decision.reason}; starting it again (start {attempts} in a row)")
+        self._starting[app.name] = self._pool.submit(self._restart, app.name, found.current.deployment)
+
+    def _restart(self, app: str, deployment: str) -> None:
+        try:
+            deployed = restart(self._context, app, deployment, self._timeout)
+            self._tell(app, f"{app} runs again as {deployed.deployment} (epoch {deployed.epoch})")
+        except StreamUpdateError as error:
+            self._tell(app, f"{app} was not started: {error}")
+
+    def _give_up(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:
+        assert found.current is not None
+        drivers = self._context.drivers(app, watch=False)
+        log = drivers.last_lines(found.current.deployment)
+        reason = decision.reason[:REASON]
+        supervision.write(app.folder, attrs.evolve(known, gave_up=reason))
+        told = GaveUp(app=app.name, reason=reason)
+        self.gave_up[app.name] = told
+        self._tell(
+            app.name,
+            f"{app.name} is in a crash loop and is left alone: {reason}. Mend the cause, then run streamupdate restart "
+            f"{app.name}, or update it to a version that works. {log}",
+        )
+        self._on_give_up(told)
+
+    def _tell(self, app: str, line: str) -> None:
+        """Once, as long as nothing else is to be told of the app."""
+        if self._told.get(app) != line:
+            self._told[app] = line
+            self._progress(line)
+
+
+def _committed(status: Status) -> bool:
+    return bool(status.queries) and all(q.first_batch is not None or q.idle for q in status.queries.values())

@@ -1,0 +1,50 @@
+"""Watch all apps, and start their drivers again when they are lost or failed.
+
+One run follows another; each takes one worker slot for as long as it watches. An app that is in a crash loop is left
+alone: `tell` fails for it, so that a callback or notifier of yours can tell somebody, and there is an event of the
+asset alias `streamupdate:crash-loop`. Apps that were cancelled or suspended are never started.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.exceptions import AirflowFailException
+from airflow.sdk import DAG, Param, task
+
+from airflow_provider_streamupdate.operators.supervise import StreamSuperviseOperator
+
+with DAG(
+    "stream_supervise",
+    schedule="@continuous",
+    max_active_runs=1,
+    catchup=False,
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+    tags=["streamupdate"],
+    doc_md=__doc__,
+    dag_display_name="Supervise streaming apps",
+    params={
+        "run_for": Param(3600, type="integer", minimum=1, title="Run for", description="Seconds that a run watches."),
+        "attempts": Param(
+            10,
+            type="integer",
+            minimum=1,
+            title="Attempts",
+            description="Starts in a row without a recovery, after which an app is left alone.",
+        ),
+    },
+) as dag:
+
+    @task(retries=0)
+    def tell(apps: list[str]) -> None:
+        """Fail when an app is in a crash loop."""
+        if apps:
+            raise AirflowFailException(
+                f"in a crash loop, and left alone: {', '.join(apps)}. The log of task supervise has the causes; mend "
+                "them, then restart the apps or update them to versions that work"
+            )
+
+    watched = StreamSuperviseOperator(
+        task_id="supervise", run_for="{{ params.run_for }}", attempts="{{ params.attempts }}"
+    )
+    tell(watched.output)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+../airflow_provider_streamupdate/example_dags/stream_supervise.py

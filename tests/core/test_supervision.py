@@ -1,0 +1,78 @@
+"""What a supervisor does about an app, as a function of what it finds."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.supervision.backoff import Backoff
+from airflow_provider_streamupdate.control.supervision.decision import Action, Found, decide
+from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, Current, DriverState
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
+
+BACKOFF = Backoff(initial=10, multiplier=2, most=60, attempts=3, reset_after=100)
+DEAD = Found(current=Current(deployment="v1", epoch=4), state=DriverState.LOST)
+NEVER = float("inf")
+STARTED_ONCE = Supervision(attempts=1, epoch=4, started_at="2026-01-01T00:00:00+00:00")
+
+
+@pytest.mark.parametrize("state", DriverState)
+def test_only_lost_and_failed_drivers_are_started(state: DriverState) -> None:
+    action = decide(attrs.evolve(DEAD, state=state), Supervision(), BACKOFF, NEVER).action
+    assert action == (Action.START if state in ("lost", "failed") else Action.NONE)
+    assert state not in FINAL_STATES or state in ("lost", "failed", "cancelled", "finished")
+
+
+def test_what_is_left_alone() -> None:
+    for found, known in (
+        (Found(current=None), Supervision()),
+        (attrs.evolve(DEAD, updating="v2"), Supervision()),
+        (DEAD, Supervision(off="it is being mended")),
+        (DEAD, attrs.evolve(STARTED_ONCE, gave_up="it fails")),
+    ):
+        assert decide(found, known, BACKOFF, NEVER).action is Action.NONE, (found, known)
+
+
+def test_starts_in_a_row_wait_longer_and_longer() -> None:
+    assert [BACKOFF.delay(n) for n in range(6)] == [0, 10, 20, 40, 60, 60]
+    assert Backoff().delay(10**9) == 300
+    waiting = decide(DEAD, STARTED_ONCE, BACKOFF, 4)
+    assert (waiting.action, waiting.seconds) == (Action.WAIT, 6)
+    assert decide(DEAD, STARTED_ONCE, BACKOFF, 10).action is Action.START
+
+
+def test_a_crash_loop_is_given_up_with_its_cause() -> None:
+    failed = attrs.evolve(DEAD, state=DriverState.FAILED, error="ValueError: no such column")
+    given_up = decide(failed, attrs.evolve(STARTED_ONCE, attempts=3), BACKOFF, NEVER)
+    assert given_up.action is Action.GIVE_UP
+    assert given_up.reason == (
+        "its driver failed with ValueError: no such column after 3 starts in a row, none of which recovered"
+    )
+
+
+def test_a_driver_that_somebody_else_started_begins_anew() -> None:
+    theirs = attrs.evolve(DEAD, current=Current(deployment="v1", epoch=5))
+    for known in (attrs.evolve(STARTED_ONCE, attempts=3), attrs.evolve(STARTED_ONCE, gave_up="it fails")):
+        assert decide(theirs, known, BACKOFF, 0).action is Action.START
+        assert decide(attrs.evolve(theirs, state=DriverState.RUNNING), known, BACKOFF, 0).action is Action.RECOVERED
+
+
+def test_recovered_is_what_ran_for_long_and_committed() -> None:
+    running = attrs.evolve(DEAD, state=DriverState.RUNNING, committed=True)
+    assert decide(running, STARTED_ONCE, BACKOFF, 99).action is Action.NONE
+    assert decide(running, STARTED_ONCE, BACKOFF, 100).action is Action.RECOVERED
+    assert decide(attrs.evolve(running, committed=False), STARTED_ONCE, BACKOFF, 1e6).action is Action.NONE
+    assert decide(running, Supervision(), BACKOFF, NEVER).action is Action.NONE
+
+
+def test_a_start_that_was_counted_and_not_made_is_not_forgotten() -> None:
+    """The supervisor died between the two."""
+    counted = attrs.evolve(STARTED_ONCE, attempts=3, epoch=5)
+    assert decide(DEAD, counted, BACKOFF, NEVER).action is Action.GIVE_UP
+
+
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"initial": -1}, {"initial": 9, "most": 8}, {"multiplier": 0.5}])
+def test_a_backoff_that_makes_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidInputError):
+        Backoff(**wrong)  # type: ignore[arg-type]
