@@ -47,4 +47,4 @@ with DAG(
     watched = StreamSuperviseOperator(
         task_id="supervise", run_for="{{ params.run_for }}", attempts="{{ params.attempts }}"
     )
-    tell(watched.output)  # type: ignore[arg-type]
+    tell(watched.output)

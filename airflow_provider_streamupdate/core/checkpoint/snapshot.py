@@ -106,8 +106,10 @@ class Snapshot:
                 if not _OF_CHECKPOINT.fullmatch(file.path):
                     return f"names {file.path!r} in query {name}, which is not a known file of a checkpoint"
                 if not _OBJECT.fullmatch(file.object):
-                    return f"says that {file.path} of query {name} is in {file.object!r}, which is not the path of a "
-                    "snapshot's object"
+                    return (
+                        f"says that {file.path} of query {name} is in {file.object!r}, which is not the path of a "
+                        "snapshot's object"
+                    )
                 if file.path in seen:
                     return f"names {file.path} of query {name} twice"
                 seen.add(file.path)

@@ -126,8 +126,10 @@ def _sources(old: AppPlan, new: AppPlan) -> Iterator[str]:
             if any(_cleaned(other) and other.location == source.location for other in running):
                 yield f"the running version removes the files it has read (cleanSource), which {name} may still need"
             if _group(source) in groups:
-                yield f"{name} has the running version's consumer group (kafka.group.id): each version would receive "
-                "only a part of the rows"
+                yield (
+                    f"{name} has the running version's consumer group (kafka.group.id): each version would receive "
+                    "only a part of the rows"
+                )
 
 
 def _cleaned(source: SourcePlan) -> bool:

@@ -68,8 +68,9 @@ def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, st
         if place < retention.deployments:
             found[each.deployment] = f"it is among the {retention.deployments} newest superseded ones"
         elif days < retention.days:
-            found[each.deployment] = f"it was superseded {days:.1f} days ago, and deployments are kept for "
-            f"{retention.days:g} days"
+            found[each.deployment] = (
+                f"it was superseded {days:.1f} days ago, and deployments are kept for {retention.days:g} days"
+            )
         else:
             found[each.deployment] = None
     return found

@@ -90,8 +90,10 @@ def _lines(query: QueryPlan, entry: OffsetEntry) -> dict[str, str] | str:
             return f"the offset log holds the sources {', '.join(entry.names)}; {_WRONG_FILE}"
         return dict(zip(entry.names, entry.sources, strict=True))
     if any(s.native for s in query.sources):
-        return "the offset log is ordered by position, but the plan's sources are named with Spark's .name(); "
-        f"{_WRONG_FILE}"
+        return (
+            "the offset log is ordered by position, but the plan's sources are named with Spark's .name(); "
+            f"{_WRONG_FILE}"
+        )
     if len(entry.sources) != len(query.source_order):
         return (
             f"the offset log has {len(entry.sources)} sources per entry, but the plan reads "
@@ -188,12 +190,16 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
         )
     name = operator["operatorInfo"]["operatorName"]
     if name != stage.operator:
-        return f"operator {stage.operator_id} is {name} in the checkpoint, but {stage.operator} in the plan; "
-        f"{_WRONG_FILE}"
+        return (
+            f"operator {stage.operator_id} is {name} in the checkpoint, but {stage.operator} in the plan; "
+            f"{_WRONG_FILE}"
+        )
     stores = tuple(store["storeName"] for store in operator["stateStoreInfo"])
     if stores != stage.stores:
-        return f"the checkpoint's stores are {', '.join(stores)}, but the plan's are {', '.join(stage.stores)}; "
-        f"{_WRONG_FILE}"
+        return (
+            f"the checkpoint's stores are {', '.join(stores)}, but the plan's are {', '.join(stage.stores)}; "
+            f"{_WRONG_FILE}"
+        )
     try:
         saved = operator_schemas(folder, operator)
         changed = any(evolved(path.read_bytes(), str(path)) for _, path in schema_files(folder, operator))
