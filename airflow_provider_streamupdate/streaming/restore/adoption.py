@@ -191,8 +191,7 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
     name = operator["operatorInfo"]["operatorName"]
     if name != stage.operator:
         return (
-            f"operator {stage.operator_id} is {name} in the checkpoint, but {stage.operator} in the plan; "
-            f"{_WRONG_FILE}"
+            f"operator {stage.operator_id} is {name} in the checkpoint, but {stage.operator} in the plan; {_WRONG_FILE}"
         )
     stores = tuple(store["storeName"] for store in operator["stateStoreInfo"])
     if stores != stage.stores:
