@@ -5,7 +5,7 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from . import adopt, apps, dags, doctor, gc, snapshots, status, supervise, updates
+from .commands import adopt, apps, dags, doctor, gc, snapshots, status, supervise, updates
 from .group import main
 
 for _command in (

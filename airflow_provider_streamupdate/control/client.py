@@ -12,17 +12,17 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
-from .operations import adopt as adopting
 from .operations import check as checking
-from .operations import collect as collecting
 from .operations import rehearse as rehearsing
 from .operations import restart as restarting
-from .operations import snapshot as saving
 from .operations import stop as stopping
 from .operations import submit as submitting
 from .operations import verify as verifying
-from .operations.adopt import Adopted
 from .operations.context import Context
+from .operations.snapshots import adopt as adopting
+from .operations.snapshots import collect as collecting
+from .operations.snapshots import snapshot as saving
+from .operations.snapshots.adopt import Adopted
 from .operations.submit import Deployed
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising

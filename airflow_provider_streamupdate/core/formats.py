@@ -116,6 +116,7 @@ def _restored_from(mark: Fields) -> Fields:
 
 
 _CURRENT = Format(holds="core.registry.deployment.Current")
+_LEASE = Format(holds="core.coordination.lease.Lease")
 EVENT = Format(holds="event")
 _SPARK = "Spark's own, in its formats"
 _USER = "a copy of the application's own file"
@@ -127,13 +128,13 @@ FILES = (
     File(
         path="lease/<number>.json",
         about="who works on the app",
-        format=Format(holds="core.coordination.lease.Lease"),
+        format=_LEASE,
         drivers=True,
     ),
     File(
         path="supervisor/lease/<number>.json",
         about="which supervisor watches the app",
-        format=Format(holds="core.coordination.lease.Lease"),
+        format=_LEASE,
     ),
     File(
         path="supervision.json",

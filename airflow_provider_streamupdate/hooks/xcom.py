@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any
 
-from ..control.operations.collect import Collected
+from ..control.operations.snapshots.collect import Collected
 from ..core.checkpoint.snapshot import Snapshot
 from ..core.compatibility.report import CompatibilityReport
 from ..core.serde import to_dict

@@ -14,7 +14,7 @@ import click
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_streamupdate.cli.updates import update
+from airflow_provider_streamupdate.cli.commands.updates import update
 from airflow_provider_streamupdate.control.update.option import Option
 from airflow_provider_streamupdate.control.update.options import OPTIONS, UpdateOptions
 from airflow_provider_streamupdate.core.errors import InvalidInputError

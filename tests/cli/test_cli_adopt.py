@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.cli.adopt import by_query
-from airflow_provider_streamupdate.control.operations import adopt as adopting
+from airflow_provider_streamupdate.cli.commands.adopt import by_query
+from airflow_provider_streamupdate.control.operations.snapshots import adopt as adopting
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.core.builders import CheckpointFiles
 

@@ -15,7 +15,7 @@ import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import Operation, StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import runtime
 from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
-from airflow_provider_streamupdate.control.operations.snapshot import save_snapshot
+from airflow_provider_streamupdate.control.operations.snapshots.snapshot import save_snapshot
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent

@@ -62,7 +62,7 @@ def application(folder: Path, version: str, **constants: object) -> str:
 
 def live(run: Callable[..., object], folder: Path) -> None:
     """Everything that makes files: submit, snapshots, a rehearsal, updates by three strategies, a change in flight, a
-    rollback, gc."""
+    rollback, gc, a look of a supervisor."""
     five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
     run("submit", application(folder, "v1"), "--deployment", "v1", *five)
     run("save-snapshot", APP, "s1")
@@ -74,6 +74,8 @@ def live(run: Callable[..., object], folder: Path) -> None:
     run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
     run("update", application(folder, "v4"), "--deployment", "v4", *seven)
     run("gc", APP, "--keep-deployments", "0")
+    run("supervise", APP, "--once")
+    run("supervise", APP, "--off", "the golden root is made")
     run("cancel", APP)
 
 

@@ -87,7 +87,7 @@ def adopt(
     mode: str = "update",
     query: str = ONLY_QUERY,
 ) -> Snapshot:
-    """What the client does with the plan driver's answer (control/operations/adopt.py needs more than is here)."""
+    """What the client does with the plan driver's answer (control/operations/snapshots/adopt.py needs more)."""
     answer = plan_driver(bench, build, {query: str(checkpoint)}, mode)
     report = from_dict(answer["report"], CompatibilityReport)
     if not report.compatible:

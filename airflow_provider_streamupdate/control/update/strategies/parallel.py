@@ -25,7 +25,7 @@ from ...drivers.drivers import Drivers
 from ...operations.context import Context
 from ...operations.health import assess
 from ...operations.plan import Planned
-from ...operations.snapshot import save_snapshot, verify_snapshot
+from ...operations.snapshots.snapshot import save_snapshot, verify_snapshot
 from ...operations.stop import cancel
 from ...operations.verify import uncounted
 from ...operations.version import store_spec, stored_spec

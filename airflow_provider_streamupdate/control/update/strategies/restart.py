@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...operations.snapshot import save_snapshot
+from ...operations.snapshots.snapshot import save_snapshot
 from ...operations.stop import cancel
 from ..record import note_checked
 from ..step import Step

@@ -12,7 +12,7 @@ from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
 from ...operations.plan import Planned
-from ...operations.snapshot import verify_snapshot
+from ...operations.snapshots.snapshot import verify_snapshot
 from ...operations.submit import Deployed, check_adopted, submit
 from ..options import UpdateOptions
 from ..step import NOTED, Step

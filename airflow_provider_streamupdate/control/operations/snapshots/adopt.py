@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core import clock
-from ...core.checkpoint.snapshot import Snapshot
-from ...core.compatibility.report import CompatibilityReport, IncompatibleError
-from ...core.errors import AlreadyExistsError
-from ...core.names import check_name
-from ...core.plan.plan import AppPlan
-from ...core.registry.application import Application
-from ...core.registry.deployment import DeploymentSpec
-from ...core.registry.registry import AppRegistry, used_before
-from ...core.serde import to_json
-from ...core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
-from ...core.snapshots.snapshots import SnapshotStore
-from ..app_lease import holding
-from ..waiting import Progress, quiet
-from .check import same_app
-from .context import Context
-from .plan import plan_application
-from .version import store_application
+from ....core import clock
+from ....core.checkpoint.snapshot import Snapshot
+from ....core.compatibility.report import CompatibilityReport, IncompatibleError
+from ....core.errors import AlreadyExistsError
+from ....core.names import check_name
+from ....core.plan.plan import AppPlan
+from ....core.registry.application import Application
+from ....core.registry.deployment import DeploymentSpec
+from ....core.registry.registry import AppRegistry, used_before
+from ....core.serde import to_json
+from ....core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
+from ....core.snapshots.snapshots import SnapshotStore
+from ...app_lease import holding
+from ...waiting import Progress, quiet
+from ..check import same_app
+from ..context import Context
+from ..plan import plan_application
+from ..version import store_application
 
 _OWNER = "adopt"  # the owner of the deployment that an adopted snapshot belongs to; it never runs
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .failure import FAILED
-from .option_types import Duration
-from .output import moment, print_json, print_table, size
-from .printable import echo
-from .progress import note, progress
-from .settings import Settings, pass_settings, shared
+from ..failure import FAILED
+from ..option_types import Duration
+from ..output import moment, print_json, print_table, size
+from ..printable import echo
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ..control.client import StreamUpdateClient
-    from ..core.checkpoint.snapshot import Snapshot
+    from ...control.client import StreamUpdateClient
+    from ...core.checkpoint.snapshot import Snapshot
 
 
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
@@ -37,7 +37,7 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
       streamupdate save-snapshot flight-windows nightly
       streamupdate save-snapshot flight-windows before-move --cancel
     """
-    from ..control.overview import snapshot_document
+    from ...control.overview import snapshot_document
 
     client = settings.client_of(app)
     interrupted = f"the snapshot continues without this command; run it again to wait for {name}"
@@ -63,7 +63,7 @@ def list_all(ctx: click.Context, app: str | None) -> None:
     Example:
       streamupdate list-snapshots flight-windows
     """
-    from ..control.overview import DAMAGED, damaged_document, snapshot_document
+    from ...control.overview import DAMAGED, damaged_document, snapshot_document
 
     settings = ctx.ensure_object(Settings)
     client = settings.client()
@@ -136,9 +136,9 @@ def need_snapshot(client: StreamUpdateClient, name: str) -> None:
 
     InvalidInputError for a name that no snapshot can have.
     """
-    from ..core.errors import NotFoundError
-    from ..core.names import check_name
-    from ..core.snapshots.snapshots import SnapshotStore
+    from ...core.errors import NotFoundError
+    from ...core.names import check_name
+    from ...core.snapshots.snapshots import SnapshotStore
 
     check_name("snapshot", name)
     if not any(SnapshotStore(client.registry.app(app)).exists(name) for app in client.apps()):

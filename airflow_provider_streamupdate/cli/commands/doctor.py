@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .failure import FAILED
-from .output import print_json, print_table
-from .settings import Settings, shared
+from ..failure import FAILED
+from ..output import print_json, print_table
+from ..settings import Settings, shared
 
 if TYPE_CHECKING:
-    from ..control.doctor import Finding
+    from ...control.doctor import Finding
 
 
 @click.command(short_help="Check Java, Spark, the root, the clocks and the apps.")
@@ -34,9 +34,9 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
       streamupdate doctor --root /data/streams
       streamupdate doctor --conn-id streamupdate_default
     """
-    from ..control.doctor import FAILED as BAD
-    from ..control.doctor import examine
-    from ..control.drivers.launcher import find_spark_submit
+    from ...control.doctor import FAILED as BAD
+    from ...control.doctor import examine
+    from ...control.drivers.launcher import find_spark_submit
 
     settings = ctx.ensure_object(Settings)
     if conn_id is not None:
@@ -54,15 +54,15 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
 
 def _of_connection(conn_id: str) -> Iterator[Finding]:
     """Check the connection itself, then the installation it describes."""
-    from ..control.doctor import FAILED as BAD
-    from ..control.doctor import OK, Finding, examine
-    from ..control.drivers.launcher import find_spark_submit
-    from ..core.errors import StreamUpdateError
+    from ...control.doctor import FAILED as BAD
+    from ...control.doctor import OK, Finding, examine
+    from ...control.drivers.launcher import find_spark_submit
+    from ...core.errors import StreamUpdateError
 
     # As `airflow connections test` does: else Airflow looks for connections in the environment and not in its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
-        from ..hooks.streamupdate import StreamUpdateHook
+        from ...hooks.streamupdate import StreamUpdateHook
     except ImportError as error:
         raise click.UsageError(
             f"--conn-id needs Airflow in this environment ({error}); without Airflow use --root instead"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_options
-from .output import print_json, report_document, size
-from .progress import note, progress
-from .settings import Settings, pass_settings, shared
+from ..application import application_options
+from ..output import print_json, report_document, size
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ..core.registry.application import Application
+    from ...core.registry.application import Application
 
 
 @click.command(short_help="Make a snapshot from a checkpoint that is not managed yet.")

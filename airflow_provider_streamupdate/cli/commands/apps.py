@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import application_argument
-from .option_types import Duration
-from .output import print_json
-from .progress import note, progress
-from .settings import Settings, pass_settings, shared
+from ..application import application_argument
+from ..option_types import Duration
+from ..output import print_json
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
+from ..update_options import option_named
 from .snapshots import need_snapshot
-from .update_options import option_named
 
 if TYPE_CHECKING:
-    from ..core.registry.application import Application
+    from ...core.registry.application import Application
 
 
 @click.command(short_help="Start an app, fresh or from a snapshot.")
@@ -64,8 +64,8 @@ def submit(
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
-    from ..core.compatibility.report import IncompatibleError
-    from ..core.names import check_name
+    from ...core.compatibility.report import IncompatibleError
+    from ...core.names import check_name
 
     if deployment is not None:
         check_name("deployment", deployment)

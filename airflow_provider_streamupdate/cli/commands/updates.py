@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .application import application_argument
-from .failure import FAILED, USAGE, Failure
-from .option_types import Duration
-from .output import print_facts, print_json, print_table, report_document
-from .printable import echo
-from .progress import note, progress
-from .settings import Settings, pass_settings, shared
+from ..application import application_argument
+from ..failure import FAILED, USAGE, Failure
+from ..option_types import Duration
+from ..output import print_facts, print_json, print_table, report_document
+from ..printable import echo
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
+from ..update_options import option_named, update_options
 from .snapshots import need_snapshot
-from .update_options import option_named, update_options
 
 if TYPE_CHECKING:
-    from ..control.update.options import UpdateOptions
-    from ..core.compatibility.report import CompatibilityReport
-    from ..core.plan.plan import AppPlan, StagePlan
-    from ..core.registry.application import Application
-    from ..core.snapshots.rehearsal import RehearsalReport
+    from ...control.update.options import UpdateOptions
+    from ...core.compatibility.report import CompatibilityReport
+    from ...core.plan.plan import AppPlan, StagePlan
+    from ...core.registry.application import Application
+    from ...core.snapshots.rehearsal import RehearsalReport
 
 
 @click.command(short_help="Show the queries, stages, sources and sinks of an application file.")
@@ -38,14 +38,14 @@ def plan(settings: Settings, application: Application) -> None:
     Example:
       streamupdate plan flight_windows/v2.py --set input=/data/in --set output=/data/out
     """
-    from ..control.drivers.launcher import SparkSubmit
-    from ..control.operations.plan import plan_application
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.plan import plan_application
 
     launcher = SparkSubmit(settings.spark_submit)
     with progress(f"planning {application.file}", "nothing was started"):
         made = plan_application(launcher, application).plan
     if settings.as_json:
-        from ..core.serde import to_document
+        from ...core.serde import to_document
 
         print_json(to_document(made))  # what check --plan reads
     else:
@@ -92,7 +92,7 @@ def check(
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
-    from ..core.errors import StreamUpdateError
+    from ...core.errors import StreamUpdateError
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
@@ -161,7 +161,7 @@ def rehearse(
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --snapshot nightly --batches 3
     """
-    from ..core.errors import DriverError, StreamUpdateError, WaitTimeoutError
+    from ...core.errors import DriverError, StreamUpdateError, WaitTimeoutError
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
@@ -279,8 +279,8 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
 def _against_plan(
     settings: Settings, application: Application, plan_file: str, agree: tuple[str, ...], renames: dict[str, str]
 ) -> CompatibilityReport:
-    from ..control.drivers.launcher import SparkSubmit
-    from ..control.operations.plan import plan_application
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.plan import plan_application
 
     path = Path(plan_file).absolute()
     if not path.is_file():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .output import print_json, print_table, size
-from .progress import note, progress
-from .settings import Settings, pass_settings, shared
+from ..output import print_json, print_table, size
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
 
 
 @click.command("gc", short_help="Free disk space that nothing needs any more.")
@@ -46,7 +46,7 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
       streamupdate gc --dry-run
       streamupdate gc flight-windows --keep-deployments 0 --keep-days 7
     """
-    from ..core.snapshots.superseded import Retention
+    from ...core.snapshots.superseded import Retention
 
     client = settings.client_of(app) if app else settings.client()
     retention = Retention(deployments=keep_deployments, days=keep_days)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from ..core.errors import AlreadyExistsError, InvalidInputError, StorageError
-from .output import print_json
-from .progress import note
-from .settings import Settings, pass_settings, shared
+from ...core.errors import AlreadyExistsError, InvalidInputError, StorageError
+from ..output import print_json
+from ..progress import note
+from ..settings import Settings, pass_settings, shared
 
 PACKAGE = "airflow_provider_streamupdate.example_dags"
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 
-from ...core.boundaries import boundary
-from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.checkpoint.snapshot import DamagedSnapshot, Snapshot
-from ...core.coordination import commands
-from ...core.coordination.commands import CommandBox
-from ...core.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
-from ...core.names import check_name
-from ...core.registry.deployment import FINAL_STATES, NEW
-from ...core.registry.registry import AppRegistry
-from ...core.snapshots.export import export
-from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress, quiet, wait_for
-from .context import Context
+from ....core.boundaries import boundary
+from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.checkpoint.snapshot import DamagedSnapshot, Snapshot
+from ....core.coordination import commands
+from ....core.coordination.commands import CommandBox
+from ....core.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
+from ....core.names import check_name
+from ....core.registry.deployment import FINAL_STATES, NEW
+from ....core.registry.registry import AppRegistry
+from ....core.snapshots.export import export
+from ....core.snapshots.snapshots import SnapshotStore
+from ...waiting import Progress, quiet, wait_for
+from ..context import Context
 from .delete import deleting
 
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.redaction import redacted
-from .failure import FAILED
-from .output import ago, heard, moment, number, print_facts, print_json, print_table
-from .printable import echo
-from .settings import Settings, pass_settings, shared
+from ...core.redaction import redacted
+from ..failure import FAILED
+from ..output import ago, heard, moment, number, print_facts, print_json, print_table
+from ..printable import echo
+from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ..control.client import AppStatus, StreamUpdateClient
-    from ..control.overview import Glance
-    from ..core.errors import StreamUpdateError
-    from ..core.plan.plan import AppPlan
-    from ..core.registry.application import Application
-    from ..core.registry.deployment import DriverState, Status
-    from ..core.registry.update import UpdateRecord
+    from ...control.client import AppStatus, StreamUpdateClient
+    from ...control.overview import Glance
+    from ...core.errors import StreamUpdateError
+    from ...core.plan.plan import AppPlan
+    from ...core.registry.application import Application
+    from ...core.registry.deployment import DriverState, Status
+    from ...core.registry.update import UpdateRecord
 
 
 @click.command("list", short_help="List the apps.")
@@ -91,8 +91,8 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
     Example:
       streamupdate log flight-windows -n 100
     """
-    from ..core.errors import NotRunningError
-    from ..core.serde import to_dict
+    from ...core.errors import NotRunningError
+    from ...core.serde import to_dict
 
     client = settings.client()
     found = client.status(app, watch=False)
@@ -113,8 +113,8 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
 
 def _list(settings: Settings) -> bool:
     """Print the list. Return whether an app could not be read."""
-    from ..control.overview import glances, summary
-    from ..core.errors import StreamUpdateError
+    from ...control.overview import glances, summary
+    from ...core.errors import StreamUpdateError
 
     found = glances(settings.context())
     broken = [(app, problem) for app, problem in found if isinstance(problem, StreamUpdateError)]
@@ -169,7 +169,7 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
 
 def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator[tuple[str, str]]:
     """Yield the apps whose drivers are dead or whose updates were interrupted, each with what to do."""
-    from ..control.overview import summary
+    from ...control.overview import summary
 
     for app, glance in found:
         told = summary(app, glance)
@@ -178,7 +178,7 @@ def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator
 
 
 def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
-    from ..control.overview import figures
+    from ...control.overview import figures
 
     known = figures(status)
     return (
@@ -190,7 +190,7 @@ def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
 
 
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
-    from ..core.serde import to_dict
+    from ...core.serde import to_dict
 
     document: dict[str, Any] = to_dict(found)
     if found.spec:
@@ -206,7 +206,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
 
 
 def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
-    from ..control.overview import figures
+    from ...control.overview import figures
 
     facts: dict[str, Any] = {"app": found.app, "state": found.state, "next step": found.next_step}
     status, spec, current = found.status, found.spec, found.current

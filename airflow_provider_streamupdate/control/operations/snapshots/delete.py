@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...core.coordination import lease
-from ...core.errors import LeaseHeldError, StorageError
-from ...core.registry.registry import AppRegistry
-from ...core.storage.space import no_room
-from ..app_lease import alive, holding
-from ..waiting import Progress
+from ....core.coordination import lease
+from ....core.errors import LeaseHeldError, StorageError
+from ....core.registry.registry import AppRegistry
+from ....core.storage.space import no_room
+from ...app_lease import alive, holding
+from ...waiting import Progress
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ import threading
 import attrs
 import click
 
-from .option_types import Duration
-from .output import print_json
-from .printable import echo
-from .progress import note
-from .settings import Settings, pass_settings, shared
+from ..option_types import Duration
+from ..output import print_json
+from ..printable import echo
+from ..progress import note
+from ..settings import Settings, pass_settings, shared
 
 
 @click.command(short_help="Watch apps, and restart their lost and failed drivers.")
@@ -82,7 +82,7 @@ def supervise(
         raise click.UsageError("--off and --on need the apps they are for")
     if off is not None and (on or not off.strip()):
         raise click.UsageError("--off needs a reason, and does not go with --on")
-    from ..control.supervision.backoff import Backoff
+    from ...control.supervision.backoff import Backoff
 
     if off is not None or on:
         for app in apps:
@@ -105,6 +105,6 @@ def supervise(
 
 
 def _tell(line: str) -> None:
-    from ..core import clock
+    from ...core import clock
 
     echo(f"{clock.now()} {line}", err=True)

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from ...core import clock
-from ...core.errors import InvalidInputError, LeaseHeldError, StorageError
-from ...core.registry import scratch
-from ...core.registry.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
-from ...core.registry.registry import AppRegistry
-from ...core.snapshots import garbage, superseded
-from ...core.snapshots.snapshots import SnapshotStore
-from ...core.snapshots.superseded import Retention, Superseded
-from ...core.storage import stray_files as strays
-from ...core.storage import usage
-from ..drivers.drivers import Drivers
-from ..waiting import Progress, quiet
-from .batch_ids import has_later_ids
-from .context import Context
+from ....core import clock
+from ....core.errors import InvalidInputError, LeaseHeldError, StorageError
+from ....core.registry import scratch
+from ....core.registry.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
+from ....core.registry.registry import AppRegistry
+from ....core.snapshots import garbage, superseded
+from ....core.snapshots.snapshots import SnapshotStore
+from ....core.snapshots.superseded import Retention, Superseded
+from ....core.storage import stray_files as strays
+from ....core.storage import usage
+from ...drivers.drivers import Drivers
+from ...waiting import Progress, quiet
+from ..batch_ids import has_later_ids
+from ..context import Context
 from .delete import deleting
 
 EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
