@@ -44,7 +44,7 @@ _KINDS: dict[Kind, Callable[[Option], tuple[Any, dict[str, Any], str]]] = {
     Kind.NAMES: lambda option: (
         [],
         {"type": ["null", "array"], "items": {"type": "string"}},
-        f"Enter one a line, for example {option.examples[0]}.",
+        f"Enter one per line, for example {option.examples[0]}.",
     ),
     Kind.RENAMES: lambda option: (
         {},

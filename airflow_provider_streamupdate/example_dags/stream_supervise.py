@@ -12,7 +12,10 @@ from datetime import timedelta
 from airflow.exceptions import AirflowFailException
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.supervise import StreamSuperviseOperator
+
+MORE = "Which apps, and where"  # the form's second group
 
 with DAG(
     "stream_supervise",
@@ -32,6 +35,20 @@ with DAG(
             title="Attempts",
             description="Starts in a row without a recovery, after which an app is left alone.",
         ),
+        "apps": Param(
+            [],
+            type=["null", "array"],
+            section=MORE,
+            title="Apps",
+            description="The apps to watch, one per line, for example flight-windows. Empty: all under the root.",
+        ),
+        "conn_id": Param(
+            DEFAULT_CONN_ID,
+            type="string",
+            section=MORE,
+            title="Connection",
+            description="The Stream Update connection of the apps.",
+        ),
     },
 ) as dag:
 
@@ -45,6 +62,10 @@ with DAG(
             )
 
     watched = StreamSuperviseOperator(
-        task_id="supervise", run_for="{{ params.run_for }}", attempts="{{ params.attempts }}"
+        task_id="supervise",
+        apps="{{ params.apps | tojson }}",
+        run_for="{{ params.run_for }}",
+        attempts="{{ params.attempts }}",
+        streamupdate_conn_id="{{ params.conn_id }}",
     )
     tell(watched.output)

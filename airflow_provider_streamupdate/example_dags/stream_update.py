@@ -48,7 +48,7 @@ PARAMS = {
         items={"type": "string"},
         section=APPLICATION,
         title="Python files",
-        description="More .py, .zip or .whl files, one a line, for example /apps/flight_windows/lookups.zip.",
+        description="More .py, .zip or .whl files, one per line, for example /apps/flight_windows/lookups.zip.",
     ),
     **update_params(),
 }

@@ -11,7 +11,7 @@ from ..control.supervision.backoff import Backoff
 from ..control.supervision.supervise import GaveUp
 from ..core.names import check_name
 from ..hooks.metrics import count
-from ..hooks.templated_values import seconds
+from ..hooks.templated_values import seconds, text_list
 from .base import StreamUpdateOperator
 
 
@@ -23,7 +23,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
     ``streamupdate:crash-loop``, and the metric ``streamupdate.crash_loop`` counts one more. It ends early when it gives
     an app up, so that a task after it can tell somebody.
 
-    apps: those to watch; None: all under the root
+    apps: a list (or its JSON, or comma-separated text) of those to watch; None or empty: all under the root
     run_for: seconds (or a timedelta, or ISO 8601 text) until it ends
     interval: seconds between two looks
     attempts: starts in a row without a recovery, after which an app is left alone
@@ -37,7 +37,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
     def __init__(
         self,
         *,
-        apps: list[str] | None = None,
+        apps: Any = None,
         run_for: Any = 3600,
         interval: Any = 5,
         attempts: Any = 10,
@@ -57,7 +57,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
 
     def execute(self, context: Any) -> list[str]:
         with self.step(context):
-            apps = [check_name("app", app) for app in self.apps or ()]
+            apps = [check_name("app", app) for app in text_list(self.apps, "apps")]
             backoff = Backoff(
                 initial=self.initial_backoff,
                 most=self.max_backoff,

@@ -45,7 +45,7 @@ def test_provider_info_leaves_no_module_out() -> None:
     listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
     support = {"base", "application", "driver_links", "update_task", "__init__"}
-    support |= {"errors", "form", "launcher", "xcom", "settings", "update_options", "templated_values"}
+    support |= {"errors", "form", "launcher", "xcom", "settings", "update_options", "templated_values", "metrics"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
         found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
         assert {f"airflow_provider_streamupdate.{kind}.{name}" for name in found} <= listed

@@ -58,7 +58,8 @@ def begin_update(
     the app does not run.
     """
     registry, in_place = context.registry.existing(app), strategy_named(strategy).in_place
-    return record.begin(context, record.draft(registry, deployment, digest, strategy, in_place))
+    draft = record.draft(registry, deployment, digest, strategy, in_place)
+    return record.begin(context, draft, strategy_named(strategy).replaces_dead)
 
 
 class UpdateEngine:
@@ -146,7 +147,7 @@ class UpdateEngine:
             return self._of(draft)
         with holding(registry, deployment):
             known = registry.update(deployment) is not None
-            written = record.begin(self.context, draft)
+            written = record.begin(self.context, draft, self.strategy.replaces_dead)
             update = self._of(written)
             if own_driver and update.pending:
                 planned = self._plan_by_own_driver(update, known)
@@ -168,7 +169,8 @@ class UpdateEngine:
         if self.options.check_only:
             new = record.new_deployment(registry, now, self.options.deployment)
             return self._of(self._draft(registry, new))
-        return self._of(record.begin(self.context, self._draft(registry, str(deployment))))
+        draft = self._draft(registry, str(deployment))
+        return self._of(record.begin(self.context, draft, self.strategy.replaces_dead))
 
     def run(self, step: Step, update: Update) -> Any:
         """Run one step and return its result; None, with nothing done, when the update's strategy lacks the step."""

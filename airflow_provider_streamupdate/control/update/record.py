@@ -13,7 +13,7 @@ from ...core.boundaries import boundary
 from ...core.errors import AlreadyExistsError, CorruptError, NewerFormatError, NotRunningError
 from ...core.names import check_name
 from ...core.registry.application import default_deployment_id
-from ...core.registry.deployment import NEW, RUNNING
+from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import SUPERSEDED, Outcome, UpdateRecord
 from ..app_lease import holding
@@ -59,11 +59,13 @@ def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in
     )
 
 
-def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
+def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> UpdateRecord:
     """Write the record `wanted` (`draft`) and return it; return the existing one when the update had begun.
 
     LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
     the app does not run.
+
+    dead_too: the strategy can also replace a version whose driver failed or was lost
     """
     app, deployment = wanted.app, wanted.new
     registry = context.registry.existing(app)
@@ -79,17 +81,29 @@ def begin(context: Context, wanted: UpdateRecord) -> UpdateRecord:
             raise AlreadyExistsError(used_before(app, deployment))
         old = registry.current_id()
         state = context.drivers(registry).state(old) if old else NEW
-        if old is None or state != RUNNING:
+        if old is None or (state != RUNNING and not (dead_too and state in (FAILED, LOST))):
             raise NotRunningError(
-                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. Start it with "
-                f"streamupdate restart {app}, and then update it; or save its state with save-snapshot --cancel, and "
-                "start the new version with submit --snapshot"
+                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
+                f"{_way(app, state)}"
             )
         wanted = attrs.evolve(wanted, old=old)
         _close_others(registry, deployment)
         registry.set_update(wanted)
         boundary("begun")
         return wanted
+
+
+def _way(app: str, state: DriverState) -> str:
+    """Return what can be done for an app that cannot be updated as it is."""
+    if state in (FAILED, LOST):
+        return (
+            "Strategy restart replaces a version whose driver is dead, with the state it has committed; or start it "
+            f"with streamupdate restart {app}, and then update it"
+        )
+    return (
+        f"Start it with streamupdate restart {app}, and then update it; or save its state with save-snapshot --cancel, "
+        "and start the new version with submit --snapshot"
+    )
 
 
 def _close_others(registry: AppRegistry, deployment: str) -> None:

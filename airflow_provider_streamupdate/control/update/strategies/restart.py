@@ -18,6 +18,7 @@ class Restart(Strategy):
     name = "restart"
     summary = "the old version ends, then the new one is started"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.STANDBY)
+    replaces_dead: ClassVar[bool] = True
 
     def stop_old(self, update: Update) -> None:
         """End the old version with the snapshot that the new one starts from, or, from a given snapshot, by a drain.

@@ -45,6 +45,7 @@ class Strategy:
     runs_beside: the new version runs beside the old one, under its own query ids, until it takes over
     starts_early: its driver is started by the step `standby`, not by `submit`
     in_place: the running deployment continues, and no new one is made
+    replaces_dead: it can replace a version whose driver failed or was lost
     has_pause: for some time neither version commits
     """
 
@@ -56,6 +57,7 @@ class Strategy:
     starts_early: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
     has_pause: ClassVar[bool] = True
+    replaces_dead: ClassVar[bool] = False
 
     @property
     def noted(self) -> tuple[str, ...]:

@@ -1,0 +1,49 @@
+"""An app whose driver is dead is updated in one step, with the state it has committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Site, document
+
+
+def fail(site: Site, kind: str) -> None:
+    if kind == "lost":
+        assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+        site.client.wait_healthy("alarm")
+        site.crash("v1")
+    else:
+        assert site.run("submit", site.application(), "--deployment", "v0").exit_code == 0
+        site.client.wait_healthy("alarm")
+        assert site.run("save-snapshot", "alarm", "s1", "--cancel").exit_code == 0
+        failing = site.application("v1", FAIL="run")
+        site.run("submit", failing, "--deployment", "v1", "--snapshot", "s1")
+        while site.client.status("alarm").state not in ("failed", "lost"):
+            pass
+    assert site.client.status("alarm").state == kind
+
+
+@pytest.mark.parametrize("kind", ["lost", "failed"])
+def test_a_dead_app_is_updated_with_strategy_restart(site: Site, kind: str) -> None:
+    fail(site, kind)
+    v2 = site.application("v2")
+    refused = site.run("update", v2, "--deployment", "v2", "--json")
+    assert refused.exit_code == 1 and document(refused)["error"]["type"] == "NotRunningError"
+    assert "Strategy restart replaces a version whose driver is dead" in document(refused)["error"]["message"]
+    assert [s.deployment for s in site.client.deployments("alarm")][-1] == "v1"
+    result = site.run("update", v2, "--deployment", "v2", "--strategy", "restart", "--json")
+    assert result.exit_code == 0, result.stderr
+    record = document(result)
+    assert (record["outcome"], record["old"], record["snapshot"]) == ("promoted", "v1", "before-v2")
+    snapshot = site.client.snapshot("alarm", "before-v2")
+    status = site.client.wait_healthy("alarm").status
+    assert status is not None
+    assert status.queries["events"].first_batch == snapshot.queries["events"].batch + 1, "it has the state"
+    assert site.alive() == ["v2"]
+
+
+def test_what_was_cancelled_is_not_updated(site: Site) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    assert site.run("cancel", "alarm").exit_code == 0
+    result = site.run("update", site.application("v2"), "--strategy", "restart")
+    assert result.exit_code == 1 and "is not running (deployment v1 is cancelled)" in result.stderr
