@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import runpy
 import sys
 from functools import partial
@@ -32,6 +33,7 @@ from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent, Pace
 
 PACE = Pace(commands=0.05, standby=0.05, heartbeat=0.1)  # a test waits for what a driver does next
+PACES = {"busy": Pace(), "idle": Pace(idle_after=0.0)}  # a real driver's; for those who count its requests
 
 
 def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
@@ -123,7 +125,8 @@ def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
     engine = FakeEngine(application, registry, options.deployment)
-    agent = Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside, pace=PACE)
+    pace = PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)
+    agent = Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside, pace=pace)
     return agent.run()
 
 

@@ -400,7 +400,8 @@ def test_a_rehearsal_before_the_old_version_is_touched(site: Site, error: str | 
 
 
 @pytest.mark.parametrize(
-    ("threshold", "expected"), [("7", "success"), ("bad", "submit failed: v1 of alarm was not changed: with these")]
+    ("threshold", "expected"),
+    [("7", "success"), ("bad", "submit failed: v1 of alarm was not changed: alarm failed with these parameters")],
 )
 def test_a_change_in_flight(site: Site, threshold: str, expected: str) -> None:
     from airflow_provider_streamupdate.core.registry.application import Application

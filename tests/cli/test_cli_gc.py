@@ -81,7 +81,7 @@ def test_days_are_kept_too(run: Run, app: AppRegistry) -> None:
     done = document(run("gc", "flights", "--keep-deployments", "0", "--keep-days", "4.5", "--json"))
     assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
     kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    assert kept["v2"] == "it was superseded 4.0 days ago, and 4.5 are kept"
+    assert kept["v2"] == "it was superseded 4.0 days ago, and deployments are kept for 4.5 days"
 
 
 def test_an_update_under_way_keeps_both_its_ends(run: Run, app: AppRegistry) -> None:

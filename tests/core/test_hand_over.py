@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -325,3 +326,32 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
     assert ended(lambda _: lease.release(app.folder, held)) == told
     lease.acquire(app.folder, "three")
     assert ended(lambda _: None) == told
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_an_idle_driver_asks_a_storage_seldom_whose_requests_are_paid_for(
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch, paid: bool
+) -> None:
+    """And sees a command all the same, and is as fast as elsewhere for a while after one."""
+    looks: Counter[str] = Counter()
+    for method in ("names", "write"):
+        real = getattr(Folder, method)
+
+        def call(folder: Folder, relative: str = "", *arguments: Any, of: Any = real, **options: Any) -> Any:
+            looks[folder.path(relative).rsplit("/", 2)[-2 if "commands" in folder.base else -1]] += 1
+            return of(folder, relative, *arguments, **options)
+
+        monkeypatch.setattr(Folder, method, call)
+    monkeypatch.setattr(Folder, "cheap_calls", not paid)
+    pace = Pace(commands=0.005, heartbeat=0.01, idle_after=0.0, idle_commands=0.4, idle_heartbeat=0.4)
+    agent, _ = runs(app, looks=100, patience=600)
+    agent.pace = pace
+    looks.clear()
+    agent._serve()
+    asked, written = looks["commands"], looks["status.json"]
+    assert (asked <= 4 and written <= 4) if paid else (asked >= 90 and written >= 20), looks
+    agent, queries = runs(app, looks=2_000, patience=600)
+    agent.pace, queries.stop = pace, lambda: None  # type: ignore[attr-defined]
+    agent.box.issue(commands.CANCEL)
+    agent._serve()
+    assert agent._final is not None and queries.looks > 0, "it ended by the command"

@@ -3,7 +3,10 @@ what must be made only once is made by a conditional put."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an S3 server with the bucket ``bucket``."""
     port = free_port()
     address, log = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("moto") / "log"
+    os.environ["MOTO_LOG"] = str(log)
     with daemon([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], log, "Running on"):
         Folder.open("s3://bucket", options(address)).backend.fs.mkdir("bucket")
         yield address
@@ -57,6 +61,45 @@ def options(address: str) -> dict[str, Any]:
 @pytest.fixture
 def folder(server: str, tmp_path: Path) -> Folder:
     return Folder.open(f"s3://bucket/{tmp_path.name}", options(server))
+
+
+@pytest.mark.parametrize(("pace", "a_second", "writes_a_day"), [("busy", 15.0, 90_000), ("idle", 0.55, 20_000)])
+def test_requests_of_a_driver(
+    server: str,
+    tmp_path: Path,
+    site: Site,  # noqa: F811 (a fixture)
+    monkeypatch: pytest.MonkeyPatch,
+    pace: str,
+    a_second: float,
+    writes_a_day: int,
+) -> None:
+    """What a driver asks of the storage by itself, without what its queries do: just after its start and while an
+    update is under way (busy), and when it has run for two minutes without a command (idle). A command is seen within
+    5 s."""
+    monkeypatch.setenv("STANDIN_PACE", pace)
+    monkeypatch.setenv("STREAMUPDATE_ROOT", root := f"s3://bucket/{tmp_path.name}")
+    monkeypatch.setenv("STREAMUPDATE_STORAGE_OPTIONS", json.dumps(options(server)))
+    stuck = site.application("v1", FAIL="stuck")  # its queries ask for nothing
+    submitted = site.run("submit", stuck, "--deployment", "v1")
+    assert submitted.exit_code == 0, submitted.stderr
+    log = Path(str(os.environ["MOTO_LOG"]))
+    begin, seconds = log.stat().st_size, 40.0
+    time.sleep(seconds)  # it is what is measured
+    with log.open() as file:
+        file.seek(begin)
+        asked = [line for line in file if '" ' in line and "checkpoint" not in line]
+    writes = sum('"PUT ' in line for line in asked)
+    lists = sum("list-type" in line for line in asked)
+    print(
+        f"{pace}: {len(asked) / seconds:.2f} requests a second ({lists / seconds:.2f} lists), "
+        f"{writes / seconds * 86400:.0f} writes a day"
+    )
+    assert len(asked) / seconds <= a_second and writes / seconds * 86400 <= writes_a_day
+    began = time.monotonic()
+    assert site.run("suspend", "alarm").exit_code == 0
+    assert time.monotonic() - began < 10
+    client = StreamUpdateClient(root, storage_options=options(server))
+    client.drivers("alarm").kill("v1")
 
 
 @pytest.mark.parametrize("promise", folders.CONTRACT, ids=lambda promise: promise.__name__)

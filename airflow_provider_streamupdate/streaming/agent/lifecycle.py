@@ -73,12 +73,19 @@ class Pace:
     standby: between looks, while standing by, whether its epoch has begun; a part of the pause
     heartbeat: between heartbeats, with a look whether its epoch is over
     takeover: a successor that has not committed after this time is given up
+
+    Where each look at the storage is a request that is paid for, a running driver slows down:
+    idle_after: without a command for this time; until then it is as fast as elsewhere, as an update needs it
+    idle_commands, idle_heartbeat: in place of `commands` and `heartbeat` then
     """
 
     commands: float = 0.2
     standby: float = 0.02
     heartbeat: float = HEARTBEAT_SECONDS
     takeover: float = 300.0
+    idle_after: float = 120.0
+    idle_commands: float = 5.0
+    idle_heartbeat: float = 10.0
 
 
 class Agent:
@@ -282,7 +289,8 @@ class Agent:
         """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
         with ThreadPoolExecutor(1) as worker:
             task: Future[None] | None = None
-            next_progress, patience = 0.0, Patience(self._settings.patience)
+            next_progress, next_look, patience = 0.0, 0.0, Patience(self._settings.patience)
+            busy_at = time.monotonic()
             while self._final is None:
                 if self.signals.number is not None:
                     self._final = (CANCELLED, self.signals.reason)
@@ -290,17 +298,24 @@ class Agent:
                 if task is not None and task.done():
                     task.result()
                     task = None
+                now, command = time.monotonic(), None
+                if task is not None:
+                    busy_at = now
+                idle = not self.folder.cheap_calls and now - busy_at >= self.pace.idle_after
+                self.reporter.every = self.pace.idle_heartbeat if idle else self.pace.heartbeat
                 try:
-                    if time.monotonic() >= next_progress:
+                    if now >= next_progress:
                         self._check_fence()
                         self.reporter.report(queries=self.engine.progress())
-                        next_progress = time.monotonic() + self.pace.heartbeat
-                    command = next(iter(self.box.pending(refuse=True)), None) if task is None else None
-                    patience.reached()
+                        next_progress = time.monotonic() + self.reporter.every
+                        patience.reached()
+                    if task is None and now >= next_look:
+                        command = next(iter(self.box.pending(refuse=True)), None)
+                        next_look = time.monotonic() + (self.pace.idle_commands if idle else 0.0)
+                        patience.reached()
                 except StorageError:  # a query that can do without it goes on
                     if patience.over():
                         raise
-                    command = None
                 if command is not None:
                     task = worker.submit(self._obey, command)
                 elif task is None and self.reporter.state == RUNNING and self.engine.ended():

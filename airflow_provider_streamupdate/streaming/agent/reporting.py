@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 from typing import Any
 
 import attrs
@@ -21,12 +22,15 @@ from ...core.storage import Folder
 
 
 class Reporter:
-    """folder: the deployment's; epoch: the one it was started for; every: seconds between two heartbeats"""
+    """folder: the deployment's; epoch: the one it was started for; every: seconds between two heartbeats, which may be
+    changed at any time"""
 
     def __init__(self, folder: Folder, epoch: int, every: float = HEARTBEAT_SECONDS) -> None:
         self.folder = folder
         self.every = every
         self.events = Events(folder, epoch)
+        self._tick = every
+        self._written_at = 0.0
         self._lock = threading.RLock()
         self._status = Status(
             state=STARTING,
@@ -52,8 +56,14 @@ class Reporter:
             if self._status.state != before:
                 self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
+            self._written_at = time.monotonic()
 
     def heartbeat(self) -> contextlib.AbstractContextManager[None]:
         """Write heartbeats while the main thread is busy (session start, restore), so that a slow start does not look
         like a death."""
-        return repeating(self.every, self.report, StreamUpdateError)
+        return repeating(self._tick, self._beat, StreamUpdateError)
+
+    def _beat(self) -> None:
+        """Write a heartbeat, unless a report was one already: an object store is paid for each."""
+        if time.monotonic() - self._written_at >= self.every:
+            self.report()
