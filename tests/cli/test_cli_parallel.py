@@ -227,7 +227,7 @@ def test_a_rehearsal_before(running: Site) -> None:
     [
         (KAFKA, KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
         pytest.param(
-            *(FUNCTION, FUNCTION, (), "query events writes with foreachBatch, and has the same parameters as the"),
+            *(FUNCTION, FUNCTION, (), "query events writes with foreachBatch and has the same parameters as the"),
             marks=pytest.mark.slow,
         ),
         pytest.param(
@@ -242,7 +242,7 @@ def test_the_same_sink_is_refused(site: Site, old: Any, new: Any, args: tuple[st
     error = document(result)["error"]
     assert result.exit_code == 1 and reason in error["message"]
     if error["type"] == "RefusedError":
-        assert "give" in error["message"] and "use strategy standby or restart" in error["message"]
+        assert "(--set, app_params)" in error["message"] and "use strategy standby or restart" in error["message"]
         assert site.client.registry.app("alarm").updates() == []
     assert site.alive() == ["v1"] and site.client.snapshots("alarm") == []
 

@@ -23,6 +23,7 @@ from .conftest import Run, document
 COMMANDS = (
     "submit",
     "restart",
+    "supervise",
     "update",
     "rollback",
     "plan",

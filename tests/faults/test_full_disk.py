@@ -138,7 +138,7 @@ def test_a_snapshot_without_room_is_refused_before_anything_is_written(
     fill(disk, leave=MARGIN_BYTES + 3 * MB)
     before, listed = free(disk), app.folder.files()
     with pytest.raises(
-        NoRoomError, match=r"snapshot s4 of flights needs 6\.0 MB .*, there is 19\.\d MB free at .*/root"
+        NoRoomError, match=r"snapshot s4 of flights needs 6\.0 MB .*, but only 19\.\d MB are free at .*/root"
     ):
         save(app, "s4", elsewhere)
     assert free(disk) == before and [f for f in app.folder.files() if "newest" not in f] == [
