@@ -25,6 +25,7 @@ import attrs
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
 
 from .settings import WORSE, Found, Results, arguments, forget, groups, session_with, start
 from .settings_outcome import condition
@@ -32,6 +33,15 @@ from .settings_registry import settings
 from .settings_trace import read_since
 
 Build = Callable[[SparkSession, Path], DataFrame]
+SLOW = {
+    (key, "100000")
+    for key in (
+        "spark.sql.shuffle.partitions",
+        "spark.sql.leafNodeDefaultParallelism",
+        "spark.sql.files.minPartitionNum",
+    )
+}
+ENDS_WITHIN = 40.0  # seconds: one takes about 5; with hundred thousand partitions it would take minutes
 ROWS = "k string, a long, f double, ts timestamp"
 FILES = (
     # late rows, a gap, a double that does not add up exactly, a null key, another day
@@ -51,6 +61,20 @@ def write_streams(folder: Path, files: range) -> None:
             # Spark reads by time of change, in milliseconds, which files that are written at once share: in which order
             # they are read, and with it which rows are late, would be chance.
             os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def _ended(query: StreamingQuery) -> bool:
+    """Wait for its end: False when it takes longer than ENDS_WITHIN seconds, or its thread dies, of which Spark does not
+    tell (a StackOverflowError)."""
+    thread = query._jsq.streamingQuery().queryExecutionThread()  # type: ignore[attr-defined]
+    deadline = time.time() + ENDS_WITHIN
+    while thread.isAlive() and time.time() < deadline:
+        if query.awaitTermination(1):
+            return True
+    alive, ended = thread.isAlive(), query.awaitTermination(1)
+    if alive and not ended:
+        query.stop()
+    return bool(ended)
 
 
 def _side(s: SparkSession, folder: Path, side: str = "left", delay: str = "10 minutes") -> DataFrame:
@@ -112,8 +136,7 @@ class Streams:
                 try:
                     writer = build(session, place).writeStream.outputMode(mode).foreachBatch(keep)
                     query = writer.option("checkpointLocation", str(place / "saved")).trigger(availableNow=True).start()
-                    if not query.awaitTermination(300):
-                        query.stop()
+                    if not _ended(query):
                         rows.append("does not end")
                 finally:
                     forget(self.spark, flips)
@@ -123,9 +146,13 @@ class Streams:
             shutil.rmtree(place, ignore_errors=True)
         return tuple(sorted(rows))
 
-    def changed(self, flips: dict[str, str], names: list[str]) -> dict[str, str]:
-        found = {}
+    def changed(self, flips: dict[str, str], names: list[str], enough: int = 3) -> dict[str, str]:
+        """What the settings change of the queries named, until so many are found: where one makes queries endless, each
+        costs its whole time."""
+        found: dict[str, str] = {}
         for name in names:
+            if len({text.removesuffix(", restarted") for text in found}) >= enough:
+                break
             for said, parts in ((name, (flips,)), (f"{name}, restarted", ({}, flips))):
                 rows = self.run(name, parts)
                 if rows != self.expected[said]:
@@ -140,7 +167,7 @@ class Streams:
         return self._halves(flips, sorted({t.removesuffix(", restarted") for t in together})[:3])
 
     def _halves(self, flips: dict[str, str], names: list[str]) -> list[Found]:
-        changes = self.changed(flips, names)
+        changes = self.changed(flips, names, enough=len(names) if len(flips) == 1 else 1)
         if not changes:
             return []
         if len(flips) == 1:
@@ -170,7 +197,11 @@ def sweep(path: Path, minutes: float, wanted: Callable[[str], bool]) -> bool:
     known = settings(spark)
     results.read[""] = read
     harmless = results.harmless.setdefault("", set())
-    tries = [(s.key, v) for s in known for v in s.values if s.key in read and wanted(s.key)]
+    tries = [(s.key, v) for s in known for v in s.values if s.key in read and wanted(s.key) and (s.key, v) not in SLOW]
+    for key, value in sorted(SLOW):
+        print(
+            f"not tried: {key}={value} (each batch would have that many tasks; smaller numbers are tried)", flush=True
+        )
     rounds, unclear = 0, set[tuple[str, str]]()
     while left := [
         (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
