@@ -80,7 +80,7 @@ class OtherType(Seen):
 
 
 TRAPS = {
-    "swapped grouping keys": (grouped("k", "k2"), grouped("k2", "k"), "update", "keys"),
+    "swapped grouping keys": (grouped("k", "k2"), grouped("k2", "k"), "update", "the order of keys"),
     "another key": (grouped("k"), grouped("k2"), "update", "keys"),
     "another column under the old name": (grouped("k"), hidden_rename, "update", "keys"),
     "sum to max": (aggregated(lambda: F.sum("a")), aggregated(lambda: F.max("a")), "update", "aggregates"),
