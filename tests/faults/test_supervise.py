@@ -68,7 +68,7 @@ class Writers(threading.Thread):
         self.mark, self.most, self.looks, self.over = str(root).encode(), 0, 0, threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(0.02):
+        while not self.over.wait(0.1):
             self.most, self.looks = max(self.most, len(self.alive())), self.looks + 1
 
     def alive(self) -> list[int]:
