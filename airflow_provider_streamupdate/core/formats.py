@@ -137,6 +137,11 @@ FILES = (
         format=_LEASE,
     ),
     File(
+        path="supervision-off.json",
+        about="why the app is not supervised",
+        format=Format(holds="core.registry.supervision.SupervisionOff"),
+    ),
+    File(
         path="supervision.json",
         about="how often a supervisor started the driver in a row, and whether it left the app alone",
         format=Format(holds="core.registry.supervision.Supervision"),

@@ -76,7 +76,12 @@ def test_a_life_leaves_only_files_of_known_kinds_in_today_s_formats(site: Site) 
 
 
 # What there was not before formats had versions.
-LATER = {"deployments/<deployment>/planned.json", "supervision.json", "supervisor/lease/<number>.json"}
+LATER = {
+    "deployments/<deployment>/planned.json",
+    "supervision.json",
+    "supervision-off.json",
+    "supervisor/lease/<number>.json",
+}
 
 
 @pytest.fixture(params=ROOTS)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.supervision import watch
+from airflow_provider_streamupdate.control.supervision import supervise, watch
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
-from airflow_provider_streamupdate.core.errors import LeaseHeldError
+from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 from .conftest import Site, document
 
@@ -97,7 +103,7 @@ def test_once_starts_what_is_dead(running: Site) -> None:
     running.crash("v1")
     result = running.run("supervise", "--once", "--json")
     assert result.exit_code == 0 and document(result) == []
-    assert "alarm: its driver is lost; starting it again (start 1 in a row)" in result.stderr
+    assert "alarm: its driver is lost; starting it again" in result.stderr
     assert running.client.status("alarm").state == "running" and epoch(running) == 2
 
 
@@ -108,7 +114,7 @@ def test_supervision_is_switched_off_for_a_reason_and_on_again(running: Site) ->
     assert running.run("supervise", "nosuch", "--off", "x").exit_code == 1
     assert running.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
     assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 1
-    assert supervision.read(running.client.registry.app("alarm").folder).off == "the topic is moved"
+    assert supervision.off(running.client.registry.app("alarm").folder).reason == "the topic is moved"
     assert running.run("supervise", "alarm", "--on").exit_code == 0
     assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
 
@@ -145,3 +151,55 @@ def test_one_supervisor_watches_and_another_stands_by(running: Site, monkeypatch
     watch.leave(app)
     monkeypatch.setattr(ProcessIdentity, "own", lambda: other)
     assert watch.take(app).number == first.number + 1
+
+
+@pytest.mark.parametrize("asked", ["suspend", "cancel"])
+def test_a_driver_that_dies_after_it_was_told_to_end_is_left_alone(running: Site, asked: str) -> None:
+    registry = running.client.registry.app("alarm")
+    if asked == "suspend":
+        assert running.run("suspend", "alarm").exit_code == 0
+        running.crash("v1")
+    else:  # it hangs, and is killed in the end
+        [group] = [running.client.registry.app("alarm").launch("v1").pid]  # type: ignore[union-attr]
+        os.killpg(group, signal.SIGSTOP)
+        CommandBox(registry.deployment_folder("v1"), 1).issue(commands.CANCEL)
+        running.crash("v1")
+    result = running.run("supervise", "--once")
+    assert result.exit_code == 1 and "died after it was told to end, or suspended" in result.stderr
+    assert epoch(running) == 1 and running.alive() == []
+
+
+def test_what_changes_before_a_start_counts(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for its turn, and is switched off meanwhile."""
+    running.crash("v1")
+    real = supervise.restart
+
+    def later(*arguments: Any, **options: Any) -> Any:
+        supervision.switch(running.client.registry.app("alarm").folder, "not now")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(supervise, "restart", later)
+    result = running.run("supervise", "--once")
+    assert "alarm was not started" in result.stderr and epoch(running) == 1
+    assert supervision.read(running.client.registry.app("alarm").folder).attempts == 0
+
+
+def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    running.crash("v1")
+
+    def fail(*_: object, **__: object) -> None:
+        raise StreamUpdateError("the cluster takes nothing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Drivers, "start", fail)
+        result = running.run("supervise", "--once", "--json")
+    assert result.exit_code == 1 and "the cluster takes nothing" in document(result)[0]["reason"]
+    assert supervision.read(running.client.registry.app("alarm").folder).attempts == 0
+    assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
+
+
+def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:
+    running.crash("v1")
+    ahead = Supervision(attempts=2, epoch=1, started_at="2100-01-01T00:00:00+00:00")
+    supervision.write(running.client.registry.app("alarm").folder, ahead)
+    assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2

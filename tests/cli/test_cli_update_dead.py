@@ -47,3 +47,18 @@ def test_what_was_cancelled_is_not_updated(site: Site) -> None:
     assert site.run("cancel", "alarm").exit_code == 0
     result = site.run("update", site.application("v2"), "--strategy", "restart")
     assert result.exit_code == 1 and "is not running (deployment v1 is cancelled)" in result.stderr
+
+
+def test_an_app_whose_next_version_fails_as_well_can_still_be_updated(site: Site) -> None:
+    """The old version dies at every start: the rollback goes back to it as it was, dead."""
+    fail(site, "lost")
+    file = site.folder / "root" / "alarm" / "deployments" / "v1" / "application" / "v1.py"
+    file.write_text(file.read_text() + "\nFAIL = 'start'\n")
+    bad = site.application("v2", FAIL="start")
+    result = site.run("update", bad, "--deployment", "v2", "--strategy", "restart")
+    assert result.exit_code == 1 and "v1 does not run, as before the update" in result.stderr
+    [record] = site.client.registry.app("alarm").updates()
+    assert record.outcome == "rolled-back" and record.old_dead
+    good = site.run("update", site.application("v3"), "--deployment", "v3", "--strategy", "restart", "--json")
+    assert good.exit_code == 0, good.stderr
+    assert site.alive() == ["v3"] and site.client.wait_healthy("alarm").healthy

@@ -28,7 +28,8 @@ def test_what_is_left_alone() -> None:
     for found, known in (
         (Found(current=None), Supervision()),
         (attrs.evolve(DEAD, updating="v2"), Supervision()),
-        (DEAD, Supervision(off="it is being mended")),
+        (attrs.evolve(DEAD, off="it is being mended"), Supervision()),
+        (attrs.evolve(DEAD, asked_to_end=True), Supervision()),
         (DEAD, attrs.evolve(STARTED_ONCE, gave_up="it fails")),
     ):
         assert decide(found, known, BACKOFF, NEVER).action is Action.NONE, (found, known)
@@ -56,6 +57,7 @@ def test_a_driver_that_somebody_else_started_begins_anew() -> None:
     for known in (attrs.evolve(STARTED_ONCE, attempts=3), attrs.evolve(STARTED_ONCE, gave_up="it fails")):
         assert decide(theirs, known, BACKOFF, 0).action is Action.START
         assert decide(attrs.evolve(theirs, state=DriverState.RUNNING), known, BACKOFF, 0).action is Action.RECOVERED
+        assert decide(attrs.evolve(theirs, state=DriverState.STARTING), known, BACKOFF, 0).action is Action.NONE
 
 
 def test_recovered_is_what_ran_for_long_and_committed() -> None:

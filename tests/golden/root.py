@@ -75,6 +75,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
     run("update", application(folder, "v4"), "--deployment", "v4", *seven)
     run("gc", APP, "--keep-deployments", "0")
     run("supervise", APP, "--once")
+    run("supervise", APP, "--on")
     run("supervise", APP, "--off", "the golden root is made")
     run("cancel", APP)
 

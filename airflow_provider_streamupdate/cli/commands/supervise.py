@@ -70,7 +70,7 @@ def supervise(
     Apps that were cancelled, suspended or finished are never started, and apps that are being updated are left to their
     update. One supervisor watches an app; others stand by and take over within a minute.
 
-    Exit codes: 0; with --once 1 when an app is left alone.
+    Exit codes: 0; with --once 1 when an app is dead and was not started.
 
     \b
     Examples:
@@ -88,6 +88,8 @@ def supervise(
         for app in apps:
             settings.client_of(app).switch_supervision(app, off)
             note(settings, f"the supervision of {app} is {'on' if off is None else 'off: ' + off}")
+        if settings.as_json:
+            print_json([{"app": app, "off": off} for app in apps])
         return
     backoff = Backoff(initial=initial_backoff, most=max_backoff, attempts=attempts, reset_after=reset_after)
     client, end = settings.client(), threading.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...core.coordination import lease
 from ...core.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
 from ...core.names import check_name
@@ -24,6 +26,7 @@ def restart(
     timeout: float = 300.0,
     progress: Progress = quiet,
     reattach: bool = False,
+    before: Callable[[], None] | None = None,
 ) -> Deployed:
     """Start the driver of the app's current deployment again, and wait until its queries run.
 
@@ -36,6 +39,7 @@ def restart(
     deployment: the one to start again; None: the current one
     timeout: seconds until it must run
     reattach: wait for a driver that is alive instead of refusing: an earlier try may have started it
+    before: called under the app's lease, before anything is done; what it raises ends the restart
     """
     if deployment is not None:
         check_name("deployment", deployment)
@@ -45,6 +49,8 @@ def restart(
     drivers = context.drivers(registry)
     found = _restartable(context, registry, deployment)
     with holding(registry, found):
+        if before is not None:
+            before()
         deployed = _restart(registry, drivers, _restartable(context, registry, deployment), progress, reattach)
         if not deployed.reattached:
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")

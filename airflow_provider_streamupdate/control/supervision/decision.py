@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ...core.registry.deployment import CANCELLED, FAILED, FINISHED, LOST, NEW, SUSPENDED, Current, DriverState
+from ...core.registry.deployment import CANCELLED, FAILED, FINISHED, LOST, NEW, RUNNING, SUSPENDED, Current, DriverState
 from ...core.registry.supervision import Supervision
 from ...core.text_enum import TextEnum
 from .backoff import Backoff
@@ -29,6 +29,8 @@ class Found:
     state: of the current deployment's driver; error: what it failed with
     committed: whether this driver has committed a batch, or has nothing to read
     updating: the deployment that an update under way brings in
+    off: why the app is not supervised
+    asked_to_end: the driver was suspended, or had been told to end, before it died
     """
 
     current: Current | None
@@ -36,6 +38,8 @@ class Found:
     error: str | None = None
     committed: bool = False
     updating: str | None = None
+    off: str | None = None
+    asked_to_end: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -53,17 +57,23 @@ NOTHING = Decision(action=Action.NONE)
 def decide(found: Found, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
     """since_start: seconds since the supervisor started the app's driver last"""
     current = found.current
-    if known.off is not None or current is None or found.state in _ENDED_ON_REQUEST:
+    if found.off is not None or current is None or found.state in _ENDED_ON_REQUEST:
         return NOTHING
     mine = known.epoch is not None and current.epoch <= known.epoch  # also one that it was about to start
     attempts = known.attempts if mine else 0
     if found.state not in (LOST, FAILED):
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
-        if recovered and (known.attempts or known.gave_up):
-            return Decision(action=Action.RECOVERED, reason="its driver runs and has committed")
+        if found.state == RUNNING and recovered and (known.attempts or known.gave_up):
+            return Decision(action=Action.RECOVERED, reason="its driver runs")
         return NOTHING
     if found.updating is not None:  # whoever works on it ends it or rolls it back
-        return NOTHING
+        return Decision(
+            action=Action.NONE,
+            reason=f"its driver is {found.state} during an update to {found.updating}: run that update again, or roll "
+            "it back",
+        )
+    if found.asked_to_end:
+        return Decision(action=Action.NONE, reason="its driver died after it was told to end, or suspended")
     if mine and known.gave_up is not None:
         return NOTHING
     why = f"failed with {found.error}" if found.state == FAILED and found.error else f"is {found.state}"

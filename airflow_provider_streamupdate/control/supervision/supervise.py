@@ -10,9 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import attrs
 
 from ...core import clock
+from ...core.coordination import commands
+from ...core.coordination.commands import CommandBox
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import Status
+from ...core.registry.deployment import FAILED, LOST, SUSPENDED, Current, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
 from ..operations.context import Context
@@ -55,7 +57,7 @@ def supervise(
     on_give_up: called when an app is in a crash loop, once for each
     once: look once, and wait for what was started
     end: set to stop; what is being started is waited for
-    Returns the apps that were given up meanwhile; with `once` also those given up before.
+    Returns the apps that were given up meanwhile; with `once` all that are dead and were not started.
     """
     if interval <= 0:
         raise InvalidInputError(f"the interval must be a positive duration, not {interval:g} s")
@@ -77,10 +79,13 @@ def switch(context: Context, app: str, off: str | None) -> None:
     """Switch the supervision of an app off, for a reason, or on again (None): then one that was given up is tried
     again."""
     folder = context.registry.existing(app).folder
+    supervision.switch(folder, off)
     if off is None:
         supervision.write(folder, Supervision())
-    else:
-        supervision.write(folder, attrs.evolve(supervision.read(folder), off=off))
+
+
+class NotNow(StreamUpdateError):
+    """A start that is not made after all: the app is in another state than when it was looked at."""
 
 
 class _Supervisor:
@@ -100,6 +105,7 @@ class _Supervisor:
         self._starting: dict[str, Future[None]] = {}
         self._told: dict[str, str] = {}
         self._watched: set[str] = set()
+        self._over = threading.Event()
         self.gave_up: dict[str, GaveUp] = {}
 
     def look(self) -> None:
@@ -110,31 +116,36 @@ class _Supervisor:
             self._tell("", f"the apps cannot be listed: {error}")
             return
         for app in apps:
-            if (started := self._starting.get(app)) is not None and not started.done():
-                continue
+            registry, started = self._context.registry.app(app), self._starting.get(app)
             try:
-                self._look_at(self._context.registry.app(app))
+                watch.take(registry)
+                self._watched.add(app)
+                if started is None or started.done():
+                    self._look_at(registry)
             except LeaseHeldError as error:
                 self._watched.discard(app)
                 self._tell(app, str(error))
             except StreamUpdateError as error:
-                self._tell(app, f"{app} cannot be looked at: {error}")
+                self._failed(app, f"{app} cannot be looked at: {error}")
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True)
+        """What has begun to start is waited for; what waits for its turn is not started."""
+        starting = [app for app, started in self._starting.items() if not started.done()]
+        if starting and not self._once:
+            self._progress(f"ending, once these are started: {', '.join(starting)}")
+        if not self._once:
+            self._over.set()
+        self._pool.shutdown(wait=True, cancel_futures=not self._once)
         for app in self._watched:
             with contextlib.suppress(StreamUpdateError):
                 watch.leave(self._context.registry.app(app))
 
     def _look_at(self, app: AppRegistry) -> None:
-        watch.take(app)
-        self._watched.add(app.name)
-        known = supervision.read(app.folder)
-        found = self._find(app)
-        since = clock.age(known.started_at) if known.started_at else float("inf")
-        decision = decide(found, known, self._backoff, since)
+        found, known, decision = self._decide(app)
         if decision.action is Action.START:
-            self._start(app, found, known, decision)
+            assert found.current is not None
+            self._tell(app.name, f"{app.name}: {decision.reason}; starting it again")
+            self._starting[app.name] = self._pool.submit(self._restart, app, found.current.deployment)
         elif decision.action is Action.GIVE_UP:
             self._give_up(app, found, known, decision)
         elif decision.action is Action.RECOVERED:
@@ -143,8 +154,21 @@ class _Supervisor:
         elif decision.action is Action.WAIT:
             text = f"{app.name}: {decision.reason}; it is started again {self._backoff.delay(known.attempts):g} s after"
             self._tell(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
-        elif self._once and known.gave_up and found.current and known.off is None:
-            self.gave_up[app.name] = GaveUp(app=app.name, reason=known.gave_up)
+        elif decision.reason:
+            self._failed(app.name, f"{app.name} is left alone: {decision.reason}")
+        elif known.gave_up and found.current and found.off is None and found.state in (LOST, FAILED):
+            self._failed(app.name, f"{app.name} is left alone, in a crash loop: {known.gave_up}")
+
+    def _decide(self, app: AppRegistry) -> tuple[Found, Supervision, Decision]:
+        known, found = supervision.read(app.folder), self._find(app)
+        age = clock.age(known.started_at) if known.started_at else -1.0
+        # A start in the future is of a clock that was set: nothing is known of how long ago it was.
+        return found, known, decide(found, known, self._backoff, age if age >= 0 else float("inf"))
+
+    def _failed(self, app: str, line: str) -> None:
+        self._tell(app, line)
+        if self._once:
+            self.gave_up[app] = GaveUp(app=app, reason=line)
 
     def _find(self, app: AppRegistry) -> Found:
         current, update = app.current(), app.update_under_way()
@@ -158,24 +182,34 @@ class _Supervisor:
             error=status.error if status else None,
             committed=status is not None and _committed(status),
             updating=update.new if update else None,
+            off=off.reason if (off := supervision.off(app.folder)) else None,
+            asked_to_end=state in (LOST, FAILED) and _asked_to_end(app, current, status),
         )
 
-    def _start(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:
-        assert found.current is not None
-        epoch = found.current.epoch + 1
-        mine = known.epoch is not None and found.current.epoch <= known.epoch
-        attempts = 1 + (known.attempts if mine else 0)
-        noted = Supervision(attempts=attempts, epoch=epoch, started_at=clock.now())
-        supervision.write(app.folder, noted)  # before: a supervisor that dies here has counted the start
-        self._tell(app.name, f"{app.name}: {decision.reason}; starting it again (start {attempts} in a row)")
-        self._starting[app.name] = self._pool.submit(self._restart, app.name, found.current.deployment)
+    def _restart(self, app: AppRegistry, deployment: str) -> None:
+        before = supervision.read(app.folder)
 
-    def _restart(self, app: str, deployment: str) -> None:
+        def count() -> None:
+            """Under the app's lease: what was seen before may not hold any more. A supervisor that dies after it has
+            counted the start."""
+            found, known, decision = self._decide(app)
+            if self._over.is_set() or decision.action is not Action.START or found.current is None:
+                raise NotNow(decision.reason or "nothing is to be started any more")
+            mine = known.epoch is not None and found.current.epoch <= known.epoch
+            attempts, epoch = 1 + (known.attempts if mine else 0), found.current.epoch + 1
+            supervision.write(app.folder, Supervision(attempts=attempts, epoch=epoch, started_at=clock.now()))
+
         try:
-            deployed = restart(self._context, app, deployment, self._timeout)
-            self._tell(app, f"{app} runs again as {deployed.deployment} (epoch {deployed.epoch})")
+            deployed = restart(self._context, app.name, deployment, self._timeout, before=count)
+            self._tell(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
+        except NotNow as error:
+            self._tell(app.name, f"{app.name} was not started: {error}")
         except StreamUpdateError as error:
-            self._tell(app, f"{app} was not started: {error}")
+            self._failed(app.name, f"{app.name} was not started: {error}")
+            with contextlib.suppress(StreamUpdateError):
+                current, counted = app.current(), supervision.read(app.folder)
+                if current is not None and counted.epoch is not None and current.epoch < counted.epoch:
+                    supervision.write(app.folder, before)  # no driver was started
 
     def _give_up(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:
         assert found.current is not None
@@ -197,6 +231,15 @@ class _Supervisor:
         if self._told.get(app) != line:
             self._told[app] = line
             self._progress(line)
+
+
+def _asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> bool:
+    """Whether a dead driver had been suspended, or told to end and had not answered: then it is not to run."""
+    if status is not None and status.state == SUSPENDED:
+        return True
+    box = CommandBox(app.deployment_folder(current.deployment), current.epoch)
+    ends = (commands.CANCEL, commands.DRAIN, commands.SUSPEND)
+    return any(c.kind in ends or (c.kind == commands.SNAPSHOT and c.cancel) for c in box.pending())
 
 
 def _committed(status: Status) -> bool:

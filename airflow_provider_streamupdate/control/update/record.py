@@ -86,7 +86,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
                 f"{_way(app, state)}"
             )
-        wanted = attrs.evolve(wanted, old=old)
+        wanted = attrs.evolve(wanted, old=old, old_dead=state != RUNNING)
         _close_others(registry, deployment)
         registry.set_update(wanted)
         boundary("begun")

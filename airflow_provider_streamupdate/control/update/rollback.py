@@ -12,7 +12,7 @@ import attrs
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
-from ...core.errors import NotFoundError, NotRunningError, RefusedError
+from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError
 from ...core.names import check_name
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
@@ -136,7 +136,13 @@ def _go_back(
     else:
         progress(f"starting {old} again, where it was stopped")
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
-        drivers.wait_running(old, timeout)
+        try:
+            drivers.wait_running(old, timeout)
+        except DriverError as error:
+            if record is None or not record.old_dead:
+                raise
+            # As before the update; else the app could neither be updated nor rolled back any more.
+            progress(f"{old} does not run, as before the update: {error}")
         boundary("old-runs")
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
     if deployed is not None:

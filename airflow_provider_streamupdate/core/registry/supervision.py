@@ -1,4 +1,5 @@
-"""What a supervisor knows of an app, and what keeps it from the app."""
+"""What a supervisor knows of an app, and what keeps it from the app. Each file has one writer: the supervisor, which
+holds the app's lease when it counts a start, and who switches supervision off."""
 
 from __future__ import annotations
 
@@ -8,22 +9,28 @@ from .. import clock
 from ..serde import from_json, to_json
 from ..storage import Folder
 
-PATH = "supervision.json"
+PATH, OFF = "supervision.json", "supervision-off.json"
 
 
 @attrs.frozen(kw_only=True)
 class Supervision:
-    """off: why the app is not supervised; None: it is
-    attempts: drivers that a supervisor started in a row and that did not recover
+    """attempts: drivers that a supervisor started in a row and that did not recover
     epoch: of the driver it started last; started_at: when, ISO
     gave_up: why it does not try again; None: it does. A driver that somebody else starts ends that
     """
 
-    off: str | None = None
     attempts: int = 0
     epoch: int | None = None
     started_at: str = attrs.field(default="", validator=clock.is_moment)
     gave_up: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SupervisionOff:
+    """The app is not supervised. reason: why; at: since when, ISO"""
+
+    reason: str
+    at: str = attrs.field(validator=clock.is_moment)
 
 
 def read(app: Folder) -> Supervision:
@@ -34,3 +41,17 @@ def read(app: Folder) -> Supervision:
 
 def write(app: Folder, found: Supervision) -> None:
     app.write(PATH, to_json(found))
+
+
+def off(app: Folder) -> SupervisionOff | None:
+    """Why the app is not supervised; None: it is."""
+    text = app.read(OFF)
+    return None if text is None else from_json(text, SupervisionOff, app.path(OFF))
+
+
+def switch(app: Folder, reason: str | None) -> None:
+    """Switch the supervision of an app off, for a reason, or on again (None)."""
+    if reason is None:
+        app.remove(OFF)
+    else:
+        app.write(OFF, to_json(SupervisionOff(reason=reason, at=clock.now())))

@@ -34,6 +34,7 @@ class UpdateRecord:
     digest: of the new application
     strategy: how the old one is replaced (control/update/strategies)
     in_place: no deployment is brought in: the old one continues, and `new` is the update's own id
+    old_dead: the old version's driver had failed or was lost when the update began
     outcome: None while under way
     pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)
@@ -47,6 +48,7 @@ class UpdateRecord:
     digest: str = ""
     strategy: str = "restart"
     in_place: bool = False
+    old_dead: bool = False
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))

@@ -317,6 +317,7 @@ class Agent:
                     if patience.over():
                         raise
                 if command is not None:
+                    busy_at, next_look = now, 0.0
                     task = worker.submit(self._obey, command)
                 elif task is None and self.reporter.state == RUNNING and self.engine.ended():
                     return
