@@ -191,7 +191,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     plan.add_argument("--root", help="with --against: the registry's root")
     plan.add_argument(
         "--against",
-        help="check against snapshot:NAME, deployment:ID, current or plan:FILE; check nothing when left out",
+        help="check against snapshot:NAME, deployment:ID, current, plan:FILE, or nothing: a start without state",
     )
     plan.add_argument(
         "--rehearse", type=int, metavar="K", help="with --against snapshot:[NAME]: run K batches from that snapshot"

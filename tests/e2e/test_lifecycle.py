@@ -118,7 +118,7 @@ def test_a_file_that_defines_no_app_or_another_app(ground, write_app, tmp_path) 
 
 RETURNS = {
     "raise ValueError('no such column')": r":\d+ raised ValueError: no such column; correct it",
-    "return writer.option('checkpointLocation', '/tmp/own').start()": r"started its query .* remove \.start",
+    "return writer.option('checkpointLocation', '/tmp/own').start()": r"started its query, .* remove \.start",
     "return spark.range(3)": "returned a DataFrame; return df.writeStream",
     "return writer.option('checkpointLocation', '/tmp/own')": "sets checkpointlocation .* remove it",
 }
