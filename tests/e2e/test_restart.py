@@ -69,7 +69,7 @@ def test_a_killed_driver_is_restarted_with_its_state_and_not_submitted_without(g
     assert "streamupdate restart records" in ground.cli("status", ground.app)
     restarted = ground.json("restart", ground.app)
     assert (restarted["deployment"], restarted["epoch"]) == ("one", 2)
-    assert "the driver of app records lives" in ground.cli("restart", ground.app, code=1)
+    assert "the driver of app records is alive" in ground.cli("restart", ground.app, code=1)
     ground.wait_for_all()
     ground.count_up("files", ground.file_sink())
     assert ground.client.status(ground.app).status.queries["files"].first_batch == 2
