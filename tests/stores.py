@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
+from fsspec.asyn import get_loop
 from fsspec.implementations.memory import MemoryFileSystem
 
 
@@ -58,8 +59,32 @@ class Bucket(ObjectStore):
         bucket, _, key = path.lstrip("/").partition("/")
         return bucket, key, None
 
-    def call_s3(self, method, Bucket, Key, IfMatch):
-        assert method == "delete_object"
+    @property
+    def loop(self):
+        return get_loop()
+
+    async def _call_s3(self, method, Bucket, Key):
+        assert method == "get_object"
+        return {"Body": Body(self.cat_file(f"/{Bucket}/{Key}"))}
+
+    def call_s3(self, method, Bucket, **asked):
+        return {"delete_object": self._delete, "list_objects_v2": self._page}[method](Bucket, **asked)
+
+    def _page(self, Bucket, Prefix, Delimiter, ContinuationToken=""):
+        """Two entries at a time."""
+        top = f"/{Bucket}/{Prefix}"
+        below = sorted(name[len(top) :] for name in list(self.store) if name.startswith(top))
+        entries = sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in below})
+        left = [name for name in entries if not ContinuationToken or name > ContinuationToken]
+        page, more = left[:2], len(left) > 2
+        return {
+            "Contents": [{"Key": Prefix + name} for name in page if not name.endswith("/")],
+            "CommonPrefixes": [{"Prefix": Prefix + name} for name in page if name.endswith("/")],
+            "IsTruncated": more,
+            **({"NextContinuationToken": page[-1]} if more else {}),
+        }
+
+    def _delete(self, Bucket, Key, IfMatch):
         path = f"/{Bucket}/{Key}"
         with self.lock:
             if not self.isfile(path):
@@ -67,6 +92,22 @@ class Bucket(ObjectStore):
             if self.conditional and self._tag(path) != IfMatch:
                 raise _error("PreconditionFailed")
             self.rm_file(path)
+
+
+class Body:
+    """Of an object that is read."""
+
+    def __init__(self, data):
+        self.data = data
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        pass
+
+    async def read(self):
+        return self.data
 
 
 def _error(code):
