@@ -54,13 +54,19 @@ class Decision:
 NOTHING = Decision(action=Action.NONE)
 
 
+def starts_in_a_row(current: Current, known: Supervision) -> int:
+    """How many a supervisor has made, none of which recovered; a driver that somebody else started ends the row. One
+    that it was about to start when it died counts."""
+    return known.attempts if known.epoch is not None and current.epoch <= known.epoch else 0
+
+
 def decide(found: Found, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
     """since_start: seconds since the supervisor started the app's driver last"""
     current = found.current
     if found.off is not None or current is None or found.state in _ENDED_ON_REQUEST:
         return NOTHING
     mine = known.epoch is not None and current.epoch <= known.epoch  # also one that it was about to start
-    attempts = known.attempts if mine else 0
+    attempts = starts_in_a_row(current, known)
     if found.state not in (LOST, FAILED):
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):

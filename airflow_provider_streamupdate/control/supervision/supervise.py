@@ -22,7 +22,7 @@ from ..operations.restart import restart
 from ..waiting import Progress, quiet
 from . import watch
 from .backoff import Backoff
-from .decision import Action, Decision, Found, decide
+from .decision import Action, Decision, Found, decide, starts_in_a_row
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
 REASON = 2000  # characters
@@ -153,7 +153,7 @@ class _Supervisor:
             self._tell(app.name, f"{app.name} has recovered: {decision.reason}")
         elif decision.action is Action.WAIT:
             text = f"{app.name}: {decision.reason}; it is started again {self._backoff.delay(known.attempts):g} s after"
-            self._tell(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
+            self._failed(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
         elif decision.reason:
             self._failed(app.name, f"{app.name} is left alone: {decision.reason}")
         elif known.gave_up and found.current and found.off is None and found.state in (LOST, FAILED):
@@ -195,8 +195,7 @@ class _Supervisor:
             found, known, decision = self._decide(app)
             if self._over.is_set() or decision.action is not Action.START or found.current is None:
                 raise NotNow(decision.reason or "nothing is to be started any more")
-            mine = known.epoch is not None and found.current.epoch <= known.epoch
-            attempts, epoch = 1 + (known.attempts if mine else 0), found.current.epoch + 1
+            attempts, epoch = 1 + starts_in_a_row(found.current, known), found.current.epoch + 1
             supervision.write(app.folder, Supervision(attempts=attempts, epoch=epoch, started_at=clock.now()))
 
         try:
