@@ -10,7 +10,7 @@ from bench import Bench, row
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import spark_internals
-from airflow_provider_streamupdate.streaming.planning.planner import dry_run
+from airflow_provider_streamupdate.streaming.planning.first_batch import dry_run
 from airflow_provider_streamupdate.streaming.spark_internals import jvm
 
 

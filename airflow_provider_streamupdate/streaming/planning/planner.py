@@ -42,7 +42,7 @@ from .batch_id import seen_batch
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
 from .expressions.expression import zone
-from .first_batch import keep
+from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below, paths
 from .lineage.arrivals import filters as filters_below
 from .lineage.lineage import Lineage, watermarks
@@ -134,34 +134,35 @@ def _plan_query(
     check_batches(where, details)
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
-    told = spark_internals.analyzed_plan(df)
-    imported |= set(imports(told))
-    if details["format"] == spark_internals.FOREACH:
-        imported |= set(spark_internals.foreach_imports(writer))
-    analyzed = parse_plan(told, mode)
-    sources, order, leaf_names = plan_sources(name, df, analyzed)
-    sink = SinkPlan(
-        format=details["format"],
-        options=without_secrets(details["options"]),
-        location=details["location"],
-        partitioned_by=tuple(details["partitioned_by"]),
-        columns=_columns(df) if short_format(details["format"]) in FILES else None,
-        seen_batch=seen_batch(where, writer, details["format"], declared),
-    )
+    conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
-        with _instead(
-            f"{where}: Spark cannot plan it, and would refuse to start it: ",
-            "; correct the query (`streamupdate plan` tries it without starting anything)",
-        ):
-            stages_written = sum(node.stateful for node in analyzed.walk())
-            planned = dry_run(df, mode, f"file://{scratch}", Path(scratch), conf, scratch=True, stages=stages_written)
+        with planned_beside(df, mode, Path(scratch), conf) as first:
+            told = spark_internals.analyzed_plan(df)
+            imported |= set(imports(told))
+            if details["format"] == spark_internals.FOREACH:
+                imported |= set(spark_internals.foreach_imports(writer))
+            analyzed = parse_plan(told, mode)
+            sources, order, leaf_names = plan_sources(name, df, analyzed)
+            sink = SinkPlan(
+                format=details["format"],
+                options=without_secrets(details["options"]),
+                location=details["location"],
+                partitioned_by=tuple(details["partitioned_by"]),
+                columns=_columns(df) if short_format(details["format"]) in FILES else None,
+                seen_batch=seen_batch(where, writer, details["format"], declared),
+            )
+            read = first.optimized()
+            with _instead(
+                f"{where}: Spark cannot plan it, and would refuse to start it: ",
+                "; correct the query (`streamupdate plan` tries it without starting anything)",
+            ):
+                planned = first.whole()
         keep(writer, conf, Path(scratch), planned)
         with _instead(
             f"{where}: its plan is not understood, so its state could not be found again (",
             "); write it in another way, or report it with the query",
         ):
-            optimized = parse_plan(planned.optimized, mode)
+            optimized = parse_plan(read.result(), mode)
             sources = columns_read(sources, leaf_names, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
@@ -231,31 +232,6 @@ def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[st
             yield state
         for variable in {which.removeprefix(f"{name}/") for name in names} - {which}:
             yield f"{variable}: {state}"
-
-
-def dry_run(
-    df: DataFrame,
-    output_mode: str,
-    uri: str,
-    local: Path,
-    conf: dict[str, str] | None = None,
-    scratch: bool = False,
-    stages: int = 0,
-) -> spark_internals.DryRun:
-    """Write Spark's metadata of a first batch under `uri` (= `local`; thrown away later when `scratch`) and return what
-    was planned. `stages`: how many stateful operators there are, where that is known."""
-    (local / "offsets").mkdir(parents=True, exist_ok=True)
-    for operator in range(stages if scratch else 0):
-        # Hadoop starts a process for each folder that it makes on a local disk (RawLocalFileSystem.setPermission:
-        # chmod; measured: three quarters of a dry run), and none for those that are there.
-        for folder in ("_metadata", "0/_metadata"):
-            (local / "state" / str(operator) / folder).mkdir(parents=True)
-    placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
-    placeholder.write_text("v1\n")
-    try:
-        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, write=True, scratch=scratch)
-    finally:
-        placeholder.unlink()
 
 
 def _stages(

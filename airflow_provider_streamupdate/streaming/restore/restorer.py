@@ -36,8 +36,7 @@ from ...core.snapshots.restore import (
 from ...core.storage import Folder
 from ...core.storage.space import check_room
 from .. import spark_internals
-from ..planning.first_batch import kept, planned
-from ..planning.planner import dry_run
+from ..planning.first_batch import dry_run, kept, planned
 from .migrator import MigrationFunctions, find_functions, migrate_stage
 from .saved_state import SavedState
 from .skipped import in_sink, skipped_problem

@@ -4,6 +4,7 @@ Class and field names are verified with javap on the released jars. What differs
 `adapters`; `check_version` refuses those that have none.
 """
 
+from .beside import beside
 from .connection import answer_at_once
 from .jvm import activate, unanswered
 from .markers import with_marker
@@ -50,6 +51,7 @@ __all__ = [
     "analyzed_plan",
     "answer_at_once",
     "batch_function",
+    "beside",
     "check_version",
     "default_settings",
     "dry_run",

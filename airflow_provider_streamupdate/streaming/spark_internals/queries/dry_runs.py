@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -70,6 +70,7 @@ def dry_run(
     write: bool = False,
     scratch: bool = False,
     planned: DryRun | None = None,
+    begun: Callable[[DryRun], None] | None = None,
 ) -> DryRun:
     """Plan one micro-batch as Spark would, without running it.
 
@@ -81,15 +82,18 @@ def dry_run(
     `planned`: another dry run of the same query under the same configuration. Then nothing is planned again, but for
     what has to do with the checkpoint: all of that, Spark's checks with it, is one rule (IncrementalExecution.state),
     and neither the optimizer nor the planner's strategies look at the checkpoint or the batch.
+    `begun` is given the dry run before anything is planned, for what can be read of it beside the planning. It is not
+    told of a second try.
 
     To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
     not to be set). A busy machine takes longer, which says nothing about the query: it is tried again, with a new
     execution, because one keeps its failure. EnvironmentProblem when that does not help.
     """
     late: Exception | None = None
-    for _ in range(WORKER_STARTS):
+    for attempt in range(WORKER_STARTS):
         try:
-            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch, planned)
+            tell = None if attempt else begun
+            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch, planned, tell)
         except Exception as error:
             if WORKER_LATE not in str(error):
                 raise
@@ -109,6 +113,7 @@ def _dry_run(
     write: bool,
     scratch: bool,
     before: DryRun | None,
+    begun: Callable[[DryRun], None] | None,
 ) -> DryRun:
     spark = df.sparkSession
     adapter = adapter_of(spark)
@@ -155,10 +160,13 @@ def _dry_run(
             execution.state().apply(before.physical.clone())
         return DryRun(spark, execution)
     execution, other = planned(analyzed), at_one_time(spark, analyzed)
+    run = DryRun(spark, execution, None if other is None else planned(other))
+    if begun is not None:
+        begun(run)
     execution.executedPlan()
     if write:
         adapter.write_metadata(execution)
-    return DryRun(spark, execution, None if other is None else planned(other))
+    return run
 
 
 @contextlib.contextmanager
