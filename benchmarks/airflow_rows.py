@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from feed import COMMIT_SECONDS, Feed
@@ -45,6 +46,7 @@ class Scheduled(Managed):
             "deployment_id": self.deployment,
             "parameters": self.params(),
         }
+        began = time.time()
         run = self.airflow.trigger(DAG, conf)
 
         def ended() -> str | None:
@@ -55,7 +57,7 @@ class Scheduled(Managed):
             failed = [t for t, s in self.airflow.task_states(DAG, run).items() if s == "failed"]
             logs = "\n".join(self.airflow.task_log(DAG, run, task) for task in failed)
             raise RuntimeError(f"the run of {DAG} failed in {', '.join(failed)}:\n{logs}")
-        return self.updated()
+        return self.updated(began)
 
     def end(self) -> None:
         try:

@@ -12,7 +12,9 @@ keys in the state. One ordinary batch interval (0.5 s) is part of every Spark ro
                   command line's code beside it
 
 Spark's times are those of the commit log's files. The rows of a kind are taken in turns, so that the machine's moods
-meet all. Every update is appended to --results as a line of JSON; --report shows all of them.
+meet all. A second table has the whole update: from the command (or the DAG's trigger) until it was promoted; for naive
+from spark-submit to its first commit. Every update is appended to --results as a line of JSON; --report shows all of
+them.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ def measure(keys: int, rows: list[str], repeats: int, spark_submit: str, master:
                     load = os.getloadavg()[0]
                     record = {"at": clock.now(), "row": row, "keys": keys, "seconds": round(app.update(row), 3)}
                     record["load"] = round(load, 2)
+                    if not isinstance(app, FlinkJob) and app.whole is not None:
+                        record["whole"] = round(app.whole, 3)
                     if isinstance(app, Managed) and row != Restart.name:
                         record["parts"] = app.parts()
                     with open(results, "a") as file:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import sub, truediv
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -40,7 +41,7 @@ Measured = Sequence[Mapping[str, Any]]
 
 
 class Report:
-    """Records of pause.py: {row, keys, seconds, parts?, load}."""
+    """Records of pause.py: {row, keys, seconds, whole?, parts?, load}."""
 
     def __init__(self, records: Measured) -> None:
         self.records = records
@@ -48,7 +49,9 @@ class Report:
         self.rows = [row for row in TITLES if any(r["row"] == row for r in records)]
 
     def markdown(self) -> str:
-        return "\n\n".join(filter(None, (self._pauses(), self._goals(), self._parts(), self._conditions())))
+        return "\n\n".join(
+            filter(None, (self._pauses(), self._goals(), self._wholes(), self._parts(), self._conditions()))
+        )
 
     def median(self, row: str, keys: int) -> float | None:
         seconds = self._seconds(row, keys)
@@ -56,6 +59,33 @@ class Report:
 
     def _seconds(self, row: str, keys: int) -> list[float]:
         return [r["seconds"] for r in self.records if (r["row"], r["keys"]) == (row, keys)]
+
+    def _wholes(self) -> str:
+        """From the command until promoted, and its goals. By Airflow: more than the command beside it, in seconds."""
+        found = {
+            (row, s): [r["whole"] for r in self.records if (r["row"], r["keys"]) == (row, s) and "whole" in r]
+            for row in self.rows
+            for s in self.sizes
+        }
+        rows = [row for row in self.rows if any(found[row, s] for s in self.sizes)]
+        if not rows:
+            return ""
+        lines = [
+            _line("command to promoted, seconds", *(f"{s:,} keys" for s in self.sizes)),
+            _rule(1 + len(self.sizes)),
+        ]
+        lines += [_line(TITLES[row], *(_shown(found[row, s]) for s in self.sizes)) for row in rows]
+
+        def compared(above: str, below: str, how: Callable[[float, float], float]) -> list[str]:
+            pairs = [(found.get((above, s)), found.get((below, s))) for s in self.sizes]
+            return [f"{how(statistics.median(a), statistics.median(b)):.3g}" if a and b else "" for a, b in pairs]
+
+        goals = {
+            f"goal: {TITLES[row]} / spark-submit, at most 2": compared(row, NAIVE, truediv)
+            for row in (Standby.name, Restart.name)
+        }
+        goals["goal: by Airflow, at most 15 s more"] = compared(AIRFLOW, BESIDE_AIRFLOW, sub)
+        return "\n".join([*lines, *(_line(goal, *told) for goal, told in goals.items() if any(told))])
 
     def _pauses(self) -> str:
         lines = [_line("pause, seconds", *(f"{size:,} keys" for size in self.sizes)), _rule(1 + len(self.sizes))]

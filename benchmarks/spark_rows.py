@@ -18,6 +18,7 @@ from feed import COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.step import NOTED, Step
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -51,6 +52,7 @@ class Plain:
         self.command = [spark_submit, "--master", master, str(APP_FILE), "plain", str(feed.folder)]
         self.command.append(str(self.commits.checkpoint))
         self.environment = spark_environment(spark_submit, {})
+        self.whole: float | None = None  # seconds the last update took, from spark-submit to the first commit
         self.process = self._submit()
 
     def settle(self) -> None:
@@ -76,11 +78,14 @@ class Plain:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        before = self.commits.newest()
+        before, submitted = self.commits.newest(), time.time()
         self.process = self._submit()
-        return self.commits.after(before)
+        pause = self.commits.after(before)
+        self.whole = self.commits.times()[before + 1] - submitted
+        return pause
 
     def _same_session(self) -> float:
+        self.whole = None
         # spark-submit's JVM is the group's leader, the script its child
         children = psutil.Process(self.process.pid).children(recursive=True)
         (script,) = (p for p in children if APP_FILE.name in command_of(p))
@@ -103,6 +108,7 @@ class Managed:
         self.feed = feed
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
+        self.whole: float | None = None  # seconds the last update took, from the command until it was promoted
         try:
             self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
         except BaseException:
@@ -136,13 +142,15 @@ class Managed:
             strategy=strategy,
             submit_timeout=COMMIT_SECONDS,
         )
+        began = time.time()
         self.client.update(options)
-        return self.updated()
+        return self.updated(began)
 
-    def updated(self) -> float:
-        """The pause of the last update; ordinary batches have run since."""
+    def updated(self, began: float) -> float:
+        """The pause of the last update, which was asked for at `began`; ordinary batches have run since."""
         record = self.client.registry.app(APP).update(self.deployment)
         assert record is not None and record.pause_seconds is not None, record
+        self.whole = clock.parse(record.step_times[NOTED[Step.PROMOTE]]).timestamp() - began
         commits = self.commits(self.deployment)
         commits.wait(commits.newest() + BATCHES_BETWEEN)
         return record.pause_seconds

@@ -21,6 +21,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/setup/system.sh
 . scripts/setup/java.sh
+. scripts/setup/classes.sh
 
 UV_VERSION=0.13.8
 UV=$ROOT/.uv/bin/uv
@@ -59,7 +60,7 @@ all_fresh() {
     for environment in $ENVIRONMENTS; do
         fresh "$environment" || return 1
     done
-    [ "$ENVIRONMENTS" = .venv-docs ] || java_known .venv-spark/java_home
+    [ "$ENVIRONMENTS" = .venv-docs ] || { java_known .venv-spark/java_home && classes_known .venv-spark; }
 }
 need_uv() {
     local python
@@ -129,5 +130,8 @@ echo $$ >"$LOCK/pid"
 for environment in $ENVIRONMENTS; do
     fresh "$environment" || make_environment "$environment"
 done
-[ "$ENVIRONMENTS" = .venv-docs ] || java_known .venv-spark/java_home || need_java .venv-spark/java_home
+if [ "$ENVIRONMENTS" != .venv-docs ]; then
+    java_known .venv-spark/java_home || need_java .venv-spark/java_home
+    classes_known .venv-spark || make_classes .venv-spark
+fi
 say "ready"

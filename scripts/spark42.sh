@@ -13,7 +13,9 @@ golden=$(mktemp -d)
 trap 'rm -rf "$golden"' EXIT
 
 with() { # a Python, and what it runs
-    PYTHONPATH="$ROOT" PYSPARK_PYTHON=$1 PYSPARK_DRIVER_PYTHON=$1 "$@"
+    local archive=${SPARK_SUBMIT_OPTS:-}
+    [ "$1" = "$NEW" ] || archive= # it has the newer Spark's classes
+    PYTHONPATH="$ROOT" PYSPARK_PYTHON=$1 PYSPARK_DRIVER_PYTHON=$1 SPARK_SUBMIT_OPTS=$archive "$@"
 }
 
 echo "== tests/spark (fast, .venv-spark42)"

@@ -50,5 +50,6 @@ need_java() { # file: notes there which Java it is
     fi
     [ -z "${JAVA_HOME:-}" ] || [ "$home" = "$JAVA_HOME" ] || say "JAVA_HOME=$JAVA_HOME is not Java $JAVA_MIN or newer; using $home"
     echo "$home" >"$1"
+    rm -f "${1%/*}"/classes.* # they are another Java's
     say "Java: $home"
 }
