@@ -119,14 +119,19 @@ def _settings(command: Sequence[str], key: str) -> list[str]:
 
 
 def find_spark_submit(given: str | None = None) -> str:
-    """Return the path of spark-submit; `given` may be a path or a name on PATH. `check_environment` checks it."""
+    """Return the path of spark-submit; `given` may be a path or a name on PATH. `check_environment` checks it.
+
+    A relative path becomes absolute, because a driver is started in a folder of its own.
+    """
     if given:
-        return shutil.which(given) or given
-    if path := os.environ.get("STREAMUPDATE_SPARK_SUBMIT"):
-        return path
-    if home := os.environ.get("SPARK_HOME"):
-        return str(Path(home) / "bin" / "spark-submit")
-    return shutil.which("spark-submit") or "spark-submit"
+        found = shutil.which(given) or given
+    elif path := os.environ.get("STREAMUPDATE_SPARK_SUBMIT"):
+        found = path
+    elif home := os.environ.get("SPARK_HOME"):
+        found = str(Path(home) / "bin" / "spark-submit")
+    else:
+        found = shutil.which("spark-submit") or "spark-submit"
+    return os.path.abspath(found) if os.path.dirname(found) else found
 
 
 def spark_environment(spark_submit: str, env_vars: Mapping[str, str]) -> dict[str, str]:
