@@ -257,6 +257,8 @@ def test_an_unknown_deployment_s_log_is_told(run: Run, app: AppRegistry) -> None
 def test_an_app_that_is_not_running_is_1_and_nothing_is_asked_of_it(
     run: Run, root: Path, state: str | None, args: tuple[str, ...]
 ) -> None:
+    if (args[0], state) == ("cancel", "failed"):
+        pytest.skip("it counts as cancelled then: tests/cli/test_cli_cancel.py")
     registry = Registry(str(root)).app("flights")
     deploy(registry, state=state)
     result = run(*args, "--json")

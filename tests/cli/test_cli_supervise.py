@@ -153,6 +153,23 @@ def test_one_supervisor_watches_and_another_stands_by(running: Site, monkeypatch
     assert watch.take(app).number == first.number + 1
 
 
+@pytest.mark.parametrize("asked", [commands.CANCEL, commands.DRAIN, commands.SNAPSHOT])
+def test_a_driver_that_dies_between_its_answer_and_its_last_word_is_left_alone(running: Site, asked: str) -> None:
+    box = CommandBox(running.client.registry.app("alarm").deployment_folder("v1"), 1)
+    running.crash("v1")
+    box.answer(box.issue(asked, **({"snapshot": "s1", "cancel": True} if asked == commands.SNAPSHOT else {})))
+    assert running.run("supervise", "--once").exit_code == 1 and epoch(running) == 1
+    box.answer(box.issue(asked, **({"snapshot": "s2", "cancel": True} if asked == commands.SNAPSHOT else {})), "no")
+    assert running.run("supervise", "--once").exit_code == 1 and epoch(running) == 1
+
+
+def test_a_driver_that_refused_to_end_and_died_later_is_started(running: Site) -> None:
+    box = CommandBox(running.client.registry.app("alarm").deployment_folder("v1"), 1)
+    running.crash("v1")
+    box.answer(box.issue(commands.DRAIN), "the storage cannot be reached")
+    assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
+
+
 @pytest.mark.parametrize("asked", ["suspend", "cancel"])
 def test_a_driver_that_dies_after_it_was_told_to_end_is_left_alone(running: Site, asked: str) -> None:
     registry = running.client.registry.app("alarm")

@@ -233,12 +233,11 @@ class _Supervisor:
 
 
 def _asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> bool:
-    """Whether a dead driver had been suspended, or told to end and had not answered: then it is not to run."""
+    """Whether a dead driver had been suspended, or told to suspend or end, and had not refused: it is not to run."""
     if status is not None and status.state == SUSPENDED:
         return True
     box = CommandBox(app.deployment_folder(current.deployment), current.epoch)
-    ends = (commands.CANCEL, commands.DRAIN, commands.SUSPEND)
-    return any(c.kind in ends or (c.kind == commands.SNAPSHOT and c.cancel) for c in box.pending())
+    return box.told_to_end() or any(c.kind == commands.SUSPEND for c in box.pending())
 
 
 def _committed(status: Status) -> bool:
