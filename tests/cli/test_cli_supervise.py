@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.supervision import supervise, watch
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
-from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
@@ -199,6 +200,40 @@ def test_what_changes_before_a_start_counts(running: Site, monkeypatch: pytest.M
     result = running.run("supervise", "--once")
     assert "alarm was not started" in result.stderr and epoch(running) == 1
     assert supervision.read(running.client.registry.app("alarm").folder).attempts == 0
+
+
+def test_who_meets_the_start_of_a_supervisor_is_told_of_it(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the supervisor's lease says, met by a command in another process."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    app, other = running.client.registry.app("alarm"), ProcessIdentity.of(os.getppid())
+    running.crash("v1")
+    real, met = Drivers.start, {}
+    asked = (
+        ("update", running.application("v2"), "--strategy", "restart"),
+        ("restart", "alarm"),
+        ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1"),
+        ("delete-snapshot", "alarm", "s1"),
+    )
+
+    def start(drivers: Drivers, *arguments: Any, **options: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(ProcessIdentity, "own", lambda: other)
+            met.update({command[0]: running.run(*command) for command in asked})
+        return real(drivers, *arguments, **options)
+
+    client = StreamUpdateClient(running.client.root, SparkSubmit())
+    with monkeypatch.context() as patched:
+        patched.setattr(Drivers, "start", start)
+        client.supervise(once=True)
+    assert list(met) == [command[0] for command in asked]
+    for name, result in met.items():
+        assert result.exit_code == 1, (name, result.output)
+        assert re.search(
+            r"app alarm is in use since 20.* UTC: a supervisor starts the driver of v1 again", result.stderr
+        )
+        assert f"(process {os.getpid()} on " in result.stderr and "then run this again" in result.stderr, name
+    assert runs(running, 2) and lease.read(app.folder).released  # type: ignore[union-attr]
+    assert running.run("restart", "alarm").exit_code == 1 and "is alive" in running.run("restart", "alarm").stderr
 
 
 def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def _no_update(registry: AppRegistry, deployment: str, state: str) -> None:
 
 def count_as_cancelled(context: Context, registry: AppRegistry, deployment: str) -> bool:
     """Note that a dead deployment was cancelled; False when it is not dead any more."""
-    with holding(registry, deployment):
+    with holding(registry, deployment, f"cancel notes that {deployment} is cancelled"):
         drivers, launch = context.drivers(registry), registry.launch(deployment)
         if registry.current_id() != deployment or launch is None:
             return False

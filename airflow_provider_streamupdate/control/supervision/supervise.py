@@ -199,7 +199,9 @@ class _Supervisor:
             supervision.write(app.folder, Supervision(attempts=attempts, epoch=epoch, started_at=clock.now()))
 
         try:
-            deployed = restart(self._context, app.name, deployment, self._timeout, before=count)
+            deployed = restart(
+                self._context, app.name, deployment, self._timeout, before=count, asked_by="a supervisor"
+            )
             self._tell(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
         except NotNow as error:
             self._tell(app.name, f"{app.name} was not started: {error}")
