@@ -65,6 +65,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
     rollback, gc, a look of a supervisor."""
     five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
     run("submit", application(folder, "v1"), "--deployment", "v1", *five)
+    StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).wait_healthy(APP)  # s1 is of a batch that was committed
     run("save-snapshot", APP, "s1")
     run("verify-snapshot", APP, "s1")
     run("save-snapshot", APP, "s2")
