@@ -20,13 +20,14 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/setup/system.sh
+. scripts/setup/lock.sh
 . scripts/setup/java.sh
 . scripts/setup/classes.sh
 
 UV_VERSION=0.13.8
 UV=$ROOT/.uv/bin/uv
 PYTHONS=">=3.11,<3.14" # PySpark 4.3 needs 3.11; setup.cfg has the upper bound
-LOCK=$ROOT/.setup.lock
+LOCKS=$ROOT/.setup.locks
 export UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-180}"
 
 case ${1:-} in
@@ -107,25 +108,11 @@ make_environment() { # environment
 
 all_fresh && exit 0
 
-# One setup at a time: a second one waits, then finds everything done.
-waited=0
-until mkdir "$LOCK" 2>/dev/null; do
-    [ -w "$ROOT" ] || die "$ROOT is not writable" "the environments are made in it" "use a folder you may write to"
-    holder=$(cat "$LOCK/pid" 2>/dev/null || true)
-    if [ -n "$holder" ] && ! kill -0 "$holder" 2>/dev/null; then
-        rm -rf "$LOCK" # its owner died
-        continue
-    fi
-    [ $waited -gt 0 ] || say "another setup (process ${holder:-unknown}) is running; waiting for it"
-    waited=$((waited + 1))
-    [ $waited -lt 1200 ] || die "another setup has not finished in 20 minutes" \
-        "process ${holder:-unknown} holds $LOCK" "end it, remove that folder, run this again"
-    sleep 1
-done
-trap 'rm -rf "$LOCK"' EXIT
+[ -w "$ROOT" ] || die "$ROOT is not writable" "the environments are made in it" "use a folder you may write to"
+trap release_lock EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-echo $$ >"$LOCK/pid"
+take_lock # a second setup waits here, then finds everything done
 
 for environment in $ENVIRONMENTS; do
     fresh "$environment" || make_environment "$environment"

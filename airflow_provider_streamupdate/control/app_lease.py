@@ -28,8 +28,8 @@ _in_use: set[str] = set()  # tokens of the leases this process holds, so that bl
 
 
 @contextlib.contextmanager
-def holding(app: AppRegistry, owner: str) -> Iterator[None]:
-    """Hold the app's lease for `owner` inside the block.
+def holding(app: AppRegistry, owner: str, work: str = "") -> Iterator[None]:
+    """Hold the app's lease for `owner` inside the block. `work` tells others what this is, unless it is an update's.
 
     Afterwards the lease is released, or, during an update, left for the process that continues the update.
     LeaseHeldError when another owner holds it, or another living process works for this owner (the threads of a
@@ -43,6 +43,7 @@ def holding(app: AppRegistry, owner: str) -> Iterator[None]:
         ProcessIdentity.own(),
         alive=lambda other: alive(app.folder, other),
         needed=lambda other: under_way(app, other.owner),
+        work=work,
     )
     if held.token in _in_use:  # an enclosing block holds it, and keeps it
         yield

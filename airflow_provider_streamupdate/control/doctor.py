@@ -21,6 +21,7 @@ from .interruption import interruption
 from .next_step import next_step
 from .operations.context import Context
 from .status import apps
+from .supervision.outlook import outlook, told
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # Displayed times and retention use the clocks of several machines (docs/design.md). From this skew on they mislead.
@@ -176,7 +177,7 @@ def _app(context: Context, name: str) -> str:
         )
     update = registry.last_update()
     interrupted = interruption(registry, update)
-    step = next_step(name, state, current, update, interrupted)
+    step = next_step(name, state, current, update, interrupted, told(name, outlook(registry, current, state, status)))
     if step and (interrupted is None or interrupted.killed):
         raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
     return f"{current.deployment} is {state}" + (f"; {step}" if step else "")

@@ -31,7 +31,7 @@ class Interruption:
     killed: bool
 
     def __str__(self) -> str:
-        at = clock.parse(self.since).strftime("%Y-%m-%d %H:%M:%S UTC")
+        at = clock.told(self.since)
         if self.killed:
             told = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
         else:

@@ -13,11 +13,13 @@ def next_step(
     current: Current | None,
     update: UpdateRecord | None,
     interrupted: Interruption | None = None,
+    supervised: str | None = None,
 ) -> str | None:
     """Return what to do; None when nothing has to be done: the app runs, or was ended on request.
 
     update: the last one, ended or not
     interrupted: the details when no process works on it
+    supervised: what supervision makes of a dead driver, in words
     """
     if current is None:
         return None
@@ -34,6 +36,7 @@ def next_step(
     if state == SILENT:
         return f"streamupdate restart {app} watches its driver for a sign of life, and starts it again if there is none"
     why = "correct what its error says; then " if state == FAILED else ""
-    return (
+    step = (
         f"{why}streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
     )
+    return f"{supervised}; {step}" if supervised else step

@@ -25,6 +25,7 @@ from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.context import Context
 from .status import Beside, beside
+from .supervision.outlook import Outlook, outlook, told
 from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
@@ -45,6 +46,7 @@ class Glance:
     state: its current deployment's
     last_update: the update under way, else the last one; interrupted: the details when no process works on it
     beside: the new version that runs beside the current deployment
+    supervision: what it makes of a dead driver
     """
 
     app: str
@@ -54,6 +56,7 @@ class Glance:
     last_update: UpdateRecord | None
     beside: Beside | None = None
     interrupted: Interruption | None = None
+    supervision: Outlook | None = None
 
 
 @attrs.frozen
@@ -108,12 +111,16 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     state, status = drivers.look(current.deployment) if current else (NEW, None)
     checked, report = _current_report(registry, updates, current)
     interrupted = interruption(registry, updates[-1] if updates else None)
+    supervised = outlook(registry, current, state, status) if current else None
     snapshots = _snapshot_documents(read, SnapshotStore(registry))
     return {
         "app": app,
         "state": state,
-        "next_step": next_step(app, state, current, updates[-1] if updates else None, interrupted),
+        "next_step": next_step(
+            app, state, current, updates[-1] if updates else None, interrupted, told(app, supervised)
+        ),
         "interrupted": to_dict(interrupted),
+        "supervision": to_dict(supervised),
         "current": to_dict(current),
         "status": to_dict(status),
         "deployments": deployments,
@@ -180,6 +187,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
         last_update=update,
         beside=beside(registry, drivers, current, update),
         interrupted=interruption(registry, update),
+        supervision=outlook(registry, current, state, status),
     )
 
 
@@ -195,8 +203,11 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "epoch": found.current.epoch if found.current else None,
         **figures(found.status),
         "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
-        "next_step": next_step(app, found.state, found.current, update, found.interrupted),
+        "next_step": next_step(
+            app, found.state, found.current, update, found.interrupted, told(app, found.supervision)
+        ),
         "interrupted": to_dict(found.interrupted),
+        "supervision": to_dict(found.supervision),
         "updating_to": update.new if update and update.outcome is None else None,
         "last_update": {
             "deployment": update.new,

@@ -12,6 +12,7 @@ from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations.context import Context
+from .supervision.outlook import Outlook, outlook, told
 from .update.strategies import strategy_named
 
 
@@ -31,6 +32,7 @@ class AppStatus:
     state: its current deployment's, ``new`` before the first
     update: the one under way; interrupted: the details when no process works on it
     beside: the new version that runs beside the current deployment
+    supervision: what it makes of a dead driver
     """
 
     app: str
@@ -42,11 +44,14 @@ class AppStatus:
     update: UpdateRecord | None
     beside: Beside | None = None
     interrupted: Interruption | None = None
+    supervision: Outlook | None = None
 
     @property
     def next_step(self) -> str | None:
         """What to do about a dead driver or an interrupted update; None when nothing has to be done."""
-        return next_step(self.app, self.state, self.current, self.update, self.interrupted)
+        return next_step(
+            self.app, self.state, self.current, self.update, self.interrupted, told(self.app, self.supervision)
+        )
 
 
 def status(context: Context, app: str, watch: bool = True) -> AppStatus:
@@ -60,16 +65,18 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
     if current is None:
         return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=update)
+    spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
     return AppStatus(
         app=app,
-        state=drivers.state(current.deployment),
+        state=state,
         current=current,
-        spec=registry.spec(current.deployment),
-        status=drivers.status(current.deployment),
+        spec=spec,
+        status=driver,
         launch=registry.launch(current.deployment),
         update=update,
         beside=beside(registry, drivers, current, update),
         interrupted=interruption(registry, update),
+        supervision=outlook(registry, current, state, driver),
     )
 
 

@@ -44,7 +44,7 @@ class InUseError(StreamUpdateError):
 
 
 class LeaseHeldError(StreamUpdateError):
-    """Another update of the app is under way."""
+    """Another process works on the app: an update, a supervisor that starts its driver, a delete."""
 
 
 class CorruptError(StreamUpdateError):

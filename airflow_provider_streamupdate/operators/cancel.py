@@ -16,7 +16,8 @@ from .base import StreamUpdateOperator
 
 
 class StreamCancelOperator(StreamUpdateOperator):
-    """Stops an app's driver; its state stays under the root. Returns the final state.
+    """Stops an app's driver; its state stays under the root. One whose driver is dead stays down: no supervisor starts
+    it again. Returns the final state.
 
     app: the app
     drain: stop at a batch boundary (the batch in flight commits, none begins); False: at once

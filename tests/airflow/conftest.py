@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow_site import REPOSITORY, STANDIN, FakeTaskInstance, Site
+from airflow_site import REPOSITORY, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.errors import DriverError
+from tests.standin import spark_submit
 
 # Before the first import of airflow: never the user's own Airflow.
 _HOME = tempfile.mkdtemp(prefix="streamupdate-airflow-")
@@ -54,9 +55,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """An empty installation with working connections; its drivers end with the test."""
     made = Site(tmp_path, monkeypatch)
     made.root.mkdir()
-    made.spark_submit.parent.mkdir()
-    made.spark_submit.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "{STANDIN}" "$@"\n')
-    made.spark_submit.chmod(0o755)
+    assert spark_submit(tmp_path) == made.spark_submit
     made.connect()
     made.define("spark_default", conn_type="spark", host="local[1]")
     yield made

@@ -348,6 +348,16 @@ def test_cancel_of_a_stopped_app_is_refused_unless_a_retry(site: Site, context: 
     assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == "cancelled"
 
 
+@pytest.mark.parametrize("options", [{}, {"drain": False}, {"deferrable": True}])
+def test_an_app_whose_driver_is_dead_is_cancelled_as_well(
+    site: Site, context: Context, options: dict[str, bool]
+) -> None:
+    site.submit()
+    site.crash("v1")
+    assert StreamCancelOperator(task_id="t", app="alarm", **options).execute(context) == "cancelled"  # type: ignore[arg-type]
+    assert site.client.status("alarm").state == "cancelled"
+
+
 def test_deferred_cancel(site: Site, context: Context) -> None:
     site.submit(DRAIN_SECONDS=0.5)
     operator = StreamCancelOperator(task_id="t", app="alarm", deferrable=True)

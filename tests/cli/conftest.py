@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from click.testing import CliRunner, Result
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
+from tests.standin import java_home, spark_submit
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-STANDIN = REPOSITORY / "tests" / "airflow" / "standin_spark_submit.py"
 Run = Callable[..., Result]
 
 
@@ -94,19 +92,10 @@ class Site:
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """spark-submit and Java, as far as they are looked at."""
-    spark_submit = tmp_path / "spark" / "bin" / "spark-submit"
-    java = tmp_path / "java" / "bin" / "java"
-    imports = f'PYTHONPATH="{REPOSITORY}${{PYTHONPATH:+:$PYTHONPATH}}"'
-    for path, text in (
-        (spark_submit, f'{imports} exec "{sys.executable}" "{STANDIN}" "$@"'),
-        (java, "echo 'openjdk version \"17.0.12\" 2024-07-16' >&2"),
-    ):
-        path.parent.mkdir(parents=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", str(spark_submit))
-    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    return spark_submit
+    made = spark_submit(tmp_path / "spark")
+    monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", str(made))
+    monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "java")))
+    return made
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import pytest
 from airflow_provider_streamupdate.control import doctor
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.serde import to_json
+from tests.standin import REPOSITORY
 
-from .conftest import REPOSITORY, Run, Site, document, table
+from .conftest import Run, Site, document, table
 
 
 def found(result: Any) -> dict[str, tuple[str, str]]:

@@ -20,8 +20,9 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment
+from tests.standin import REPOSITORY
 
-from .conftest import REPOSITORY, Site, document, table
+from .conftest import Site, document, table
 
 
 @pytest.fixture

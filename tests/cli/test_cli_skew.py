@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.golden import FOLDER
-from tests.golden.root import APP, STANDIN, application, unpack
+from tests.golden.root import APP, application, unpack
+from tests.standin import REPOSITORY, STANDIN
 
-from .conftest import REPOSITORY, Site, document
+from .conftest import Site, document
 
 DRIVERS = sorted(path.name.split(".tar")[0] for path in FOLDER.glob("driver-*"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -18,7 +19,8 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.supervision import supervise, watch
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
-from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
@@ -53,6 +55,28 @@ def epoch(site: Site) -> int:
 def runs(site: Site, in_epoch: int) -> bool:
     status = site.client.status("alarm")
     return status.state == "running" and status.status is not None and status.status.epoch == in_epoch
+
+
+def shown(site: Site) -> dict[str, str]:
+    """What each who looks says is next, in one line."""
+    found = {
+        "status": site.run("status", "alarm").stdout,
+        "status --json": document(site.run("status", "alarm", "--json"))["next_step"],
+        "list": site.run("list").stderr,
+        "list --json": document(site.run("list", "--json"))[0]["next_step"],
+        "the page": site.client.app_document("alarm")["next_step"],
+        "doctor": site.run("doctor").stdout,
+    }
+    return {name: " ".join((text or "").split()) for name, text in found.items()}
+
+
+def outlooks(site: Site) -> list[dict[str, Any]]:
+    documents = (
+        document(site.run("status", "alarm", "--json")),
+        document(site.run("list", "--json"))[0],
+        site.client.app_document("alarm"),
+    )
+    return [found["supervision"] for found in documents]
 
 
 @contextmanager
@@ -132,6 +156,15 @@ def test_a_crash_loop_ends_and_says_why(running: Site) -> None:
     assert "after 3 starts in a row, none of which recovered" in gave_up[0].reason
     last = next(line for line in told if "crash loop" in line)
     assert "Mend the cause, then run streamupdate restart alarm" in last
+    for name, text in shown(running).items():
+        assert re.search(r"it is in a crash loop since 20.* UTC, and supervisors leave it alone: its driver", text), (
+            name
+        )
+        assert "after 3 starts in a row, none of which recovered" in text, name
+        assert "streamupdate restart alarm continues from its own checkpoint" in text, name
+    for outlook in outlooks(running):
+        assert (outlook["attempts"], outlook["limit"], outlook["next_start_at"]) == (3, 3, None)
+        assert outlook["gave_up"] and clock.age(outlook["gave_up_at"]) < 60 and clock.age(outlook["last_start_at"]) < 60
     again = running.run("supervise", "--once", "--json")
     assert again.exit_code == 1 and [g["app"] for g in document(again)] == ["alarm"]
     assert epoch(running) == at, "it is left alone"
@@ -151,6 +184,23 @@ def test_one_supervisor_watches_and_another_stands_by(running: Site, monkeypatch
     watch.leave(app)
     monkeypatch.setattr(ProcessIdentity, "own", lambda: other)
     assert watch.take(app).number == first.number + 1
+
+
+@pytest.mark.parametrize("asked", [commands.CANCEL, commands.DRAIN, commands.SNAPSHOT])
+def test_a_driver_that_dies_between_its_answer_and_its_last_word_is_left_alone(running: Site, asked: str) -> None:
+    box = CommandBox(running.client.registry.app("alarm").deployment_folder("v1"), 1)
+    running.crash("v1")
+    box.answer(box.issue(asked, **({"snapshot": "s1", "cancel": True} if asked == commands.SNAPSHOT else {})))
+    assert running.run("supervise", "--once").exit_code == 1 and epoch(running) == 1
+    box.answer(box.issue(asked, **({"snapshot": "s2", "cancel": True} if asked == commands.SNAPSHOT else {})), "no")
+    assert running.run("supervise", "--once").exit_code == 1 and epoch(running) == 1
+
+
+def test_a_driver_that_refused_to_end_and_died_later_is_started(running: Site) -> None:
+    box = CommandBox(running.client.registry.app("alarm").deployment_folder("v1"), 1)
+    running.crash("v1")
+    box.answer(box.issue(commands.DRAIN), "the storage cannot be reached")
+    assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
 
 
 @pytest.mark.parametrize("asked", ["suspend", "cancel"])
@@ -184,6 +234,40 @@ def test_what_changes_before_a_start_counts(running: Site, monkeypatch: pytest.M
     assert supervision.read(running.client.registry.app("alarm").folder).attempts == 0
 
 
+def test_who_meets_the_start_of_a_supervisor_is_told_of_it(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the supervisor's lease says, met by a command in another process."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    app, other = running.client.registry.app("alarm"), ProcessIdentity.of(os.getppid())
+    running.crash("v1")
+    real, met = Drivers.start, {}
+    asked = (
+        ("update", running.application("v2"), "--strategy", "restart"),
+        ("restart", "alarm"),
+        ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1"),
+        ("delete-snapshot", "alarm", "s1"),
+    )
+
+    def start(drivers: Drivers, *arguments: Any, **options: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(ProcessIdentity, "own", lambda: other)
+            met.update({command[0]: running.run(*command) for command in asked})
+        return real(drivers, *arguments, **options)
+
+    client = StreamUpdateClient(running.client.root, SparkSubmit())
+    with monkeypatch.context() as patched:
+        patched.setattr(Drivers, "start", start)
+        client.supervise(once=True)
+    assert list(met) == [command[0] for command in asked]
+    for name, result in met.items():
+        assert result.exit_code == 1, (name, result.output)
+        assert re.search(
+            r"app alarm is in use since 20.* UTC: a supervisor starts the driver of v1 again", result.stderr
+        )
+        assert f"(process {os.getpid()} on " in result.stderr and "then run this again" in result.stderr, name
+    assert runs(running, 2) and lease.read(app.folder).released  # type: ignore[union-attr]
+    assert running.run("restart", "alarm").exit_code == 1 and "is alive" in running.run("restart", "alarm").stderr
+
+
 def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     running.crash("v1")
 
@@ -196,6 +280,43 @@ def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: 
     assert result.exit_code == 1 and "the cluster takes nothing" in document(result)[0]["reason"]
     assert supervision.read(running.client.registry.app("alarm").folder).attempts == 0
     assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
+
+
+def test_who_looks_is_told_when_a_dead_driver_is_started_again(running: Site) -> None:
+    app = running.client.registry.app("alarm")
+    assert outlooks(running) == [None, None, None], "nothing is asked about a driver that runs"
+    running.crash("v1")
+    for name, text in shown(running).items():
+        assert "supervis" not in text and "streamupdate restart alarm continues" in text, name
+    watch.take(app)
+    for name, text in shown(running).items():
+        assert "a supervisor starts it again soon; streamupdate cancel alarm keeps it down" in text, name
+    ahead = "2100-01-01T00:00:00+00:00"
+    supervision.write(
+        app.folder, Supervision(attempts=2, epoch=1, started_at=clock.now(), next_start_at=ahead, limit=10)
+    )
+    for name, text in shown(running).items():
+        assert "a supervisor starts it again at 2100-01-01 00:00:00 UTC (start 3 of 10 in a row)" in text, name
+    assert [(o["watched"], o["attempts"], o["next_start_at"]) for o in outlooks(running)] == [(True, 2, ahead)] * 3
+    watch.leave(app)
+    for name, text in shown(running).items():
+        assert "a supervisor starts it" not in text, name
+    assert running.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
+    for name, text in shown(running).items():
+        assert re.search(r"its supervision is off since 20.* UTC: the topic is moved; streamupdate restart", text), name
+    assert running.run("supervise", "alarm", "--on").exit_code == 0
+    CommandBox(app.deployment_folder("v1"), 1).issue(commands.CANCEL)
+    for name, text in shown(running).items():
+        assert "it died after it was told to end, or suspended, so no supervisor starts it" in text, name
+
+
+def test_a_supervisor_notes_when_it_starts_the_next_driver(running: Site) -> None:
+    running.crash("v1")
+    with supervised(running, [], Backoff(initial=7, most=9, attempts=4)):
+        until(lambda: runs(running, 2), "no driver was started")
+    known = supervision.read(running.client.registry.app("alarm").folder)
+    seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
+    assert (known.attempts, known.limit, seconds) == (1, 4, 7)
 
 
 def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:

@@ -22,11 +22,10 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.core.registry.application import Application
+from tests import standin
 
 FAULTS = int(os.environ.get("STREAMUPDATE_FAULTS", "6"))
 BACK_SECONDS = 30.0
-REPOSITORY = Path(__file__).resolve().parents[2]
-STANDIN = REPOSITORY / "tests" / "airflow" / "standin_spark_submit.py"
 COMMAND = "from airflow_provider_streamupdate.cli import main; main()"
 
 
@@ -42,7 +41,7 @@ class Supervisors:
         options += ("--reset-after", "0.5s", "--attempts", "1000")
         return subprocess.Popen(
             [sys.executable, "-c", COMMAND, "supervise", "--root", str(self.root), *options],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": str(standin.REPOSITORY)},
             stdout=subprocess.DEVNULL,
             stderr=self.log.open("ab"),
         )
@@ -86,17 +85,8 @@ class Writers(threading.Thread):
 
 @pytest.fixture
 def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "bin" / "spark-submit"
-    java = tmp_path / "java" / "bin" / "java"
-    for path, text in (
-        (script, f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "{STANDIN}" "$@"'),
-        (java, "echo 'openjdk version \"17.0.12\" 2024-07-16' >&2"),
-    ):
-        path.parent.mkdir(parents=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", str(script))
-    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", str(standin.spark_submit(tmp_path)))
+    monkeypatch.setenv("JAVA_HOME", str(standin.java_home(tmp_path / "java")))
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="drivers are counted in /proc")

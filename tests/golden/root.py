@@ -24,13 +24,12 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from tests.standin import REPOSITORY, STANDIN, java_home, spark_submit
 
 from . import FOLDER
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_streamupdate"
 APP = "alarm"
-STANDIN = Path("tests/airflow/standin_spark_submit.py")
 # What the stand-in imports, below the repository.
 DRIVER = (
     f"{PACKAGE}/__init__.py",
@@ -40,16 +39,6 @@ DRIVER = (
     "tests/airflow/fake_engine.py",
 )
 LEFT_OUT = ("runtime.zip", "__pycache__")  # a megabyte of libraries; made again where it is missing
-
-
-def spark_submit(folder: Path, repository: Path) -> Path:
-    """A spark-submit that runs the stand-in with the state library of a repository."""
-    made = folder / "bin" / "spark-submit"
-    made.parent.mkdir(parents=True)
-    path = f'PYTHONPATH="{repository}${{PYTHONPATH:+:$PYTHONPATH}}"'
-    made.write_text(f'#!/bin/sh\n{path} exec "{sys.executable}" "{repository / STANDIN}" "$@"\n')
-    made.chmod(0o755)
-    return made
 
 
 def application(folder: Path, version: str, **constants: object) -> str:
@@ -65,6 +54,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
     rollback, gc, a look of a supervisor."""
     five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
     run("submit", application(folder, "v1"), "--deployment", "v1", *five)
+    StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).wait_healthy(APP)  # s1 is of a batch that was committed
     run("save-snapshot", APP, "s1")
     run("verify-snapshot", APP, "s1")
     run("save-snapshot", APP, "s2")
@@ -89,16 +79,12 @@ def rest(app: AppRegistry) -> None:
 
 @contextmanager
 def environment(folder: Path) -> Iterator[None]:
-    java = folder / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.12\" 2024-07-16' >&2\n")
-    java.chmod(0o755)
     before = dict(os.environ)
     os.environ |= {
         "STREAMUPDATE_ROOT": str(folder / "root"),
         "STREAMUPDATE_VERIFY_FOR": "0",
-        "STREAMUPDATE_SPARK_SUBMIT": str(spark_submit(folder / "spark", REPOSITORY)),
-        "JAVA_HOME": str(java.parent.parent),
+        "STREAMUPDATE_SPARK_SUBMIT": str(spark_submit(folder / "spark")),
+        "JAVA_HOME": str(java_home(folder / "java")),
     }
     (folder / "root").mkdir()
     try:

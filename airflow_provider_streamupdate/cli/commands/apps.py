@@ -148,6 +148,8 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     Without --drain the batch in flight is interrupted; a driver that does not stop is killed. With --drain the batch
     in flight commits and none begins; after --drain-timeout the command fails and the drain continues.
 
+    An app whose driver failed or was lost stays down afterwards: no supervisor starts it again, until restart does.
+
     \b
     Examples:
       streamupdate cancel flight-windows --drain --drain-timeout 5m

@@ -17,6 +17,7 @@ from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
 from ...core.registry.application import Application
 from ...core.registry.deployment import (
+    CANCELLED,
     FAILED,
     FINAL_STATES,
     LOST,
@@ -70,7 +71,8 @@ class Drivers:
         self.watch = watch
 
     def state(self, deployment: str) -> DriverState:
-        """Return ``new``, a state the driver wrote, or ``lost`` (its process is gone, or it gave no heartbeat)."""
+        """Return ``new``, a state the driver wrote, ``lost`` (its process is gone, or it gave no heartbeat), or, for a
+        dead driver whose app was cancelled, ``cancelled``."""
         return self.look(deployment)[0]
 
     def status(self, deployment: str) -> Status | None:
@@ -80,24 +82,36 @@ class Drivers:
 
     def look(self, deployment: str) -> tuple[DriverState, Status | None]:
         """Return `state` and `status` of the same moment, reading each file once."""
+        launch, state, status = self._look(deployment)
+        cancelled = launch is not None and launch.cancelled_at is not None and state in (FAILED, LOST)
+        return (CANCELLED if cancelled else state), status
+
+    def maybe_alive(self, deployment: str) -> bool:
+        """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be
+        inspected."""
+        launch, state, _ = self._look(deployment)
+        return launch is not None and state == LOST and self.alive(launch) is None
+
+    def _look(self, deployment: str) -> tuple[Launch | None, DriverState, Status | None]:
+        """Return the launch, the driver's own end or life, and its last heartbeat."""
         while True:
             launch = self.app.launch(deployment)
             if launch is None:
-                return NEW, None
+                return None, NEW, None
             status = self._status_of(launch, deployment)
             if status is not None and status.final:
-                return status.state, status
+                return launch, status.state, status
             living = self.alive(launch, status)
             if living is False:
                 last = self._status_of(launch, deployment)  # it may have written its final status meanwhile
                 beats = last is not None and status is not None and last.pulse != status.pulse
-                return (last.state if last is not None and (last.final or beats) else LOST), last
+                return launch, (last.state if last is not None and (last.final or beats) else LOST), last
             if status is None:
                 overdue = living is None and self._overdue(deployment, launch)
-                return (LOST if overdue else STARTING), None
+                return launch, (LOST if overdue else STARTING), None
             state = status.state if living else self._heard(deployment, status)
             if state is not None:
-                return state, status
+                return launch, state, status
             time.sleep(POLL_SECONDS)
 
     def _heard(self, deployment: str, status: Status) -> DriverState | None:
@@ -150,8 +164,8 @@ class Drivers:
 
     def _fence(self, deployment: str) -> None:
         """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
-        launch, plan = self.app.launch(deployment), self.app.plan(deployment)
-        if launch is not None and plan is not None and self.alive(launch) is None and self.state(deployment) == LOST:
+        plan = self.app.plan(deployment)
+        if plan is not None and self.maybe_alive(deployment):
             for query in plan.queries:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 

@@ -27,6 +27,7 @@ def restart(
     progress: Progress = quiet,
     reattach: bool = False,
     before: Callable[[], None] | None = None,
+    asked_by: str = "restart",
 ) -> Deployed:
     """Start the driver of the app's current deployment again, and wait until its queries run.
 
@@ -40,6 +41,7 @@ def restart(
     timeout: seconds until it must run
     reattach: wait for a driver that is alive instead of refusing: an earlier try may have started it
     before: called under the app's lease, before anything is done; what it raises ends the restart
+    asked_by: who starts it, for those who meet the lease
     """
     if deployment is not None:
         check_name("deployment", deployment)
@@ -48,7 +50,7 @@ def restart(
     context.registry.folder.check_writable()
     drivers = context.drivers(registry)
     found = _restartable(context, registry, deployment)
-    with holding(registry, found):
+    with holding(registry, found, f"{asked_by} starts the driver of {found} again"):
         if before is not None:
             before()
         deployed = _restart(registry, drivers, _restartable(context, registry, deployment), progress, reattach)

@@ -2,37 +2,107 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import attrs
+
+from ...core import clock
 from ...core.coordination import commands
 from ...core.coordination.commands import CommandBox
-from ...core.errors import NotRunningError, StreamUpdateError
-from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED
+from ...core.errors import LeaseHeldError, NotRunningError, StreamUpdateError, WaitTimeoutError
+from ...core.registry.deployment import (
+    CANCELLED,
+    FAILED,
+    FINAL_STATES,
+    FINISHED,
+    LOST,
+    NEW,
+    RUNNING,
+    STANDBY,
+    SUSPENDED,
+)
+from ...core.registry.registry import AppRegistry
+from ..app_lease import holding
 from ..waiting import Progress, quiet, wait_for
 from .context import Context
 
 STOP_SECONDS = 15.0  # how long a driver gets to stop at once before its processes are killed
+CLAIM_SECONDS = 60.0  # how long whoever starts a dead driver may take until it shows
+_DEAD = (FAILED, LOST)
 
 
 def begin_cancel(context: Context, app: str, drain: bool = True) -> None:
-    """Ask the running deployment to end. NotRunningError when nothing runs."""
+    """Ask the running deployment to end. One whose driver failed or was lost counts as cancelled from then on, so that
+    no supervisor starts it again.
+
+    NotRunningError when it has ended on request, or was never started; LeaseHeldError when its driver is dead and an
+    update is under way, or another process works on the app.
+    """
     registry = context.registry.existing(app)
-    deployment, epoch = registry.running()
-    state = context.drivers(registry).state(deployment)
-    if state in FINAL_STATES or state == NEW:
-        raise NotRunningError(f"app {app} is not running (deployment {deployment} is {state}); nothing to cancel")
-    box = CommandBox(registry.deployment_folder(deployment), epoch)
-    box.issue(commands.DRAIN if drain else commands.CANCEL)
+    held: LeaseHeldError | None = None
+
+    def ask() -> bool | None:
+        nonlocal held
+        deployment, epoch = registry.running()
+        state = context.drivers(registry).state(deployment)
+        if state in (NEW, CANCELLED, FINISHED):
+            raise NotRunningError(f"app {app} is not running (deployment {deployment} is {state}); nothing to cancel")
+        if state in _DEAD:
+            _no_update(registry, deployment, state)
+        # To a dead one as well: it may only seem dead, and no supervisor begins to start what was told to end.
+        CommandBox(registry.deployment_folder(deployment), epoch).issue(commands.DRAIN if drain else commands.CANCEL)
+        if state not in _DEAD:
+            return True
+        try:
+            return count_as_cancelled(context, registry, deployment) or None
+        except LeaseHeldError as error:  # it is just being started: its new driver is asked as soon as it shows
+            held = error
+            return None
+
+    try:
+        wait_for(ask, f"the end of {app}", CLAIM_SECONDS)
+    except WaitTimeoutError as error:
+        raise held or error from error
 
 
 def poll_cancel(context: Context, app: str) -> bool:
-    """Return whether the app has ended and its driver is gone."""
+    """Return whether the app has ended and its driver is gone. One that failed while it ended counts as cancelled."""
     registry = context.registry.existing(app)
     deployment, _ = registry.running()
     drivers = context.drivers(registry)
-    return drivers.state(deployment) in (*FINAL_STATES, NEW) and drivers.gone(deployment)
+    state = drivers.state(deployment)
+    if state not in (*FINAL_STATES, NEW) or not drivers.gone(deployment):
+        return False
+    if state in _DEAD and registry.update_under_way() is None:  # an update ends what it began by itself
+        with contextlib.suppress(LeaseHeldError):
+            return count_as_cancelled(context, registry, deployment)
+        return False
+    return True
+
+
+def _no_update(registry: AppRegistry, deployment: str, state: str) -> None:
+    update = registry.update_under_way()
+    if update is not None:
+        raise LeaseHeldError(
+            f"the driver of {registry.name} is dead already (deployment {deployment} is {state}), during an update to "
+            f"{update.new}: run that update again to complete it, or streamupdate rollback {registry.name}; then cancel"
+        )
+
+
+def count_as_cancelled(context: Context, registry: AppRegistry, deployment: str) -> bool:
+    """Note that a dead deployment was cancelled; False when it is not dead any more."""
+    with holding(registry, deployment, f"cancel notes that {deployment} is cancelled"):
+        drivers, launch = context.drivers(registry), registry.launch(deployment)
+        if registry.current_id() != deployment or launch is None:
+            return False
+        state = drivers.state(deployment)
+        if state in _DEAD:
+            registry.set_launch(deployment, attrs.evolve(launch, cancelled_at=clock.now()))
+        return state in (*_DEAD, CANCELLED)
 
 
 def cancel(context: Context, app: str, drain: bool = True, timeout: float = 300.0, progress: Progress = quiet) -> str:
-    """End the app, wait for its end, and return the final state.
+    """End the app, wait for its end, and return the final state. A dead app counts as cancelled from then on.
 
     With `drain`, WaitTimeoutError after `timeout` seconds, while the drain continues. Without it, a driver that does
     not stop in time is killed.
@@ -41,10 +111,9 @@ def cancel(context: Context, app: str, drain: bool = True, timeout: float = 300.
     progress(f"{'draining' if drain else 'cancelling'} {app}")
     registry = context.registry.existing(app)
     deployment, _ = registry.running()
-    if drain:
-        wait_for(lambda: poll_cancel(context, app) or None, f"the drain of {app}", timeout)
-    else:
+    if not drain:
         stop_deployment(context, app, deployment)
+    wait_for(lambda: poll_cancel(context, app) or None, f"the {'drain' if drain else 'end'} of {app}", timeout)
     return context.drivers(registry).state(deployment)
 
 

@@ -98,7 +98,7 @@ def submit(
         used = set(registry.deployment_ids())
         deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
     check_name("deployment", deployment)
-    with holding(registry, deployment):
+    with holding(registry, deployment, f"submit starts {deployment}"):
         spec = DeploymentSpec(
             app=app,
             deployment=deployment,

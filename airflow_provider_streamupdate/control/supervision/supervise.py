@@ -6,15 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 
 import attrs
 
 from ...core import clock
-from ...core.coordination import commands
-from ...core.coordination.commands import CommandBox
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, SUSPENDED, Current, Status
+from ...core.registry.deployment import FAILED, LOST, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
 from ..operations.context import Context
@@ -23,6 +22,7 @@ from ..waiting import Progress, quiet
 from . import watch
 from .backoff import Backoff
 from .decision import Action, Decision, Found, decide, starts_in_a_row
+from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
 REASON = 2000  # characters
@@ -183,7 +183,7 @@ class _Supervisor:
             committed=status is not None and _committed(status),
             updating=update.new if update else None,
             off=off.reason if (off := supervision.off(app.folder)) else None,
-            asked_to_end=state in (LOST, FAILED) and _asked_to_end(app, current, status),
+            asked_to_end=state in (LOST, FAILED) and asked_to_end(app, current, status),
         )
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:
@@ -196,10 +196,20 @@ class _Supervisor:
             if self._over.is_set() or decision.action is not Action.START or found.current is None:
                 raise NotNow(decision.reason or "nothing is to be started any more")
             attempts, epoch = 1 + starts_in_a_row(found.current, known), found.current.epoch + 1
-            supervision.write(app.folder, Supervision(attempts=attempts, epoch=epoch, started_at=clock.now()))
+            now, delay = clock.now(), timedelta(seconds=self._backoff.delay(attempts))
+            counted = Supervision(
+                attempts=attempts,
+                epoch=epoch,
+                started_at=now,
+                next_start_at=(clock.parse(now) + delay).isoformat(),
+                limit=self._backoff.attempts,
+            )
+            supervision.write(app.folder, counted)
 
         try:
-            deployed = restart(self._context, app.name, deployment, self._timeout, before=count)
+            deployed = restart(
+                self._context, app.name, deployment, self._timeout, before=count, asked_by="a supervisor"
+            )
             self._tell(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
         except NotNow as error:
             self._tell(app.name, f"{app.name} was not started: {error}")
@@ -215,7 +225,7 @@ class _Supervisor:
         drivers = self._context.drivers(app, watch=False)
         log = drivers.last_lines(found.current.deployment)
         reason = decision.reason[:REASON]
-        supervision.write(app.folder, attrs.evolve(known, gave_up=reason))
+        supervision.write(app.folder, attrs.evolve(known, gave_up=reason, gave_up_at=clock.now()))
         told = GaveUp(app=app.name, reason=reason)
         self.gave_up[app.name] = told
         self._tell(
@@ -230,15 +240,6 @@ class _Supervisor:
         if self._told.get(app) != line:
             self._told[app] = line
             self._progress(line)
-
-
-def _asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> bool:
-    """Whether a dead driver had been suspended, or told to end and had not answered: then it is not to run."""
-    if status is not None and status.state == SUSPENDED:
-        return True
-    box = CommandBox(app.deployment_folder(current.deployment), current.epoch)
-    ends = (commands.CANCEL, commands.DRAIN, commands.SUSPEND)
-    return any(c.kind in ends or (c.kind == commands.SNAPSHOT and c.cancel) for c in box.pending())
 
 
 def _committed(status: Status) -> bool:

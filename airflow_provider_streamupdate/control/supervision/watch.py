@@ -30,6 +30,13 @@ def take(app: AppRegistry) -> Lease:
         raise LeaseHeldError(f"{who} supervises {app.name} already; this one stands by") from error
 
 
+def watched(app: AppRegistry) -> bool:
+    """Return whether a supervisor watches the app now, as far as can be told without waiting."""
+    folder = _folder(app)
+    latest = lease.read(folder)
+    return latest is not None and latest.holder is not None and not latest.released and _alive(folder, latest)
+
+
 def leave(app: AppRegistry) -> None:
     """Stop watching the app, so that another supervisor can at once."""
     folder = _folder(app)

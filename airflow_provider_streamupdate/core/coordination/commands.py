@@ -6,6 +6,9 @@ for, so that asking twice is asking once.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+
 import attrs
 
 from .. import clock
@@ -84,9 +87,8 @@ class CommandBox:
         refuse: answer unreadable ones with the reason, so that the driver continues and the sender learns it
         """
         names = set(self.folder.names())
-        asked = [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]
         commands = []
-        for name in asked:
+        for name in _asked(names):
             if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
                 try:
                     commands.append(self._command(name, text))
@@ -94,6 +96,17 @@ class CommandBox:
                     if refuse:
                         self.answer(name, f"the driver cannot read this command and ignored it: {error}")
         return sorted(commands, key=lambda c: c.issued_at)
+
+    def told_to_end(self) -> bool:
+        """Return whether the driver was told to end, and has not answered that it could not."""
+        for name in _asked(set(self.folder.names())):
+            with contextlib.suppress(CorruptError, NewerFormatError):
+                text = self.folder.read(f"{name}.json")
+                command = self._command(name, text) if text is not None else None
+                ends = command is not None and (command.kind in (CANCEL, DRAIN) or command.cancel)
+                if ends and ((result := self.result(name)) is None or result.error is None):
+                    return True
+        return False
 
     def _command(self, name: str, text: bytes) -> Command:
         command = from_json(text, Command, self.folder.path(f"{name}.json"))
@@ -122,3 +135,7 @@ class CommandBox:
         """Whether such a command was ever issued in this epoch."""
         base = f"{kind}-{snapshot}" if snapshot else kind
         return self.folder.exists(f"{base}.1.json")
+
+
+def _asked(names: Iterable[str]) -> list[str]:
+    return [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]

@@ -31,7 +31,8 @@ DEFAULT_SECONDS = 1800.0  # an owner without a process keeps the app for so long
 @attrs.frozen(kw_only=True)
 class Lease:
     """owner: what for (the id of the deployment being brought in, for an update); holder: who works on it now;
-    renewed_at, uptime: the holder's last sign of life, by its wall clock and since its machine's boot"""
+    renewed_at, uptime: the holder's last sign of life, by its wall clock and since its machine's boot
+    work: what the holder does, in words, unless it is an update; taken_at: since when, ISO"""
 
     number: int
     owner: str
@@ -41,6 +42,8 @@ class Lease:
     renewed_at: str = attrs.field(default="", validator=clock.is_moment)
     released: bool = False
     uptime: Uptime | None = None
+    work: str = ""
+    taken_at: str = attrs.field(default="", validator=clock.is_moment)
 
     @property
     def seconds(self) -> float:
@@ -87,6 +90,7 @@ def acquire(
     alive: Judge = _always,
     needed: Judge = _always,
     seconds: float = DEFAULT_SECONDS,
+    work: str = "",
 ) -> Lease:
     """Take, take over or renew the lease; LeaseHeldError says who holds it and until when.
 
@@ -95,7 +99,7 @@ def acquire(
     completion.
 
     alive: whether a lease's holder may still be at work; needed: whether a lease must be kept for its owner although
-    its holder is gone (an update under way)
+    its holder is gone (an update under way); work: see Lease
     """
     latest = read(folder)
     if latest and not latest.released and latest.owner == owner and _same(latest.holder, holder):
@@ -105,7 +109,7 @@ def acquire(
     if latest and not latest.released:
         _check_deserted(folder, latest, owner, alive, needed)
         if read(folder) != latest:  # whoever held it gave a sign of life, or another taker was faster
-            return acquire(folder, owner, holder, alive, needed, seconds)
+            return acquire(folder, owner, holder, alive, needed, seconds, work)
     number = latest.number + 1 if latest else 1
     lease = Lease(
         number=number,
@@ -115,13 +119,15 @@ def acquire(
         holder=holder,
         renewed_at=clock.now(),
         uptime=Uptime.now(),
+        work=work,
+        taken_at=clock.now(),
     )
     if not folder.create(f"lease/{number}.json", to_json(lease), nonce=lease.token):
-        return acquire(folder, owner, holder, alive, needed, seconds)  # somebody was faster: look again
+        return acquire(folder, owner, holder, alive, needed, seconds, work)  # somebody was faster: look again
     if not _newest(folder, lease):
         # The number was free only because its holder had gone and a later one had removed it: it counts for nothing.
         folder.remove(f"lease/{number}.json")
-        return acquire(folder, owner, holder, alive, needed, seconds)
+        return acquire(folder, owner, holder, alive, needed, seconds, work)
     if number > 1:
         folder.remove(f"lease/{number - 1}.json")
     return lease
@@ -152,6 +158,8 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
     app, holder = folder.base.rsplit("/", 1)[-1], latest.holder
     if latest.owner == owner or _over(folder, latest):
         if holder is not None and alive(latest):
+            if latest.work:
+                raise LeaseHeldError(_at_work(app, latest))
             raise LeaseHeldError(
                 f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {latest.owner} and "
                 "holds the lease; wait for it, or end that process and try again"
@@ -168,10 +176,22 @@ def refusal(app: str, latest: Lease) -> str:
             f"the update of {app} to {latest.owner} was interrupted: process {holder.pid} on {holder.host} is gone, "
             f"its last sign of life was at {latest.renewed_at}; it keeps the lease until {latest.expires_at}; {way_out}"
         )
+    if holder is not None and latest.work:
+        return _at_work(app, latest)
     who = f"process {holder.pid} on {holder.host}" if holder else f"no process since {latest.renewed_at}"
     return (
         f"an update of {app} is under way: {latest.owner} holds the lease until {latest.expires_at} ({who}); "
         f"wait for it, or {way_out}"
+    )
+
+
+def _at_work(app: str, held: Lease) -> str:
+    """Say what a process that is not at an update does with the app."""
+    assert held.holder is not None
+    since = clock.told(held.taken_at or held.renewed_at or held.expires_at)
+    return (
+        f"app {app} is in use since {since}: {held.work} (process {held.holder.pid} on {held.holder.host}); wait "
+        f"until that is done (streamupdate status {app} shows the driver), then run this again"
     )
 
 

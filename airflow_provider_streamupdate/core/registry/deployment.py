@@ -88,6 +88,7 @@ class Launch:
     cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     handed_over: the process only submitted the driver, which runs elsewhere
     killed: it was killed from outside, so it could not report it
+    cancelled_at: since when it counts as cancelled (ISO), although its driver failed or was lost; None: it does not
     process: the one that was started, which leads the session of all of the driver; None in what a version before
         this noted, whose `pid_started` moved with the clock and is written for such versions only
     mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
@@ -105,6 +106,7 @@ class Launch:
     killed: bool = False
     process: ProcessIdentity | None = None
     mark: str | None = None
+    cancelled_at: str | None = attrs.field(default=None, validator=clock.is_moment)
 
 
 @attrs.frozen(kw_only=True)

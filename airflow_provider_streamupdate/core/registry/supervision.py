@@ -16,13 +16,19 @@ PATH, OFF = "supervision.json", "supervision-off.json"
 class Supervision:
     """attempts: drivers that a supervisor started in a row and that did not recover
     epoch: of the driver it started last; started_at: when, ISO
-    gave_up: why it does not try again; None: it does. A driver that somebody else starts ends that
+    next_start_at: when it starts the next one at the earliest, if that driver dies (ISO); limit: after how many starts
+        it gives up
+    gave_up: why it does not try again; None: it does. A driver that somebody else starts ends that; gave_up_at: since
+        when, ISO
     """
 
     attempts: int = 0
     epoch: int | None = None
     started_at: str = attrs.field(default="", validator=clock.is_moment)
     gave_up: str | None = None
+    next_start_at: str = attrs.field(default="", validator=clock.is_moment)
+    limit: int = 0
+    gave_up_at: str = attrs.field(default="", validator=clock.is_moment)
 
 
 @attrs.frozen(kw_only=True)

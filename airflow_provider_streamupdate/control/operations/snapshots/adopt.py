@@ -73,7 +73,7 @@ def adopt(
             + "\n  ".join(report.problems),
             report,
         )
-    with holding(registry, snapshot):
+    with holding(registry, snapshot, f"adopt stores snapshot {snapshot}"):
         _check_free(registry, snapshot, application)
         _keep_deployment(registry, snapshot, application, planned.plan)
         progress(f"storing snapshot {snapshot} of {app}")

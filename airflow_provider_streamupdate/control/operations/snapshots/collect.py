@@ -10,7 +10,7 @@ import attrs
 from ....core import clock
 from ....core.errors import InvalidInputError, LeaseHeldError, StorageError
 from ....core.registry import scratch
-from ....core.registry.deployment import FINAL_STATES, LOST, NEW, DeploymentSpec
+from ....core.registry.deployment import FINAL_STATES, NEW, DeploymentSpec
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots import garbage, superseded
 from ....core.snapshots.snapshots import SnapshotStore
@@ -209,9 +209,7 @@ def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
 def _over(drivers: Drivers, deployment: str) -> bool:
     """Return whether certainly no driver of the deployment runs, not even on a machine that cannot be inspected."""
     launch, (state, status) = drivers.app.launch(deployment), drivers.look(deployment)
-    if (
-        launch is not None and state == LOST and drivers.alive(launch) is None
-    ):  # silent, perhaps only because of the network
+    if launch is not None and drivers.maybe_alive(deployment):  # silent, perhaps only because of the network
         return clock.age(status.heartbeat_at if status is not None else launch.launched_at) > SILENT_SECONDS
     return state in (*FINAL_STATES, NEW) and drivers.gone(deployment)
 

@@ -35,7 +35,7 @@ def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: 
 
     try:
         # Every call has its own owner: two calls that delete the same thing must not run at the same time.
-        with holding(registry, f"{what} {uuid.uuid4().hex[:8]}"):
+        with holding(registry, f"{what} {uuid.uuid4().hex[:8]}", f"{what} removes files"):
             return once()
     except StorageError as error:
         if done:  # only the lease could not be released: it ends with this process
@@ -46,7 +46,8 @@ def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: 
     held = lease.read(registry.folder)
     if held is not None and not held.released and (lease.held(registry.folder, held) or alive(registry.folder, held)):
         raise LeaseHeldError(
-            f"the lease of app {registry.name} is held for {held.owner} until {held.expires_at}, and the disk is full; "
+            f"the lease of app {registry.name} is held for {held.work or held.owner} until {held.expires_at}, and the "
+            "disk is full; "
             "end that first (streamupdate rollback, or cancel), or free space elsewhere on the disk"
         )
     progress(f"the disk is full, so the lease of app {registry.name} is not written; nobody else holds it")

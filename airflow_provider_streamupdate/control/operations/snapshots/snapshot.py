@@ -11,12 +11,13 @@ from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
 from ....core.names import check_name
-from ....core.registry.deployment import FINAL_STATES, NEW
+from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...waiting import Progress, quiet, wait_for
 from ..context import Context
+from ..stop import count_as_cancelled
 from .delete import deleting
 
 
@@ -70,7 +71,7 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
 
     AlreadyExistsError for a name in use, except in a rerun: then the name may be that of the snapshot the app ended
     with (`cancel`) or, with `again`, of one this driver took. NotRunningError when nothing runs, except with `cancel`:
-    everything that an ended app has committed can be saved, however it ended.
+    everything that an ended app has committed can be saved, however it ended. A dead app counts as cancelled then.
     """
     registry = context.registry.existing(app)
     check_name("snapshot", name)
@@ -89,6 +90,8 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
         raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
     if state in FINAL_STATES or state == NEW:
         if cancel and (asked or ended):
+            if state in (FAILED, LOST) and registry.update_under_way() is None:
+                count_as_cancelled(context, registry, deployment)  # no supervisor starts it meanwhile, or afterwards
             return  # poll_snapshot exports what it committed
         raise NotRunningError(
             f"app {app} is not running (deployment {deployment} is {state}), so it cannot take a snapshot; "
