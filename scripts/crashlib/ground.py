@@ -19,10 +19,13 @@ from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, VARIABLE, WAIT
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
 from . import task
 from .oracle import Oracle
+from .stuck import Stuck
+from .supervisor import Supervisor
+from .update import Update
+from .worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 APP, QUERY = "crash", "counts"
@@ -31,23 +34,19 @@ FEED_SECONDS = 0.4
 POLL_SECONDS = 0.05
 
 
-class Stuck(Exception):
-    """What had to happen did not."""
-
-
 class Ground:
     """The app is started with `start`, and every update brings in a version that differs in a parameter."""
 
     def __init__(self, folder: Path, spark_submit: str) -> None:
         self.folder = folder
         self.spark_submit = spark_submit
-        self.input, self.output = folder / "in", folder / "out"
+        self.input, output = folder / "in", folder / "out"
         self.marks, self.plans = folder / "boundaries", folder / "plans"
-        for made in (self.input, self.output, self.plans):
+        for made in (self.input, output, self.plans):
             made.mkdir(parents=True)
         self.client = task.client(str(folder / "root"), spark_submit)
         self.registry = self.client.registry.app(APP)
-        self.oracle = Oracle(self.registry, self.output, KEYS)
+        self.oracle = Oracle(self.registry, output, KEYS)  # of the sink that counts
         self.written = 0
         self.number = 0
         self.forget()
@@ -74,16 +73,30 @@ class Ground:
             if launch := self.registry.launch(spec.deployment):
                 process.end(launch, at_once=True)
 
-    # ---- the update
+    # ---- what is struck
 
     def update(self, strategy: str, fails: bool) -> Update:
         self.number += 1
         return Update(self, f"v{self.number}", strategy, self._params(fails))
 
+    def supervisor(self) -> Supervisor:
+        self.number += 1
+        return Supervisor(self, f"supervisor-{self.number}")
+
+    def restarting(self) -> Worker:
+        """A user who restarts the app."""
+        self.number += 1
+        words = ("crashlib.restarting", str(self.folder / "root"), self.spark_submit, APP)
+        return Worker(words, self.environment, self.folder / f"restart-{self.number}.log")
+
     def current(self) -> str:
         found = self.registry.current_id()
         assert found is not None  # it was started
         return found
+
+    def version(self) -> str:
+        """That of the current deployment, changes in flight included."""
+        return self.registry.spec(self.current()).application.params["version"]
 
     # ---- the boundaries
 
@@ -174,7 +187,7 @@ class Ground:
         number = str(self.number)
         return {
             "input": str(self.input),
-            "output": str(self.output),
+            "output": str(self.oracle.output),
             "version": number,
             "fails": "yes" if fails else "",
         }
@@ -198,41 +211,3 @@ class Ground:
         os.utime(temporary, (1_700_000_000 + self.written,) * 2)  # Spark orders files by their time
         os.rename(temporary, self.input / f"{self.written:07d}.json")
         self.written += 1
-
-
-class Update:
-    """An update, whose process may be started again and again."""
-
-    def __init__(self, ground: Ground, deployment: str, strategy: str, params: dict[str, str]) -> None:
-        self.ground = ground
-        self.old, self.new = ground.current(), deployment
-        self.log = ground.folder / f"{deployment}.log"
-        file = Path(__file__).parent / "app.py"
-        root = str(ground.folder / "root")
-        words = (root, ground.spark_submit, str(file), deployment, strategy, json.dumps(params), str(ground.plans))
-        self._command = [sys.executable, "-m", "crashlib.task", *words]
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with open(self.log, "ab") as output:
-            output.write(b"-- the update's process starts\n")
-            output.flush()
-            self.process = subprocess.Popen(
-                self._command, env=self.ground.environment, stdout=output, stderr=output, start_new_session=True
-            )
-
-    def ended(self) -> bool:
-        """Whether the process has ended."""
-        return self.process is None or self.process.poll() is not None
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def record(self) -> UpdateRecord | None:
-        return self.ground.registry.update(self.new)
-
-    def outcome(self) -> str | None:
-        record = self.record()
-        return record.outcome if record else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.boundaries import boundary
 from ...core.coordination import commands
 from ...core.coordination.commands import CommandBox
 from ...core.errors import NotRunningError, StreamUpdateError
@@ -21,6 +22,7 @@ def begin_cancel(context: Context, app: str, drain: bool = True) -> None:
         raise NotRunningError(f"app {app} is not running (deployment {deployment} is {state}); nothing to cancel")
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     box.issue(commands.DRAIN if drain else commands.CANCEL)
+    boundary("drain-asked")
 
 
 def poll_cancel(context: Context, app: str) -> bool:

@@ -204,6 +204,7 @@ class AppRegistry:
         path = f"deployments/{deployment}/changes/{change.number}.json"
         if not self.folder.create(path, to_json(change), nonce=change.at):  # one driver writes these
             raise FencedError(f"the parameters of deployment {deployment} of {self.name} were changed a moment ago")
+        boundary("change-recorded")
         return change
 
     def deployment_folder(self, deployment: str) -> Folder:
