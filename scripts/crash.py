@@ -36,26 +36,30 @@ from crashlib.supervising import run_supervise  # noqa: E402
 import airflow_provider_streamupdate  # noqa: E402
 from airflow_provider_streamupdate.core.registry.update import PROMOTED  # noqa: E402
 
+CASES_ON_A_ROOT = 25  # the input and the root grow, and with them what each batch and each look costs
+
 
 class Runner:
-    """Runs cases one after the other, on the same root until a case gets stuck."""
+    """Runs cases one after the other, on the same root until a case ends badly or it had CASES_ON_A_ROOT."""
 
     def __init__(self, folder: Path, spark_submit: str, name: str) -> None:
         self.folder, self.spark_submit, self.name = folder, spark_submit, name
         self.number = 0
+        self.cases = 0  # on this root
         self.ground: Ground | None = None
 
     def run(self, case: Case) -> Result:
         try:
             if self.ground is None:
-                self.ground = Ground(self._new_root(), self.spark_submit)
+                self.ground, self.cases = Ground(self._new_root(), self.spark_submit), 0
                 self.ground.start()
             run = run_supervise if case.strategy == SUPERVISE else run_update
             result = run(self.ground, case)
         except Exception as error:
             traceback.print_exc()
             result = Result(case=case.name, stuck=True, problems=(f"{type(error).__name__}: {error}",))
-        if result.bad:
+        self.cases += 1
+        if result.bad or self.cases == CASES_ON_A_ROOT:
             self.end()
         return result
 

@@ -32,6 +32,7 @@ APP, QUERY = "crash", "counts"
 KEYS = ("a", "b", "c")
 FEED_SECONDS = 0.4
 POLL_SECONDS = 0.05
+SETTLED_SECONDS = 0.2  # between looks whether the app has come to rest
 
 
 class Ground:
@@ -150,20 +151,23 @@ class Ground:
         all that the sink has seen; so many records of each key."""
         written = self.written
 
-        def settled() -> bool | None:
+        def settled() -> bool | None:  # what takes longest is looked at last: the drivers need the processors
+            if self.oracle.read() < written:
+                return None
             status = self.client.status(APP)
             query = status.status.queries.get(QUERY) if status.status else None
-            if status.state != RUNNING or query is None or len(self.drivers()) != 1:
+            if status.state != RUNNING or query is None or query.batch < self.oracle.batches()[-1]:
                 return None
-            batches = self.oracle.batches()
-            return True if batches and query.batch >= batches[-1] and self.oracle.read() >= written else None
+            return True if len(self.drivers()) == 1 else None
 
-        self.wait(settled, f"{APP} to run and to commit what there is", seconds)
+        self.wait(settled, f"{APP} to run and to commit what there is", seconds, SETTLED_SECONDS)
         return written
 
-    def wait(self, poll: Callable[[], bool | None], what: str, seconds: float) -> None:
+    def wait(
+        self, poll: Callable[[], bool | None], what: str, seconds: float, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         try:
-            wait_for(poll, what, seconds, POLL_SECONDS)
+            wait_for(poll, what, seconds, poll_seconds)
         except TimeoutError as error:
             raise Stuck(f"waited {seconds:g} s for {what}: {self.describe()}") from error
 
