@@ -58,8 +58,8 @@ def run_update(ground: Ground, case: Case) -> Result:
             )
         if supervisor is not None:
             problems += end_supervisor(supervisor)
-            if case.victims == (TASK,) and supervisor.started():
-                problems.append("the supervisor started a driver")
+            if supervisor.started() is (TASK in case.victims):  # what died after the update is all that it may start
+                problems.append(f"the supervisor started {'a' if supervisor.started() else 'no'} driver")
     except Stuck as error:
         outcome, problems, stuck = update.outcome(), [*problems, str(error)], True
     finally:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
+from airflow_provider_streamupdate.core.processes.alarm import Alarm
 
 from .task import SECONDS, client
 
@@ -22,7 +22,7 @@ INTERVAL_SECONDS = 0.3
 HURRY = Backoff(initial=0.3, most=0.3, attempts=1000, reset_after=1.0)
 
 
-class Looks(threading.Event):
+class Looks(Alarm):
     """The event that ends a supervisor, which waits for it between two looks."""
 
     def __init__(self, file: Path) -> None:
