@@ -47,6 +47,8 @@ def run_update(ground: Ground, case: Case) -> Result:
         deployment, version = update.runs()
         if ground.current() != deployment:
             raise Stuck(f"the update was {outcome}, and {ground.current()} is current instead of {deployment}")
+        if unended := [r.number for r in ground.registry.rollbacks() if r.ended_at is None]:
+            problems.append(f"rollbacks {unended} are said to be under way")
         other = update.look_at_other_sink()
         written = ground.settle()
         went_back = outcome != PROMOTED or case.alone

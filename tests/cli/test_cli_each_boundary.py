@@ -153,6 +153,7 @@ def test_an_update_is_struck_and_run_again(site: Site, tmp_path: Path, case: Cas
     runs = "v2" if promoted and not in_place else "v1"
     assert site.alive() == [runs] == [registry.current_id()]
     assert promoted or case.fails or case.fallen or action == FAIL
+    assert all(rollback.ended_at for rollback in registry.rollbacks()), "a rollback is said to be under way"
     if in_place:
         assert registry.spec("v1").application.params == (version.params if promoted else {})
     check_batches(site, case.strategy, promoted)

@@ -264,7 +264,7 @@ class AppRegistry:
         self.folder.write(f"rollbacks/{record.number}.json", to_json(record))
 
     def remove_rollback(self, record: RollbackRecord) -> None:
-        """Remove the record of a rollback that changed nothing."""
+        """Remove the record of a rollback that changed nothing, or that its update went on in place of."""
         self.folder.remove(f"rollbacks/{record.number}.json")
 
     def report(self, deployment: str) -> CompatibilityReport | None:
