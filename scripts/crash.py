@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import re
+import signal
 import sys
 import threading
 import time
@@ -136,6 +137,7 @@ def main(
         finally:
             runner.end()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # in the background there is no Ctrl-C
     threads = [threading.Thread(target=work, args=(f"root-{n}",)) for n in range(1, jobs + 1)]
     for thread in threads:
         thread.start()

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 APP, QUERY = "crash", "counts"
 KEYS = ("a", "b", "c")
 FEED_SECONDS = 0.4
+AnyWorker = TypeVar("AnyWorker", bound=Worker)
 POLL_SECONDS = 0.05
 SETTLED_SECONDS = 0.2  # between looks whether the app has come to rest
 
@@ -50,6 +52,7 @@ class Ground:
         self.oracle = Oracle(self.registry, output, KEYS)  # of the sink that counts
         self.written = 0
         self.number = 0
+        self._workers: list[Worker] = []
         self.forget()
         self._over = threading.Event()
         self._feeding = threading.Thread(target=self._feed, daemon=True)
@@ -70,6 +73,8 @@ class Ground:
         self._over.set()
         if self._feeding.is_alive():
             self._feeding.join()
+        for worker in self._workers:  # or they would start drivers again
+            worker.kill()
         for spec in self.registry.deployments():
             if launch := self.registry.launch(spec.deployment):
                 process.end(launch, at_once=True)
@@ -78,17 +83,17 @@ class Ground:
 
     def update(self, strategy: str, fails: bool) -> Update:
         self.number += 1
-        return Update(self, f"v{self.number}", strategy, self._params(fails))
+        return self._noted(Update(self, f"v{self.number}", strategy, self._params(fails)))
 
     def supervisor(self) -> Supervisor:
         self.number += 1
-        return Supervisor(self, f"supervisor-{self.number}")
+        return self._noted(Supervisor(self, f"supervisor-{self.number}"))
 
     def restarting(self) -> Worker:
         """A user who restarts the app."""
         self.number += 1
         words = ("crashlib.restarting", str(self.folder / "root"), self.spark_submit, APP)
-        return Worker(words, self.environment, self.folder / f"restart-{self.number}.log")
+        return self._noted(Worker(words, self.environment, self.folder / f"restart-{self.number}.log"))
 
     def current(self) -> str:
         found = self.registry.current_id()
@@ -204,6 +209,10 @@ class Ground:
             )
         if done.returncode:
             raise Stuck(f"the app did not start; see {log}")
+
+    def _noted(self, worker: AnyWorker) -> AnyWorker:
+        self._workers.append(worker)
+        return worker
 
     def _feed(self) -> None:
         while not self._over.wait(FEED_SECONDS):
