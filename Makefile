@@ -35,7 +35,7 @@ test-slow: setup  ## the tests that take minutes
 faults: setup  ## faults made for real: cuts of power, full disks, reused pids, clocks that are set, deletes beside saves (ARGS="-k pid")
 	@scripts/faults.sh $(ARGS)
 
-crash: setup  ## an update and its drivers struck at each boundary, against an oracle: hours (ARGS=--help)
+crash: setup  ## an update, a supervisor and the drivers struck at each boundary, against an oracle: hours (ARGS=--help)
 	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)
 
 test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
@@ -59,7 +59,7 @@ test-postgres: setup  ## an update under load from an Airflow whose database is 
 test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster mode, with Hadoop's minicluster (fetches jars)
 	@scripts/ground.sh yarn $(ARGS)
 
-crash-standin: setup  ## the same with a stand-in for Spark: an hour at most
+crash-standin: setup  ## the same with a stand-in for Spark: two hours at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
 
 matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)

@@ -1,8 +1,9 @@
-"""Kills an update at each of its steps, and its drivers, and makes storage calls fail there; then runs the update
-again as Airflow would, or leaves the drivers alone; and compares what came out with what must have.
+"""Kills an update, or a supervisor, at each of its steps, and the drivers, and makes storage calls fail there; then
+runs it again as Airflow would, or leaves the drivers alone; and compares what came out with what must have.
 
-One app runs on and on; a case is one update of it, with real drivers, from the version that runs to the next, struck at
-one boundary (core/boundaries.py). After a case that ends badly the next one begins on a root of its own.
+One app runs on and on. A case is one update of it, with real drivers, from the version that runs to the next, or a
+death of its driver under a supervisor, struck at one boundary (core/boundaries.py). After a case that ends badly the
+next one begins on a root of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import queue
 import re
+import signal
 import sys
 import threading
 import time
@@ -26,127 +28,39 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from crashlib.cases import NEW, OLD, STORAGE, TASK, Case, cases, never_struck  # noqa: E402
-from crashlib.ground import Ground, Stuck, Update  # noqa: E402
+from crashlib.cases import SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
+from crashlib.ground import Ground  # noqa: E402
+from crashlib.result import Result  # noqa: E402
+from crashlib.striking import run_update  # noqa: E402
+from crashlib.supervising import run_supervise  # noqa: E402
 
 import airflow_provider_streamupdate  # noqa: E402
-from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT  # noqa: E402
 from airflow_provider_streamupdate.core.registry.update import PROMOTED  # noqa: E402
 
-TRIES = 4  # of the update's process: Airflow's retries
-UPDATE_SECONDS = 900.0  # one try may take
-
-
-@attrs.frozen(kw_only=True)
-class Result:
-    """How a case ended. outcome: of the update. stuck: the app does not run, or the update did not end."""
-
-    case: str
-    outcome: str | None = None
-    lost: int = 0
-    duplicated: int = 0
-    stuck: bool = False
-    problems: tuple[str, ...] = ()
-    tries: int = 1
-    seconds: float = 0.0
-    log: str = ""
-
-    @property
-    def bad(self) -> bool:
-        return bool(self.lost or self.duplicated or self.stuck or self.problems)
-
-
-def run_case(ground: Ground, case: Case) -> Result:
-    began = time.monotonic()
-    update = ground.update(case.strategy, case.fails)
-    tries = 1
-    try:
-        update.start()
-        strike(ground, case, update)
-        if case.alone:
-            ground.settle()
-        while not ended(ground, update):
-            if (tries := tries + 1) > TRIES:
-                raise Stuck(f"the update has not ended after {TRIES} tries: {ground.describe()}")
-            update.start()
-        ground.forget()
-        outcome = update.outcome()
-        expected = update.new if outcome == PROMOTED else update.old
-        if ground.current() != expected:
-            raise Stuck(f"the update was {outcome}, and {ground.current()} is current instead of {expected}")
-        written = ground.settle()
-        answer = ground.oracle.check(written, went_back=outcome != PROMOTED or case.alone)
-        problems, lost, duplicated, stuck = answer.problems, answer.lost, answer.duplicated, False
-    except Stuck as error:
-        outcome, problems, lost, duplicated, stuck = update.outcome(), (str(error),), 0, 0, True
-    finally:
-        update.kill()
-    return Result(
-        case=case.name,
-        outcome=outcome,
-        lost=lost,
-        duplicated=duplicated,
-        stuck=stuck,
-        problems=problems,
-        tries=tries,
-        seconds=round(time.monotonic() - began, 1),
-        log=str(update.log),
-    )
-
-
-def strike(ground: Ground, case: Case, update: Update) -> None:
-    """Wait until the boundary is reached, and do there what the case says. The update's process ends itself where it is
-    the one to get there; whoever gets to where another one dies waits until that one is dead."""
-    by_itself = {(TASK,): KILL, (STORAGE,): FAIL}.get(case.victims) if case.process == TASK else None
-    action = by_itself or (FAIL if case.victims == (STORAGE,) else WAIT)
-    if case.after:
-        ground.arm(case.after, WAIT)
-        await_boundary(ground, update, case.after)
-    ground.arm(case.boundary, action)
-    if case.after:
-        ground.go(case.after)
-    await_boundary(ground, update, case.boundary)
-    if action == WAIT:
-        for victim in case.victims:
-            {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}[victim]()
-        ground.go(case.boundary)
-
-
-def await_boundary(ground: Ground, update: Update, boundary: str) -> None:
-    def reached() -> bool | None:
-        if ground.reached(boundary):
-            return True
-        if update.ended():
-            raise Stuck(f"the update ended without reaching boundary {boundary}")
-        return None
-
-    ground.wait(reached, f"the update to get to {boundary}", UPDATE_SECONDS)
-
-
-def ended(ground: Ground, update: Update) -> bool:
-    """Whether the update has ended; waits for the end of its process."""
-    ground.wait(lambda: update.ended() or None, "the end of the update's process", UPDATE_SECONDS)
-    return update.outcome() is not None
+CASES_ON_A_ROOT = 25  # the input and the root grow, and with them what each batch and each look costs
 
 
 class Runner:
-    """Runs cases one after the other, on the same root until a case gets stuck."""
+    """Runs cases one after the other, on the same root until a case ends badly or it had CASES_ON_A_ROOT."""
 
     def __init__(self, folder: Path, spark_submit: str, name: str) -> None:
         self.folder, self.spark_submit, self.name = folder, spark_submit, name
         self.number = 0
+        self.cases = 0  # on this root
         self.ground: Ground | None = None
 
     def run(self, case: Case) -> Result:
         try:
             if self.ground is None:
-                self.ground = Ground(self._new_root(), self.spark_submit)
+                self.ground, self.cases = Ground(self._new_root(), self.spark_submit), 0
                 self.ground.start()
-            result = run_case(self.ground, case)
+            run = run_supervise if case.strategy == SUPERVISE else run_update
+            result = run(self.ground, case)
         except Exception as error:
             traceback.print_exc()
             result = Result(case=case.name, stuck=True, problems=(f"{type(error).__name__}: {error}",))
-        if result.bad:
+        self.cases += 1
+        if result.bad or self.cases == CASES_ON_A_ROOT:
             self.end()
         return result
 
@@ -165,8 +79,8 @@ class Runner:
 
 @click.command(context_settings={"show_default": True})
 @click.option("--list", "only_list", is_flag=True, help="Print the cases and run none.")
-@click.option("--only", metavar="REGEX", help="Run the cases whose name (strategy:boundary:victims) matches.")
-@click.option("--strategy", type=click.Choice(["restart", "standby"]), help="Of this strategy only.")
+@click.option("--only", metavar="REGEX", help="Run the cases whose name (way:boundary:victims) matches.")
+@click.option("--strategy", type=click.Choice([*WAYS, SUPERVISE]), help="Of this strategy only.")
 @click.option("--limit", type=int, help="Run at most so many.")
 @click.option("--seconds", type=float, help="Begin no case after so many seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")
@@ -184,7 +98,7 @@ def main(
     folder: Path | None,
     spark_submit: str,
 ) -> None:
-    """Strike an update at each of its boundaries; see docs/crash-safety.md."""
+    """Strike updates and supervisors at each of their boundaries; see docs/crash-safety.md."""
     assert ROOT in Path(airflow_provider_streamupdate.__file__).parents, "another copy of the package is imported"
     assert not never_struck(), f"boundaries without a case: {never_struck()}"
     chosen = [
@@ -196,7 +110,7 @@ def main(
         return
     done = read_results(results)
     waiting: queue.Queue[Case] = queue.Queue()
-    for case in [c for c in chosen if c.name not in done][:limit]:
+    for case in [c for c in chosen if c.name not in done or done[c.name].bad][:limit]:
         waiting.put(case)
     folder = folder or ROOT / ".crash" / time.strftime("%Y%m%d-%H%M%S")
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -223,6 +137,7 @@ def main(
         finally:
             runner.end()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # in the background there is no Ctrl-C
     threads = [threading.Thread(target=work, args=(f"root-{n}",)) for n in range(1, jobs + 1)]
     for thread in threads:
         thread.start()
@@ -272,7 +187,7 @@ def print_table(results: list[Result]) -> None:
         table.add_row(
             way, victims, *map(str, counts), str(sum(r.duplicated for r in group)), str(sum(r.stuck for r in group))
         )
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The moments between two lasting effects of an update, by name: where a process may die.
+"""The moments between two lasting effects of an update, or of a supervisor, by name: where a process may die.
 
 `boundary(name)` marks one in the code. It does nothing, unless a test has named a folder in STREAMUPDATE_BOUNDARIES:
 then `scripts/crash.py` strikes there. docs/crash-safety.md says what happens when a process dies at each.
@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-# In the order of an update that goes well; then what only a way back meets.
+# In the order of an update that goes well; then what only a way back meets; then what a supervisor does.
 BOUNDARIES = {
     # the update's process
     "planned": "nothing is written; with strategy restart the new version is planned and checked",
@@ -31,9 +31,15 @@ BOUNDARIES = {
     "driver-forked": "the new driver's process is there, and waits to be noted",
     "driver-noted": "launch.json names the process, which begins",
     "standby-ready": "the new driver was seen to stand by",
-    "standby-noted": "the record says so",
+    "beside-asked": "the new driver was told to run beside the old one",
+    "beside-seen": "it was seen to do so",
+    "standby-noted": "the record says that the new driver stands by, or runs beside the old one",
     "snapshot-asked": "the old driver was asked to end with a snapshot",
     "handover-asked": "the old driver was asked to hand over",
+    "caught-up": "the new version was seen to have caught up with the old one",
+    "drain-asked": "the old driver was asked to end after the batch under way",
+    "old-drained": "it is gone; its epoch is still the current one",
+    "change-asked": "the driver was asked to continue with other parameters",
     # the old driver
     "command-taken": "it has read the command",
     "draining": "its status says that it drains",
@@ -43,6 +49,8 @@ BOUNDARIES = {
     "current-replaced": "current.json names it",
     # the old driver again
     "handed-over": "its epoch is over, and it waits for its successor's first batch",
+    # the driver whose parameters are changed (where it cannot, on a way back, the update's process)
+    "change-recorded": "the other parameters are recorded: whoever starts the queries uses them",
     # the new driver
     "plan-written": "plan.json is written",
     "plan-answered": "its plan and report are written",
@@ -56,6 +64,8 @@ BOUNDARIES = {
     "queries-started": "its queries have started",
     "running-reported": "its status says so",
     "first-commit-seen": "it has committed a batch of its own; its status does not say so",
+    # the driver whose parameters were changed
+    "change-settled": "each query has committed a batch with them; the command is not answered",
     # the old driver again
     "successor-committed": "it has seen its successor's first batch",
     "files-copied": "the snapshot's files are stored; it has no manifest",
@@ -65,6 +75,7 @@ BOUNDARIES = {
     "snapshot-seen": "the snapshot is there, and the old driver is gone",
     "handover-seen": "the new driver runs, and the old one is gone",
     "handover-completed": "the old one's snapshot is stored",
+    "change-seen": "the driver has answered that it continues with the other parameters",
     "stop-noted": "the record says that what the new version starts from was read",
     "snapshotted": "the record says that the old version was stopped",
     "new-running": "the new driver was seen to run its queries",
@@ -82,6 +93,12 @@ BOUNDARIES = {
     "old-runs": "the old version was seen to run",
     "gone-back": "the record says that the update has ended; the lease is held",
     "rollback-ended": "the rollback's record says that it has ended; the lease is held",
+    # a supervisor
+    "watching": "its lease says that it watches the app",
+    "start-decided": "it has found the driver dead; the app is not locked",
+    "start-counted": "the app is locked, and supervision.json counts a start; nothing is started",
+    "restarted": "the driver that was started again was seen to run; the lease is held",
+    "recovery-noted": "supervision.json says that the driver has recovered",
 }
 
 VARIABLE = "STREAMUPDATE_BOUNDARIES"

@@ -2,7 +2,8 @@
 and squares of a row follow from its last record, when none is missing and none came twice.
 
 The sink is idempotent by batch id, as Spark asks of one: a batch's file is replaced as a whole. What it did, and in
-which process, is appended to a journal. Parameter `fails`: the first batch fails when its file is written."""
+which process and version, is appended to a journal. Parameter `fails`: the first batch fails when its file is
+written. Parameter `version`: tells versions apart, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 
-app = StreamingApp("crash")
+app = StreamingApp("crash", reloadable={"version", "fails"})
 
 
 @app.query("counts", seen_batch="replaces")
@@ -33,11 +34,11 @@ def counts(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
 
     def write(batch: DataFrame, number: int) -> None:
         rows = [list(row) for row in batch.collect()]
-        _note(output, number, "begins")
+        _note(output, number, "begins", params["version"])
         temporary = output / f".{number}.{os.getpid()}"
         temporary.write_text(json.dumps(rows))
         os.replace(temporary, output / f"{number}.json")
-        _note(output, number, "ends")
+        _note(output, number, "ends", params["version"])
         if params["fails"]:
             raise RuntimeError("this version fails")
 
@@ -45,8 +46,8 @@ def counts(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     return named.foreachBatch(write).trigger(processingTime="300 milliseconds")
 
 
-def _note(output: Path, batch: int, what: str) -> None:
-    line = json.dumps({"pid": os.getpid(), "batch": batch, "what": what, "at": time.time()})
+def _note(output: Path, batch: int, what: str, version: str) -> None:
+    line = json.dumps({"pid": os.getpid(), "batch": batch, "what": what, "version": version, "at": time.time()})
     journal = os.open(output / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         os.write(journal, line.encode() + b"\n")

@@ -1,14 +1,23 @@
-"""What can go wrong, and when: each boundary of each strategy with each process that can die there."""
+"""What can go wrong, and when: each boundary of each strategy, and of a supervisor, with each process that can die
+there."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+
 import attrs
 
+from airflow_provider_streamupdate.control.update.strategies.in_flight import InFlight
+from airflow_provider_streamupdate.control.update.strategies.parallel import Parallel
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 from airflow_provider_streamupdate.core.boundaries import BOUNDARIES
 
-TASK, OLD, NEW, STORAGE = "task", "old", "new", "storage"  # who dies; STORAGE: the next storage call fails, none dies
+# Who dies. STORAGE: nobody, but the next storage call fails. NEW, without an update: the driver that is started again.
+TASK, OLD, NEW, SUPERVISOR, STORAGE = "task", "old", "new", "supervisor", "storage"
+USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated, while a supervisor waits
+SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 
 
 @attrs.frozen(kw_only=True)
@@ -16,9 +25,12 @@ class Case:
     """strategy: of the update. process: who gets to the boundary. victims: who is killed there with SIGKILL; STORAGE:
     nobody, but the process's next storage call fails.
 
-    fails: the new version fails in its first batch. after: a boundary that the update must have reached before (the
-    one that is meant is passed more than once). alone: the update's process is started again only when the drivers
-    have come to rest by themselves
+    fails: the new version fails in its first batch
+    after: a boundary that must have been reached before (the one that is meant is passed more than once)
+    fallen: who is killed at that one
+    alone: the update's process is started again only when the drivers have come to rest by themselves
+    supervised: a supervisor watches the app meanwhile
+    pair: two supervisors watch it, and one that dies is not started again
     """
 
     strategy: str
@@ -27,23 +39,43 @@ class Case:
     victims: tuple[str, ...]
     fails: bool = False
     after: str | None = None
+    fallen: tuple[str, ...] = ()
     alone: bool = False
+    supervised: bool = False
+    pair: bool = False
 
     @property
     def name(self) -> str:
-        way = f"{self.strategy}-fails" if self.fails else self.strategy
-        return f"{way}:{self.boundary}:{'+'.join(self.victims)}"
+        way = "-".join(
+            word
+            for word, said in (
+                ("supervised", self.supervised),
+                (self.strategy, True),
+                ("pair", self.pair),
+                ("fails", self.fails),
+                ("dies", self.fallen),
+            )
+            if said
+        )
+        boundary = f"{self.boundary}@{self.after}" if self.after else self.boundary
+        return f"{way}:{boundary}:{'+'.join(self.victims)}"
 
 
 @attrs.frozen
 class Stretch:
     """Boundaries that one process gets to in a row. drivers: those that live then, and whose death is the update's
-    concern: an update that has found the new version healthy does not look at it again."""
+    concern: an update that has found the new version healthy does not look at it again. after: as of a case."""
 
     process: str
     boundaries: str
     drivers: str = ""
+    after: str | None = None
 
+    def each(self) -> list[str]:
+        return self.boundaries.split()
+
+
+BOTH = f"{OLD} {NEW}"
 
 # As an update goes that nothing happens to.
 WAYS = {
@@ -62,21 +94,47 @@ WAYS = {
     Standby.name: (
         Stretch(TASK, "planned"),
         Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
-        Stretch(TASK, "driver-noted", f"{OLD} {NEW}"),
-        Stretch(NEW, "plan-written plan-answered", f"{OLD} {NEW}"),
-        Stretch(TASK, "checked", f"{OLD} {NEW}"),
-        Stretch(NEW, "practised stands-by", f"{OLD} {NEW}"),
-        Stretch(TASK, "standby-ready standby-noted handover-asked", f"{OLD} {NEW}"),
-        Stretch(OLD, "command-taken draining drained epoch-claimed current-replaced handed-over", f"{OLD} {NEW}"),
-        Stretch(NEW, "epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked", f"{OLD} {NEW}"),
-        Stretch(NEW, "queries-started running-reported first-commit-seen", f"{OLD} {NEW}"),
-        Stretch(OLD, "successor-committed files-copied snapshot-stored answered", f"{OLD} {NEW}"),
+        Stretch(TASK, "driver-noted", BOTH),
+        Stretch(NEW, "plan-written plan-answered", BOTH),
+        Stretch(TASK, "checked", BOTH),
+        Stretch(NEW, "practised stands-by", BOTH),
+        Stretch(TASK, "standby-ready standby-noted handover-asked", BOTH),
+        Stretch(OLD, "command-taken draining drained epoch-claimed current-replaced handed-over", BOTH),
+        Stretch(NEW, "epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked", BOTH),
+        Stretch(NEW, "queries-started running-reported first-commit-seen", BOTH),
+        Stretch(OLD, "successor-committed files-copied snapshot-stored answered", BOTH),
         Stretch(TASK, "handover-seen handover-completed stop-noted snapshotted new-running submitted", NEW),
         Stretch(TASK, "healthy verified promoted pause-noted ended"),
     ),
+    Parallel.name: (
+        Stretch(TASK, "planned"),
+        Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
+        Stretch(TASK, "driver-noted", BOTH),
+        Stretch(NEW, "driver-claimed plan-written plan-answered", BOTH),
+        Stretch(TASK, "checked", BOTH),
+        Stretch(NEW, "stands-by", BOTH),
+        Stretch(TASK, "snapshot-asked", BOTH),
+        Stretch(OLD, "command-taken files-copied snapshot-stored", BOTH),
+        Stretch(TASK, "snapshot-seen beside-asked", BOTH),
+        Stretch(NEW, "restoring checkpoint-built checkpoint-marked", BOTH),
+        Stretch(NEW, "queries-started running-reported first-commit-seen", BOTH),
+        Stretch(TASK, "beside-seen standby-noted caught-up drain-asked", BOTH),
+        Stretch(OLD, "command-taken", BOTH, after="caught-up"),
+        Stretch(OLD, "draining drained answered", BOTH),
+        Stretch(TASK, "old-drained epoch-claimed current-replaced snapshotted new-running submitted", NEW),
+        Stretch(TASK, "healthy verified promoted pause-noted ended"),
+    ),
+    InFlight.name: (  # `promoted` is passed only when the running version was not accepted before
+        Stretch(TASK, "planned"),
+        Stretch(TASK, "begun checked change-asked", OLD),
+        Stretch(OLD, "command-taken draining drained change-recorded plan-written", OLD),
+        Stretch(OLD, "queries-started running-reported change-settled", OLD),
+        Stretch(TASK, "change-seen submitted", OLD),
+        Stretch(TASK, "healthy verified pause-noted ended"),
+    ),
 }
 
-# Where the two drivers are alone with each other, should the update's process die as well.
+# Where the two drivers of a standby update are alone with each other, should the update's process die as well.
 ALONE = (
     "epoch-claimed",
     "current-replaced",
@@ -91,64 +149,145 @@ ALONE = (
     "first-commit-seen",
 )
 
-# On the way back from a new version that fails: boundary, process, and what was passed before.
+# On the way back from a new version that fails. With restart the old version has ended; else it runs.
 BACK = {
     Restart.name: (
-        ("rollback-noted", TASK, None),
-        ("new-stopped", TASK, None),
-        ("old-settled", TASK, None),
-        ("epoch-claimed", TASK, "old-settled"),
-        ("current-replaced", TASK, "old-settled"),
-        ("driver-forked", TASK, "old-settled"),
-        ("driver-noted", TASK, "old-settled"),
-        ("old-runs", TASK, None),
-        ("gone-back", TASK, None),
-        ("rollback-ended", TASK, None),
+        Stretch(TASK, "rollback-noted new-stopped old-settled"),
+        Stretch(TASK, "epoch-claimed current-replaced driver-forked driver-noted", after="old-settled"),
+        Stretch(TASK, "old-runs gone-back rollback-ended"),
     ),
     Standby.name: (
-        ("epoch-claimed", OLD, "handed-over"),
-        ("current-replaced", OLD, "handed-over"),
-        ("taken-back", OLD, None),
-        ("new-stopped", TASK, None),
-        ("old-settled", TASK, None),
-        ("gone-back", TASK, None),
+        Stretch(OLD, "epoch-claimed current-replaced", OLD, after="handed-over"),
+        Stretch(OLD, "taken-back", OLD),
+        Stretch(TASK, "new-stopped old-settled gone-back"),
+    ),
+    Parallel.name: (Stretch(TASK, "rollback-noted new-stopped old-settled gone-back rollback-ended"),),
+    InFlight.name: (
+        Stretch(OLD, "change-recorded plan-written", OLD, after="queries-started"),
+        Stretch(OLD, "queries-started", OLD, after="running-reported"),
+        Stretch(TASK, "rollback-noted new-stopped old-settled gone-back rollback-ended"),
     ),
 }
+
+# On the way back from where a driver was killed: who, and where; then the old version is started again.
+DIES = {
+    Parallel.name: (
+        NEW,
+        Stretch(
+            TASK,
+            "rollback-noted new-stopped old-settled epoch-claimed current-replaced driver-forked driver-noted old-runs "
+            "gone-back rollback-ended",
+            after="old-drained",
+        ),
+    ),
+    InFlight.name: (
+        OLD,
+        Stretch(
+            TASK,
+            "rollback-noted change-recorded new-stopped old-settled epoch-claimed current-replaced driver-forked "
+            "driver-noted old-runs gone-back rollback-ended",
+            after="change-settled",
+        ),
+    ),
+}
+
+# As a supervisor starts a driver again that has died.
+AGAIN = (
+    Stretch(SUPERVISOR, "watching start-decided start-counted epoch-claimed current-replaced driver-forked"),
+    Stretch(SUPERVISOR, "driver-noted", NEW),
+    Stretch(NEW, "driver-claimed plan-written queries-started running-reported first-commit-seen", NEW),
+    Stretch(SUPERVISOR, "restarted recovery-noted", NEW),
+)
 
 
 def cases() -> list[Case]:
     """All of them, in an order in which any first part has something of everything."""
-    found = []
+    found = [*_updates(), *_ways_back(), *_supervise(), *_supervised()]
+    return sorted(found, key=lambda case: hashlib.sha256(case.name.encode()).digest())
+
+
+def _updates() -> Iterator[Case]:
     for strategy, way in WAYS.items():
         for stretch in way:
-            for boundary in stretch.boundaries.split():
+            for boundary in stretch.each():
+                here = Case(
+                    strategy=strategy, boundary=boundary, process=stretch.process, victims=(TASK,), after=stretch.after
+                )
                 for victim in (TASK, STORAGE, *stretch.drivers.split()):
-                    found.append(Case(strategy=strategy, boundary=boundary, process=stretch.process, victims=(victim,)))
+                    yield attrs.evolve(here, victims=(victim,))
                 if strategy == Standby.name and boundary in ALONE:
                     for driver in (OLD, NEW):
-                        found.append(
-                            Case(
-                                strategy=strategy,
-                                boundary=boundary,
-                                process=stretch.process,
-                                victims=(TASK, driver),
-                                alone=True,
-                            )
-                        )
+                        yield attrs.evolve(here, victims=(TASK, driver), alone=True)
+
+
+def _ways_back() -> Iterator[Case]:
     for strategy, back in BACK.items():
-        for boundary, process, after in back:
-            for victim in (TASK, STORAGE, *((OLD,) if process == OLD else ())):
-                found.append(
-                    Case(
+        for stretch in back:
+            for boundary in stretch.each():
+                for victim in (TASK, STORAGE, *stretch.drivers.split()):
+                    yield Case(
                         strategy=strategy,
                         boundary=boundary,
-                        process=process,
+                        process=stretch.process,
                         victims=(victim,),
                         fails=True,
-                        after=after,
+                        after=stretch.after,
                     )
+    for strategy, (fallen, stretch) in DIES.items():
+        for boundary in stretch.each():
+            for victim in (TASK, STORAGE):
+                yield Case(
+                    strategy=strategy,
+                    boundary=boundary,
+                    process=stretch.process,
+                    victims=(victim,),
+                    after=stretch.after,
+                    fallen=(fallen,),
                 )
-    return found
+
+
+def _supervise() -> Iterator[Case]:
+    for stretch in AGAIN:
+        for boundary in stretch.each():
+            here = Case(strategy=SUPERVISE, boundary=boundary, process=stretch.process, victims=(SUPERVISOR,))
+            yield here
+            yield attrs.evolve(here, victims=(STORAGE,))
+            if stretch.process == SUPERVISOR:
+                yield attrs.evolve(here, pair=True)
+            if stretch.drivers:
+                yield attrs.evolve(here, victims=(NEW,))
+                yield attrs.evolve(here, victims=(SUPERVISOR, NEW))
+    for boundary in ("start-decided", "start-counted"):
+        for meanwhile in (USER, UPDATE):
+            yield Case(strategy=SUPERVISE, boundary=boundary, process=SUPERVISOR, victims=(meanwhile,))
+
+
+def _supervised() -> Iterator[Case]:
+    """The update's process is killed where nothing runs, or along with a driver, or the new driver where the update
+    does not look any more: the supervisor starts nothing while the update is under way, and what is dead afterwards."""
+    for strategy, way in WAYS.items():
+        for stretch in (s for s in way if s.process == TASK and s.after is None):
+            for boundary in stretch.each():
+                here = Case(strategy=strategy, boundary=boundary, process=TASK, victims=(TASK,), supervised=True)
+                if strategy == Restart.name:
+                    yield here
+                if boundary == stretch.each()[-1]:
+                    for driver in stretch.drivers.split():
+                        yield attrs.evolve(here, victims=(TASK, driver))
+        runs = OLD if strategy == InFlight.name else NEW
+        for boundary in way[-1].each():
+            yield Case(strategy=strategy, boundary=boundary, process=TASK, victims=(runs,), supervised=True)
+    for stretch in BACK[Restart.name]:
+        for boundary in stretch.each():
+            yield Case(
+                strategy=Restart.name,
+                boundary=boundary,
+                process=TASK,
+                victims=(TASK,),
+                fails=True,
+                after=stretch.after,
+                supervised=True,
+            )
 
 
 def never_struck() -> set[str]:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -19,20 +20,21 @@ from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, VARIABLE, WAIT
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
 from . import task
 from .oracle import Oracle
+from .stuck import Stuck
+from .supervisor import Supervisor
+from .update import Update
+from .worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 APP, QUERY = "crash", "counts"
 KEYS = ("a", "b", "c")
 FEED_SECONDS = 0.4
+AnyWorker = TypeVar("AnyWorker", bound=Worker)
 POLL_SECONDS = 0.05
-
-
-class Stuck(Exception):
-    """What had to happen did not."""
+SETTLED_SECONDS = 0.2  # between looks whether the app has come to rest
 
 
 class Ground:
@@ -41,15 +43,16 @@ class Ground:
     def __init__(self, folder: Path, spark_submit: str) -> None:
         self.folder = folder
         self.spark_submit = spark_submit
-        self.input, self.output = folder / "in", folder / "out"
+        self.input, output = folder / "in", folder / "out"
         self.marks, self.plans = folder / "boundaries", folder / "plans"
-        for made in (self.input, self.output, self.plans):
+        for made in (self.input, output, self.plans):
             made.mkdir(parents=True)
         self.client = task.client(str(folder / "root"), spark_submit)
         self.registry = self.client.registry.app(APP)
-        self.oracle = Oracle(self.registry, self.output, KEYS)
+        self.oracle = Oracle(self.registry, output, KEYS)  # of the sink that counts
         self.written = 0
         self.number = 0
+        self._workers: list[Worker] = []
         self.forget()
         self._over = threading.Event()
         self._feeding = threading.Thread(target=self._feed, daemon=True)
@@ -70,20 +73,36 @@ class Ground:
         self._over.set()
         if self._feeding.is_alive():
             self._feeding.join()
+        for worker in self._workers:  # or they would start drivers again
+            worker.kill()
         for spec in self.registry.deployments():
             if launch := self.registry.launch(spec.deployment):
                 process.end(launch, at_once=True)
 
-    # ---- the update
+    # ---- what is struck
 
     def update(self, strategy: str, fails: bool) -> Update:
         self.number += 1
-        return Update(self, f"v{self.number}", strategy, self._params(fails))
+        return self._noted(Update(self, f"v{self.number}", strategy, self._params(fails)))
+
+    def supervisor(self) -> Supervisor:
+        self.number += 1
+        return self._noted(Supervisor(self, f"supervisor-{self.number}"))
+
+    def restarting(self) -> Worker:
+        """A user who restarts the app."""
+        self.number += 1
+        words = ("crashlib.restarting", str(self.folder / "root"), self.spark_submit, APP)
+        return self._noted(Worker(words, self.environment, self.folder / f"restart-{self.number}.log"))
 
     def current(self) -> str:
         found = self.registry.current_id()
         assert found is not None  # it was started
         return found
+
+    def version(self) -> str:
+        """That of the current deployment, changes in flight included."""
+        return self.registry.spec(self.current()).application.params["version"]
 
     # ---- the boundaries
 
@@ -137,20 +156,23 @@ class Ground:
         all that the sink has seen; so many records of each key."""
         written = self.written
 
-        def settled() -> bool | None:
+        def settled() -> bool | None:  # what takes longest is looked at last: the drivers need the processors
+            if self.oracle.read() < written:
+                return None
             status = self.client.status(APP)
             query = status.status.queries.get(QUERY) if status.status else None
-            if status.state != RUNNING or query is None or len(self.drivers()) != 1:
+            if status.state != RUNNING or query is None or query.batch < self.oracle.batches()[-1]:
                 return None
-            batches = self.oracle.batches()
-            return True if batches and query.batch >= batches[-1] and self.oracle.read() >= written else None
+            return True if len(self.drivers()) == 1 else None
 
-        self.wait(settled, f"{APP} to run and to commit what there is", seconds)
+        self.wait(settled, f"{APP} to run and to commit what there is", seconds, SETTLED_SECONDS)
         return written
 
-    def wait(self, poll: Callable[[], bool | None], what: str, seconds: float) -> None:
+    def wait(
+        self, poll: Callable[[], bool | None], what: str, seconds: float, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         try:
-            wait_for(poll, what, seconds, POLL_SECONDS)
+            wait_for(poll, what, seconds, poll_seconds)
         except TimeoutError as error:
             raise Stuck(f"waited {seconds:g} s for {what}: {self.describe()}") from error
 
@@ -174,7 +196,7 @@ class Ground:
         number = str(self.number)
         return {
             "input": str(self.input),
-            "output": str(self.output),
+            "output": str(self.oracle.output),
             "version": number,
             "fails": "yes" if fails else "",
         }
@@ -188,6 +210,10 @@ class Ground:
         if done.returncode:
             raise Stuck(f"the app did not start; see {log}")
 
+    def _noted(self, worker: AnyWorker) -> AnyWorker:
+        self._workers.append(worker)
+        return worker
+
     def _feed(self) -> None:
         while not self._over.wait(FEED_SECONDS):
             self._write()
@@ -198,41 +224,3 @@ class Ground:
         os.utime(temporary, (1_700_000_000 + self.written,) * 2)  # Spark orders files by their time
         os.rename(temporary, self.input / f"{self.written:07d}.json")
         self.written += 1
-
-
-class Update:
-    """An update, whose process may be started again and again."""
-
-    def __init__(self, ground: Ground, deployment: str, strategy: str, params: dict[str, str]) -> None:
-        self.ground = ground
-        self.old, self.new = ground.current(), deployment
-        self.log = ground.folder / f"{deployment}.log"
-        file = Path(__file__).parent / "app.py"
-        root = str(ground.folder / "root")
-        words = (root, ground.spark_submit, str(file), deployment, strategy, json.dumps(params), str(ground.plans))
-        self._command = [sys.executable, "-m", "crashlib.task", *words]
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with open(self.log, "ab") as output:
-            output.write(b"-- the update's process starts\n")
-            output.flush()
-            self.process = subprocess.Popen(
-                self._command, env=self.ground.environment, stdout=output, stderr=output, start_new_session=True
-            )
-
-    def ended(self) -> bool:
-        """Whether the process has ended."""
-        return self.process is None or self.process.poll() is not None
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def record(self) -> UpdateRecord | None:
-        return self.ground.registry.update(self.new)
-
-    def outcome(self) -> str | None:
-        record = self.record()
-        return record.outcome if record else None

@@ -9,6 +9,8 @@ import attrs
 
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 
+from .turns import turns
+
 CLOCK_SECONDS = 0.05  # a file's time is that of the system's last tick
 
 
@@ -22,15 +24,20 @@ class Answer:
 
 
 class Oracle:
-    """Of one root. Looks at what was written since the last look, and at the join to what was there before."""
+    """Of one sink. Looks at what was written since the last look, and at the join to what was there before.
 
-    def __init__(self, registry: AppRegistry, output: Path, keys: tuple[str, ...]) -> None:
+    first: the first batch that the sink gets: of a version that began beside another one, the one after its snapshot
+    """
+
+    def __init__(self, registry: AppRegistry, output: Path, keys: tuple[str, ...], first: int = 0) -> None:
         self.registry = registry
         self.output = output
         self.keys = keys
+        self.first = first
         self._seen: dict[int, int] = {}  # batch -> its file's time when it was looked at
         self._journal = 0  # bytes looked at
         self._last: int | None = None  # the batch of the last write
+        self._version: str | None = None  # who wrote it
 
     def batches(self) -> list[int]:
         """The batches that the sink has, in order."""
@@ -41,20 +48,29 @@ class Oracle:
         batches = self.batches()
         return min((row[4] for row in self._rows(batches[-1])), default=-1) + 1 if batches else 0
 
-    def check(self, written: int, went_back: bool) -> Answer:
-        """`written`: records of each key that must be there; went_back: whether batches were allowed to be computed
-        again, by the version before."""
+    def check(self, written: int, went_back: bool = False, version: str | None = None) -> Answer:
+        """written: records of each key that must be there
+        went_back: whether batches were allowed to be computed again, by the version before
+        version: that wrote last; None: it does not matter
+        """
         problems: list[str] = []
+        if not self.batches():
+            return Answer(lost=written, problems=(f"{self.output} has no batch",) if written else ())
         lost, duplicated = self._check_batches(written, problems)
         duplicated += self._check_journal(went_back, problems)
+        if version is not None and self._version != version:
+            problems.append(f"version {self._version} wrote last, instead of {version}")
         return Answer(lost=lost, duplicated=duplicated, problems=tuple(problems))
 
     def _check_batches(self, written: int, problems: list[str]) -> tuple[int, int]:
         lost = duplicated = 0
         batches = self.batches()
-        if missing := sorted(set(range(batches[-1] + 1)) - set(batches)):
+        if missing := sorted(set(range(self.first, batches[-1] + 1)) - set(batches)):
             lost += len(missing)
             problems.append(f"the sink never got batches {missing}")
+        if early := [batch for batch in batches if batch < self.first]:
+            duplicated += len(early)
+            problems.append(f"the sink got batches {early}, which are another version's")
         times = {batch: (self.output / f"{batch}.json").stat().st_mtime_ns for batch in batches}
         changed = [batch for batch in batches if self._seen.get(batch) != times[batch]]
         self._seen = times
@@ -92,14 +108,10 @@ class Oracle:
         text = (self.output / "journal.jsonl").read_bytes()
         lines = [json.loads(line) for line in text[self._journal :].splitlines()]
         self._journal = len(text)
-        epochs = self._epochs()
+        own = turns(self.registry, str(self.output))
         for line in lines:
-            allowed = (
-                begin - CLOCK_SECONDS <= line["at"] <= end + CLOCK_SECONDS
-                for pid, begin, end in epochs
-                if pid == line["pid"]
-            )
-            if not any(allowed):
+            self._version = line["version"]
+            if not any(turn.allows(line["pid"], line["at"], CLOCK_SECONDS) for turn in own):
                 duplicated += 1
                 problems.append(f"process {line['pid']} wrote batch {line['batch']} in an epoch that was not its own")
             if line["what"] != "begins":
@@ -110,21 +122,6 @@ class Oracle:
                 problems.append(f"batch {batch} came after batch {last}")
             self._last = batch
         return duplicated
-
-    def _epochs(self) -> list[tuple[int, float, float]]:
-        """Process, begin and end of each epoch. A driver that took its epoch back may not have come to claiming it."""
-        folder = Path(self.registry.folder.base)
-        begins = {int(p.stem): p.stat().st_mtime for p in (folder / "epochs").glob("*.json")}
-        found: list[tuple[int, float, float]] = []
-        drivers: dict[str, set[int]] = {}
-        for epoch, begin in sorted(begins.items()):
-            deployment = json.loads((folder / f"epochs/{epoch}.json").read_text())["deployment"]
-            claim = folder / f"deployments/{deployment}/drivers/{epoch}.json"
-            known = drivers.setdefault(deployment, set())
-            claimed = {json.loads(claim.read_text())["pid"]} if claim.exists() else set(known)
-            known |= claimed
-            found += [(pid, begin, begins.get(epoch + 1, float("inf"))) for pid in claimed]
-        return found
 
     def _rows(self, batch: int) -> list[list]:
         return json.loads((self.output / f"{batch}.json").read_text())

@@ -19,6 +19,7 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations.plan import Planned
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.strategies.parallel import Parallel
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -33,6 +34,8 @@ CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a driver lives for a minute here
 }
 SECONDS = 300.0  # for any one thing that is waited for
+RUN_SECONDS = 1.0  # a new version runs so long, and has committed two batches, before it is called healthy
+AGREED = ("counts:fork",)  # the versions have sinks of their own
 
 
 class Engine(UpdateEngine):
@@ -64,8 +67,10 @@ def main(root: str, spark_submit: str, file: str, deployment: str, strategy: str
             application=version,
             deployment=deployment,
             strategy=strategy,
+            agree=AGREED if strategy == Parallel.name else (),
             submit_timeout=SECONDS,
             drain_timeout=SECONDS,
+            verify_for=RUN_SECONDS,
         )
         engine = Engine(
             client(root, spark_submit).context, options, lambda line: print(line, file=sys.stderr, flush=True)

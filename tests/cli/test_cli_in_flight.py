@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.update import engine
 from airflow_provider_streamupdate.control.update.strategies import in_flight
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING
 
 from .conftest import Site, document
 
@@ -130,6 +132,31 @@ def test_a_driver_that_dies_is_started_again_with_the_old_parameters(site: Site,
     assert len(site.client.registry.app("alarm").changes("v1")) == (2 if dies == "after" else 0)
     current = site.client.status("alarm").current
     assert current is not None and current.epoch == 2
+
+
+@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_a_rollback_that_was_cut_short_is_completed(
+    site: Site, monkeypatch: pytest.MonkeyPatch, dies: str, runs: bool
+) -> None:
+    """The driver that it has started is starting, or runs, when the update is run again."""
+    registry = submitted(site, DIES=dies).client.registry.app("alarm")
+
+    def crash(drivers: Drivers, deployment: str, timeout: float) -> None:
+        if runs:
+            drivers.wait_for_states(deployment, (RUNNING,), timeout)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Drivers, "wait_running", crash)
+        assert change(site, *changed("threshold=7"), DIES=dies).exit_code == 130
+    made = len(registry.changes("v1"))
+    result = change(site, *changed("threshold=7"), DIES=dies)
+    assert result.exit_code == 1 and "was being rolled back" in document(result)["error"]["message"]
+    [record], [rollback] = registry.updates(), registry.rollbacks()
+    assert record.outcome == "rolled-back" and rollback.epoch == 2 and rollback.ended_at is not None
+    assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
+    assert len(registry.changes("v1")) == made and site.client.status("alarm").current.epoch == 2
 
 
 def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.update import rollback
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.coordination import lease
@@ -190,6 +191,19 @@ def test_an_update_that_died_after_the_drain_can_be_rolled_back(both: Site, monk
     assert both.run("rollback", "alarm").exit_code == 0
     assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
     wait_for(lambda: batch(both, "v1") > drained or None, "v1 to go on", 30)
+
+
+@pytest.mark.slow
+def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(
+    both: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = both.client.registry.app("alarm")
+    with monkeypatch.context() as crashing:
+        crashing.setattr(rollback, "stop_deployment", interrupt)
+        assert both.run("rollback", "alarm").exit_code == 130
+    assert [record.ended_at for record in registry.rollbacks()] == [None]
+    assert both.run(*arguments(both)).exit_code == 0
+    assert registry.rollbacks() == [] and both.alive() == ["v2"]
 
 
 @pytest.mark.slow

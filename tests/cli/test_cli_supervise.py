@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.supervision import supervise, watch
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
-from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core import boundaries, clock
+from airflow_provider_streamupdate.core.boundaries import FAIL
 from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
@@ -317,6 +319,26 @@ def test_a_supervisor_notes_when_it_starts_the_next_driver(running: Site) -> Non
     known = supervision.read(running.client.registry.app("alarm").folder)
     seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
     assert (known.attempts, known.limit, seconds) == (1, 4, 7)
+
+
+@pytest.mark.parametrize("boundary", ["start-decided", "start-counted", "epoch-claimed"])
+def test_a_storage_call_that_fails_before_a_start_is_told_and_the_start_is_made_later(
+    running: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, boundary: str
+) -> None:
+    running.crash("v1")
+    for part in ("armed", "reached"):
+        (tmp_path / "marks" / part).mkdir(parents=True)
+    (tmp_path / "marks" / "armed" / boundary).write_text(FAIL)
+    with monkeypatch.context() as patched:
+        patched.setattr(boundaries, "_folder", str(tmp_path / "marks"))
+        result = running.run("supervise", "--once", "--json")
+    failed = boundary != "epoch-claimed"  # the claim counts, although current.json could not be written
+    assert result.exit_code == int(failed) and len(document(result)) == int(failed)
+    assert ("alarm was not started" in result.stderr) is failed
+    assert supervision.read(running.client.registry.app("alarm").folder).attempts == int(not failed)
+    if failed:
+        assert running.run("supervise", "--once").exit_code == 0
+    assert epoch(running) == 2 and running.alive() == ["v1"]
 
 
 def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES, strategy_named
 from airflow_provider_streamupdate.core import boundaries
 from airflow_provider_streamupdate.core.boundaries import BOUNDARIES, FAIL, KILL, VARIABLE, WAIT, boundary
 
@@ -45,11 +46,16 @@ def test_each_boundary_has_a_case() -> None:
         text=True,
         check=True,
     ).stdout.split()
-    assert len(listed) == len(set(listed)) >= 100
-    assert {line.split(":")[1] for line in listed} == set(BOUNDARIES)
-    for strategy in ("restart", "standby"):
-        struck = {line.split(":")[2] for line in listed if line.startswith(f"{strategy}:")}
-        assert {"task", "old", "new", "storage"} <= struck
+    assert len(listed) == len(set(listed)) >= 300
+    assert {line.split(":")[1].split("@")[0] for line in listed} == set(BOUNDARIES)
+    struck: dict[str, set[str]] = {}
+    for line in listed:
+        way, _, victims = line.split(":")
+        struck.setdefault(way, set()).add(victims)
+    for strategy in STRATEGIES:
+        assert {"task", "old", "storage"} <= struck[strategy]
+        assert ("new" in struck[strategy]) is not strategy_named(strategy).in_place
+    assert {"supervisor", "new", "storage"} <= struck["supervise"]
 
 
 def test_the_docs_tell_each_boundary() -> None:

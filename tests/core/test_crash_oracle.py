@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.registry.deployment import Current
@@ -48,18 +49,36 @@ class Output:
             self.batch(batch, 10 * batch + 9, pid=11)
 
     def epoch(self, deployment: str, epoch: int, pid: int) -> None:
-        if deployment not in self.app.deployment_ids():
-            self.app.create_deployment(spec(deployment, "crash"))
+        self.deployment(deployment)
         self.app.claim(Current(deployment=deployment, epoch=epoch))
-        write_json(self.app, f"deployments/{deployment}/drivers/{epoch}.json", {"pid": pid})
-        self.time += 1
-        os.utime(self.app.folder.path(f"epochs/{epoch}.json"), (self.time, self.time))
+        self.claim(deployment, epoch, pid)
+        self.begin(epoch)
 
-    def batch(self, batch: int, last: int, pid: int, **wrong: int) -> None:
+    def deployment(self, deployment: str, fork: bool = False) -> None:
+        if deployment not in self.app.deployment_ids():
+            made = spec(deployment, "crash")
+            application = attrs.evolve(made.application, params={"output": str(self.folder)})
+            self.app.create_deployment(attrs.evolve(made, application=application, fork=fork))
+
+    def claim(self, deployment: str, number: int, pid: int) -> None:
+        """A driver's, of its number."""
+        path = f"deployments/{deployment}/drivers/{number}.json"
+        write_json(self.app, path, {"pid": pid})
+        self.happens(path)
+
+    def begin(self, epoch: int) -> None:
+        self.happens(f"epochs/{epoch}.json")
+
+    def happens(self, path: str) -> None:
+        self.time += 1
+        os.utime(self.app.folder.path(path), (self.time, self.time))
+
+    def batch(self, batch: int, last: int, pid: int, version: str = "1", **wrong: int) -> None:
         for what in ("begins", "ends"):
             self.time += 1
+            line = {"pid": pid, "batch": batch, "what": what, "version": version, "at": self.time}
             with open(self.folder / "journal.jsonl", "a") as file:
-                file.write(json.dumps({"pid": pid, "batch": batch, "what": what, "at": self.time}) + "\n")
+                file.write(json.dumps(line) + "\n")
         (self.folder / f"{batch}.json").write_text(json.dumps([row("a", last, **wrong), row("b", last)]))
 
     def check(self, written: int = 30, went_back: bool = False) -> tuple[int, int, str]:
@@ -124,3 +143,73 @@ def test_a_batch_computed_again_without_a_way_back(output: Output) -> None:
     output.epoch("v2", 2, pid=12)
     output.batch(1, 29, pid=12)
     assert "batch 1 came after batch 2" in output.check()[2]
+
+
+def test_a_version_that_does_not_write(output: Output) -> None:
+    """A change in flight that is said to be made."""
+    assert output.oracle.check(30, version="1").problems == ()
+    output.batch(3, 39, pid=11)
+    assert output.oracle.check(40, version="2").problems == ("version 1 wrote last, instead of 2",)
+
+
+def test_a_driver_that_was_started_again_in_an_epoch_of_its_own(output: Output) -> None:
+    output.epoch("v1", 2, pid=12)
+    output.batch(3, 39, pid=12)
+    assert output.check(40) == (0, 0, "")
+    output.app.claim(Current(deployment="v1", epoch=3))  # by a driver that never came
+    output.begin(3)
+    output.batch(4, 49, pid=12)
+    assert "process 12 wrote batch 4 in an epoch that was not its own" in output.check(50)[2]
+
+
+class Beside(Output):
+    """v2 runs beside v1, from batch 2 on, into a sink of its own; its first driver died and another one was started."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder / "out-v2"
+        self.folder.mkdir()
+        self.oracle = Oracle(self.app, self.folder, KEYS, first=3)
+        self.deployment("v2", fork=True)
+        self.claim("v2", 2, pid=12)
+        self.batch(3, 39, pid=12)
+        self.claim("v2", 3, pid=13)
+        self.batch(4, 49, pid=13)
+
+    def promote(self) -> None:
+        self.app.claim(Current(deployment="v2", epoch=3), after=1)
+        self.begin(2)
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Beside:
+    return Beside(tmp_path)
+
+
+def test_a_version_beside_another_one_has_a_sink_of_its_own(beside: Beside) -> None:
+    assert beside.check(50) == (0, 0, "")
+    beside.promote()
+    beside.batch(5, 59, pid=13)
+    assert beside.check(60) == (0, 0, "")
+    assert Oracle(beside.app, beside.folder.parent / "out", KEYS).check(30).problems == ()
+    beside.epoch("v2", 4, pid=14)  # after one that was promoted under a greater number
+    beside.batch(6, 69, pid=14)
+    assert beside.check(70) == (0, 0, "")
+
+
+def test_its_first_driver_is_not_to_write_once_another_one_was_started(beside: Beside) -> None:
+    beside.batch(5, 59, pid=12)
+    assert "process 12 wrote batch 5 in an epoch that was not its own" in beside.check(60)[2]
+
+
+def test_nobody_writes_into_the_other_one_s_sink(beside: Beside) -> None:
+    beside.batch(5, 59, pid=11)
+    assert "process 11 wrote batch 5 in an epoch that was not its own" in beside.check(60)[2]
+    beside.batch(2, 29, pid=13)
+    lost, duplicated, told = beside.check(60)
+    assert lost == 0 and duplicated > 0 and "the sink got batches [2], which are another version's" in told
+
+
+def test_a_sink_that_has_nothing(beside: Beside, tmp_path: Path) -> None:
+    assert Oracle(beside.app, tmp_path, KEYS).check(0).problems == ()
+    assert Oracle(beside.app, tmp_path, KEYS).check(5).lost == 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 
 import attrs
 import click
@@ -83,6 +82,7 @@ def supervise(
     if off is not None and (on or not off.strip()):
         raise click.UsageError("--off needs a reason, and does not go with --on")
     from ...control.supervision.backoff import Backoff
+    from ...core.processes.alarm import Alarm
 
     if off is not None or on:
         for app in apps:
@@ -92,7 +92,7 @@ def supervise(
             print_json([{"app": app, "off": off} for app in apps])
         return
     backoff = Backoff(initial=initial_backoff, most=max_backoff, attempts=attempts, reset_after=reset_after)
-    client, end = settings.client(), threading.Event()
+    client, end = settings.client(), Alarm()
     for app in apps:
         client = settings.client_of(app)
     before = signal.signal(signal.SIGTERM, lambda *_: end.set())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...core.boundaries import boundary
 from ...core.coordination import lease
 from ...core.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
 from ...core.names import check_name
@@ -57,6 +58,7 @@ def restart(
         if not deployed.reattached:
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployed.deployment, timeout)
+        boundary("restarted")
     progress(f"deployment {deployed.deployment} of {app} is running")
     return deployed
 

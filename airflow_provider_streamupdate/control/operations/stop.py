@@ -7,6 +7,7 @@ import contextlib
 import attrs
 
 from ...core import clock
+from ...core.boundaries import boundary
 from ...core.coordination import commands
 from ...core.coordination.commands import CommandBox
 from ...core.errors import LeaseHeldError, NotRunningError, StreamUpdateError, WaitTimeoutError
@@ -51,6 +52,7 @@ def begin_cancel(context: Context, app: str, drain: bool = True) -> None:
             _no_update(registry, deployment, state)
         # To a dead one as well: it may only seem dead, and no supervisor begins to start what was told to end.
         CommandBox(registry.deployment_folder(deployment), epoch).issue(commands.DRAIN if drain else commands.CANCEL)
+        boundary("drain-asked")
         if state not in _DEAD:
             return True
         try:

@@ -11,6 +11,7 @@ from datetime import timedelta
 import attrs
 
 from ...core import clock
+from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
 from ...core.registry.deployment import FAILED, LOST, Status
@@ -150,6 +151,7 @@ class _Supervisor:
             self._give_up(app, found, known, decision)
         elif decision.action is Action.RECOVERED:
             supervision.write(app.folder, Supervision())
+            boundary("recovery-noted")
             self._tell(app.name, f"{app.name} has recovered: {decision.reason}")
         elif decision.action is Action.WAIT:
             text = f"{app.name}: {decision.reason}; it is started again {self._backoff.delay(known.attempts):g} s after"
@@ -187,14 +189,17 @@ class _Supervisor:
         )
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:
-        before = supervision.read(app.folder)
+        boundary("start-decided")
+        before: Supervision | None = None  # the start was counted
 
         def count() -> None:
             """Under the app's lease: what was seen before may not hold any more. A supervisor that dies after it has
             counted the start."""
+            nonlocal before
             found, known, decision = self._decide(app)
             if self._over.is_set() or decision.action is not Action.START or found.current is None:
                 raise NotNow(decision.reason or "nothing is to be started any more")
+            before = known
             attempts, epoch = 1 + starts_in_a_row(found.current, known), found.current.epoch + 1
             now, delay = clock.now(), timedelta(seconds=self._backoff.delay(attempts))
             counted = Supervision(
@@ -205,6 +210,7 @@ class _Supervisor:
                 limit=self._backoff.attempts,
             )
             supervision.write(app.folder, counted)
+            boundary("start-counted")
 
         try:
             deployed = restart(
@@ -217,7 +223,7 @@ class _Supervisor:
             self._failed(app.name, f"{app.name} was not started: {error}")
             with contextlib.suppress(StreamUpdateError):
                 current, counted = app.current(), supervision.read(app.folder)
-                if current is not None and counted.epoch is not None and current.epoch < counted.epoch:
+                if before and current and counted.epoch is not None and current.epoch < counted.epoch:
                     supervision.write(app.folder, before)  # no driver was started
 
     def _give_up(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:

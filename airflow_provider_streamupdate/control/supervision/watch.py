@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.boundaries import boundary
 from ...core.coordination import lease
 from ...core.coordination.lease import Lease
 from ...core.errors import LeaseHeldError
@@ -23,11 +24,13 @@ def take(app: AppRegistry) -> Lease:
         if ago is not None and ago < RENEW_SECONDS:
             return latest
     try:
-        return lease.acquire(folder, _OWNER, own, alive=lambda held: _alive(folder, held), seconds=KEPT_SECONDS)
+        taken = lease.acquire(folder, _OWNER, own, alive=lambda held: _alive(folder, held), seconds=KEPT_SECONDS)
     except LeaseHeldError as error:
         held = lease.read(folder)
         who = f"process {held.holder.pid} on {held.holder.host}" if held and held.holder else "another supervisor"
         raise LeaseHeldError(f"{who} supervises {app.name} already; this one stands by") from error
+    boundary("watching")
+    return taken
 
 
 def watched(app: AppRegistry) -> bool:

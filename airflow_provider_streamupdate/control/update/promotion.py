@@ -30,6 +30,9 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
             registry.set_current(attrs.evolve(current, promoted=True))
             boundary("promoted")
         if record is not None and record.outcome is None:
+            for rollback in registry.rollbacks():
+                if rollback.left == deployment and rollback.ended_at is None:  # interrupted; the update went on instead
+                    registry.remove_rollback(rollback)
             step(registry, deployment, "promoted")
             noted = registry.update(deployment)
             assert noted is not None

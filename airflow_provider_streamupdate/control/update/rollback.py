@@ -101,6 +101,7 @@ def _go_back(
             started_at=clock.now(),
             asked_by=asked_by,
             reason=reason,
+            from_epoch=before.epoch if before else None,
             later_ids=later_ids,
         )
         registry.set_rollback(note)
@@ -126,8 +127,10 @@ def _go_back(
     if current.deployment == old and state == RUNNING and undone:
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
     elif current.deployment == old and state == RUNNING:
-        launch = registry.launch(new)
-        if launch is None or launch.epoch > current.epoch:  # it was never stopped
+        launch, began = registry.launch(new), note.from_epoch or current.epoch
+        in_place = record is not None and record.in_place
+        stopped = current.epoch > began if in_place else launch is not None and launch.epoch <= current.epoch
+        if not stopped:
             outcome = record.outcome if record and record.outcome else REFUSED
         elif record is None or record.outcome is None or interrupted:
             # It waited for its successor's first batch, and took over again; or an earlier try of this rollback

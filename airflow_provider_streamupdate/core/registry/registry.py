@@ -204,6 +204,7 @@ class AppRegistry:
         path = f"deployments/{deployment}/changes/{change.number}.json"
         if not self.folder.create(path, to_json(change), nonce=change.at):  # one driver writes these
             raise FencedError(f"the parameters of deployment {deployment} of {self.name} were changed a moment ago")
+        boundary("change-recorded")
         return change
 
     def deployment_folder(self, deployment: str) -> Folder:
@@ -263,7 +264,7 @@ class AppRegistry:
         self.folder.write(f"rollbacks/{record.number}.json", to_json(record))
 
     def remove_rollback(self, record: RollbackRecord) -> None:
-        """Remove the record of a rollback that changed nothing."""
+        """Remove the record of a rollback that changed nothing, or that its update went on in place of."""
         self.folder.remove(f"rollbacks/{record.number}.json")
 
     def report(self, deployment: str) -> CompatibilityReport | None:

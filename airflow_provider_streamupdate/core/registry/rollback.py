@@ -15,6 +15,7 @@ class RollbackRecord:
     left: the deployment that was ended; back_to: the one that runs again
     started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
     reason: why, where an update failed; asked_by: who asked for it (a user and host, or a DAG's run)
+    from_epoch: the app's when it began (None: of a release that did not note it)
     epoch: of the driver that runs since (None: not yet)
     later_ids: the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
         again gets ids after those of the deployment that was left
@@ -28,5 +29,6 @@ class RollbackRecord:
     asked_by: str = ""
     reason: str | None = None
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    from_epoch: int | None = None
     epoch: int | None = None
     later_ids: tuple[str, ...] = ()

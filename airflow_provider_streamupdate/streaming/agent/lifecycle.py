@@ -170,15 +170,18 @@ class Agent:
         if saved is None:
             self.engine.check_start(self.spec.agree)
         try:
-            self.engine.start()
-            boundary("queries-started")
-            self.reporter.report(state=RUNNING, reason=None)
-            boundary("running-reported")
+            self._start()
             self._serve()
         finally:
             self.engine.stop()
             with contextlib.suppress(Exception):
                 self.reporter.report(queries=self.engine.progress())
+
+    def _start(self) -> None:
+        self.engine.start()
+        boundary("queries-started")
+        self.reporter.report(state=RUNNING, reason=None)
+        boundary("running-reported")
 
     def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
         """Return the queries, the saved state to continue from, and the plan made for it."""
@@ -220,11 +223,11 @@ class Agent:
         for warning in plan.warnings:
             print(f"WARNING: {warning}", file=sys.stderr)
         self._note_plan()
-        boundary("plan-written")
         return plan
 
     def _note_plan(self) -> None:
         self.folder.write("plan.json", to_json(self.engine.plan))
+        boundary("plan-written")
 
     def _stand_by(self) -> bool:
         """Wait until the epoch is this driver's (it must be the only one to claim it), or it is told to run beside the
@@ -380,8 +383,7 @@ class Agent:
             self.reporter.report(state=SUSPENDED, reason="suspended")
             return None
         if command.kind == words.RESUME:
-            self.engine.start()
-            self.reporter.report(state=RUNNING, reason=None)
+            self._start()
             return None
         if command.kind == words.CHANGE:
             assert command.change is not None
@@ -411,6 +413,7 @@ class Agent:
             self._go_on()
             while not self.engine.settled(since) and self.signals.number is None:
                 self.signals.woken.wait(self.pace.commands)
+            boundary("change-settled")
         except Exception as error:
             self.reporter.report(state=DRAINING)
             self.engine.stop()
@@ -426,8 +429,7 @@ class Agent:
 
     def _go_on(self) -> None:
         self._note_plan()
-        self.engine.start()
-        self.reporter.report(state=RUNNING, reason=None)
+        self._start()
 
     def _hand_over(self, successor: Successor) -> None:
         """Let `successor` continue from here, and wait until it has committed: until then this driver can take back.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from ...core.processes.alarm import Alarm
 
 
 class Signals:
@@ -16,7 +17,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.woken = threading.Event()
+        self.woken = Alarm()
 
     @property
     def reason(self) -> str:

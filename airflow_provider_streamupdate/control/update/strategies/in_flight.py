@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
@@ -51,6 +52,8 @@ class InFlight(Strategy):
 
     def start_new(self, update: Update) -> Deployed:
         options, record = update.options, update.record
+        if any(r.left == record.new and r.ended_at is None for r in update.registry.rollbacks()):
+            raise RefusedError(f"this change of {update.app} was being rolled back, which was interrupted")
         request = ChangeRequest(
             id=record.new,
             params=options.application.params,
@@ -87,6 +90,7 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
         raise NotRunningError(f"app {app} is {state}; to change it in flight, it must be running")
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     name = box.issue(commands.CHANGE, change=request)
+    boundary("change-asked")
     progress(f"changing the parameters of deployment {deployment} of {app}")
 
     def poll() -> bool | None:
@@ -99,6 +103,7 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
         return None
 
     wait_for(poll, f"the change of {app}", timeout)
+    boundary("change-seen")
 
 
 def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: str, timeout: float) -> bool:

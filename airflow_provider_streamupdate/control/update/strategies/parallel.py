@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from ....core import clock
+from ....core.boundaries import boundary
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
@@ -75,6 +76,7 @@ class Parallel(Strategy):
     def stop_old(self, update: Update) -> None:
         if update.pending:
             wait_caught_up(update)
+            boundary("caught-up")
             take_over(update)
 
 
@@ -126,7 +128,9 @@ def run_beside(update: Update) -> None:
             launch = registry.launch(deployment)
             assert launch is not None  # it was started
             CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.RESUME)
+            boundary("beside-asked")
         drivers.wait_running(deployment, timeout)
+        boundary("beside-seen")
         progress(f"deployment {deployment} of {app} runs beside {parent}, from snapshot {snapshot}")
 
 
@@ -164,6 +168,7 @@ def take_over(update: Update) -> None:
         if not _ended(drivers, old):
             cancel(update.context, app, drain=True, timeout=update.options.drain_timeout, progress=update.progress)
             _ended(drivers, old)
+        boundary("old-drained")
         launch = registry.launch(new)
         if launch is None or drivers.state(new) != RUNNING:
             raise DriverError(drivers.death(new, drivers.state(new)))

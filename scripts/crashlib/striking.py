@@ -1,0 +1,141 @@
+"""A case of an update: the update is struck at its boundary, run again until it has ended, and its results compared."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT
+from airflow_provider_streamupdate.core.registry.update import PROMOTED
+
+from .cases import NEW, OLD, STORAGE, SUPERVISOR, TASK, Case
+from .ground import Ground
+from .result import Result
+from .stuck import Stuck
+from .supervisor import Supervisor
+from .update import Update
+from .worker import Worker
+
+TRIES = 4  # of the update's process: Airflow's retries
+UPDATE_SECONDS = 900.0  # one try may take
+LOOKS = 2  # of a supervisor, in which it would see what is dead
+END_SECONDS = 60.0  # a supervisor may take to end
+
+
+def run_update(ground: Ground, case: Case) -> Result:
+    began = time.monotonic()
+    update = ground.update(case.strategy, case.fails)
+    supervisor = ground.supervisor() if case.supervised else None
+    tries, outcome, problems, lost, duplicated, stuck = 1, None, list[str](), 0, 0, False
+    try:
+        if supervisor is not None:
+            supervisor.start()
+            await_looks(ground, supervisor, 1)
+        victims = {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}
+        strike(ground, case, [update], victims)
+        if case.alone:
+            ground.settle()
+        if supervisor is not None:
+            await_looks(ground, supervisor, LOOKS)
+        while not update_ended(ground, update):
+            if (tries := tries + 1) > TRIES:
+                raise Stuck(f"the update has not ended after {TRIES} tries: {ground.describe()}")
+            update.start()
+        ground.forget()
+        outcome = update.outcome()
+        deployment, version = update.runs()
+        if ground.current() != deployment:
+            raise Stuck(f"the update was {outcome}, and {ground.current()} is current instead of {deployment}")
+        if unended := [r.number for r in ground.registry.rollbacks() if r.ended_at is None]:
+            problems.append(f"rollbacks {unended} are said to be under way")
+        other = update.look_at_other_sink()
+        written = ground.settle()
+        went_back = outcome != PROMOTED or case.alone
+        for answer in (other, ground.oracle.check(written, went_back, version)):
+            problems, lost, duplicated = (
+                [*problems, *answer.problems],
+                lost + answer.lost,
+                duplicated + answer.duplicated,
+            )
+        if supervisor is not None:
+            problems += end_supervisor(supervisor)
+            if supervisor.started() is (TASK in case.victims):  # what died after the update is all that it may start
+                problems.append(f"the supervisor started {'a' if supervisor.started() else 'no'} driver")
+    except Stuck as error:
+        outcome, problems, stuck = update.outcome(), [*problems, str(error)], True
+    finally:
+        update.kill()
+        if supervisor is not None:
+            supervisor.kill()
+    return Result(
+        case=case.name,
+        outcome=outcome,
+        lost=lost,
+        duplicated=duplicated,
+        stuck=stuck,
+        problems=tuple(problems),
+        tries=tries,
+        seconds=round(time.monotonic() - began, 1),
+        log=str(update.log),
+    )
+
+
+def strike(ground: Ground, case: Case, workers: Sequence[Worker], victims: Mapping[str, Callable[[], object]]) -> None:
+    """Start the processes, wait until one gets to the boundary, and do there what the case says. A process of the
+    suite's own ends itself where it is the one to get there; whoever gets to where another one dies waits until that
+    one is dead."""
+    own = case.process in (TASK, SUPERVISOR) and len(case.victims) == 1
+    by_itself = {case.process: KILL, STORAGE: FAIL}.get(case.victims[0]) if own else None
+    action = by_itself or (FAIL if case.victims == (STORAGE,) else WAIT)
+    ground.arm(case.after or case.boundary, WAIT if case.after else action)
+    for worker in workers:
+        worker.start()
+    if case.after:
+        await_boundary(ground, workers, case.after)
+        for victim in case.fallen:
+            victims[victim]()
+        ground.arm(case.boundary, action)
+        ground.go(case.after)
+    await_boundary(ground, workers, case.boundary)
+    if action == WAIT:
+        for victim in case.victims:
+            victims[victim]()
+        ground.go(case.boundary)
+
+
+def await_boundary(ground: Ground, workers: Sequence[Worker], boundary: str) -> None:
+    """Wait until somebody gets there, which is impossible once one of these processes has ended before."""
+
+    def reached() -> bool | None:
+        ended = [worker for worker in workers if worker.ended()]  # looked at first: it may get there and end
+        if ground.reached(boundary):
+            return True
+        if ended:
+            raise Stuck(f"a process ended without anybody reaching boundary {boundary}; see {ended[0].log}")
+        return None
+
+    ground.wait(reached, f"somebody to get to {boundary}", UPDATE_SECONDS)
+
+
+def update_ended(ground: Ground, update: Update) -> bool:
+    """Whether the update has ended; waits for the end of its process."""
+    ground.wait(lambda: update.ended() or None, "the end of the update's process", UPDATE_SECONDS)
+    return update.outcome() is not None
+
+
+def await_looks(ground: Ground, supervisor: Supervisor, more: int) -> None:
+    """Wait until a supervisor that nothing keeps from it has looked so often again."""
+    before = supervisor.looks()
+    ground.wait(lambda: supervisor.looks() >= before + more or None, "a supervisor's look", END_SECONDS)
+
+
+def end_supervisor(supervisor: Supervisor) -> list[str]:
+    """End a supervisor that has to live; what is wrong with it."""
+    if supervisor.ended():
+        return [f"the supervisor died; see {supervisor.log}"]
+    try:
+        code = supervisor.end(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return [f"the supervisor did not end in {END_SECONDS:g} s; see {supervisor.log}"]
+    return [f"the supervisor ended with {code}; see {supervisor.log}"] if code else []
