@@ -8,7 +8,7 @@ fi
 # Drivers on this machine start faster with it (scripts/setup/classes.sh).
 unset SPARK_SUBMIT_OPTS
 if [ -s "$ROOT/.venv-spark/classes.jsa" ]; then
-    export SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(cd "$ROOT/.venv-spark" && pwd -P)/classes.jsa"
+    export SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(cd "$ROOT/.venv-spark" && pwd -P)/classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off"
 fi
 
 # The processes of a session, one id a line. Airflow gives each task a process group of its own inside its session, so

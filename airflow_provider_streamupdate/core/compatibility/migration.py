@@ -8,6 +8,7 @@ aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -16,9 +17,12 @@ import attrs
 
 from ..checkpoint.join_state import SIDES, by_time, side_rows, sides_known
 from ..clock import duration
-from ..plan.plan import StagePlan, StateSchema, WindowKey, unknown, untold
+from ..plan.plan import EXPIRY, StagePlan, StateSchema, WindowKey, unknown, untold
 from ..plan.spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
 from ..plan.wording import words
+
+# In `QueryPlan.watermarks`: where a column's text ends.
+_COLUMN = re.compile(r" in \d+ branches| of rows |, above | delayed by ")
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
 # Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
@@ -418,7 +422,7 @@ def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...])
     """Why a key cannot be dropped: groups that the watermark closed by it are no longer there to be merged. Groups are
     closed by the first key that is a column with a watermark, or a window of it (WatermarkSupport.findEventTimeColumn);
     keys after it may be dropped, since groups that differ only in them are closed together."""
-    columns = [w.split(" delayed by ")[0].split(", above ")[0] for w in watermarks]
+    columns = [_COLUMN.split(w)[0] for w in watermarks if not w.startswith(f"{EXPIRY},")]
     keys = old.definition["keys"]
     windows = tuple(f"{begin}window({c}," for c in columns for begin in ("", "("))  # a sliding one is several
     times = [i for i, key in enumerate(keys) if key in columns or key.startswith(windows)]

@@ -22,6 +22,7 @@ RESTORABLE_KINDS = (
 )
 
 # Marks in the texts of a definition for what the planner could not compare.
+EXPIRY = "expiry"  # in `QueryPlan.watermarks`: how long a deduplication within a watermark keeps a key
 UNKNOWN = "?"  # a column that could not be traced to its source
 LATE = "after the watermark: "  # in `StagePlan.paths`: it drops rows that have moved the watermark
 PYTHON = "python:"  # a Python function: its name is known, its code is not

@@ -7,7 +7,7 @@ import re
 import attrs
 
 from ...names import confused
-from ...plan.plan import AppPlan, QueryPlan
+from ...plan.plan import EXPIRY, AppPlan, QueryPlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .stages.lone_stage import not_understood
@@ -166,9 +166,19 @@ def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, 
         found = [m for text in query.watermarks if (m := _DELAY.fullmatch(text))]
         pairs = [(_above(m["column"], stages), int(m["delay"])) for m in found]
         own = {s.name for s in query.sources} - known
+        pairs = [p for p in pairs if p[0] != EXPIRY]  # of a stage that the other plan has not
         return [p for p in pairs if not any(p[0].startswith(f"{name}.") for name in own)]
 
-    return shared(c.old), shared(c.new)
+    old, new = shared(c.old), shared(c.new)
+    if len({delay for column, delay in (*old, *new) if not _expiry(column)}) == 1:
+        # Then every expiry is this delay. A plan of an earlier version of this package does not tell it.
+        told = {column for column, _ in old} & {column for column, _ in new}
+        old, new = ([p for p in pairs if not _expiry(p[0]) or p[0] in told] for pairs in (old, new))
+    return old, new
+
+
+def _expiry(column: str) -> bool:
+    return column.startswith(f"{EXPIRY}, above ")
 
 
 def _above(column: str, stages: set[str]) -> str:
@@ -207,7 +217,8 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
     Rule[QueryChange](
         id="watermark.delay",
         verdict=LOSS,
-        change="a longer or shorter delay of a watermark",
+        change="a longer or shorter delay of a watermark, or delays exchanged between branches; the delay by which a "
+        "deduplication within a watermark expires is that of a union's first branch",
         reason="watermark delay changed from {old} to {new}: the new delay applies from now on. Rows that the old "
         "delay dropped as late stay dropped, and state that it removed or kept stays removed or kept (open windows, "
         "waiting rows of joins, keys of deduplications)",

@@ -10,7 +10,8 @@ FIELDS = {
     "resultId": "the same, of a function's result",
     "resultIds": "the same, of several",
     "qualifier": "the relation's alias that a name was looked up with; it is resolved",
-    "metadata": "notes on an output column: a watermark's delay, which is a node of its own; CHAR's length, whose "
+    "metadata": "notes on an output column: a watermark's delay, which is a node of its own (and told of a stage that "
+    "expires by it: lineage.watermarks); CHAR's length, whose "
     "padding is an expression of its own; a source column's default, which is read from the source's schema",
     "explicitMetadata": "the same, as given",
     "nonInheritableMetadataKeys": "which of these notes an alias leaves out",

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from ....core.plan.plan import UNKNOWN, WindowKey, unknown
+from ....core.plan.plan import EXPIRY, UNKNOWN, WindowKey, unknown
 from ....core.union_branches import AFTER, union
 from ...catalyst import marks
 from ...catalyst.tree import BUFFER, OUTPUT, Node, is_tree, parse
@@ -392,17 +392,29 @@ def watermarks(lineage: Lineage) -> list[str]:
     """Every event-time watermark of the plan: column, the stages below it, and delay (`delay_ms`, which the door to
     Spark adds). Sorted, each once, and on how many branches when these have other rows: one DataFrame used twice is
     one watermark, two parts of one are two."""
-    found: dict[tuple[str, str], set[str]] = {}
+    found: dict[tuple[str, str], dict[int, set[str]]] = {}
     for node in (n for n in lineage.plan.walk() if n.name == "EventTimeWatermark"):
         text, _ = marks.split(lineage.texts(node, "eventTime")[0])
         above = "".join(f", above {name}" for name in lineage.stages_below(node))
-        what = f"{above} delayed by {node.fields['delay_ms']} ms"
-        found.setdefault((text, what), set()).add(digest(moving(lineage, node)))
-    # Each node follows its own rows, and the slowest (or fastest) of them counts.
-    return sorted(
-        f"{column}{f' in {len(rows)} branches' if len(rows) > 1 else ''}{what}"
-        for (column, what), rows in found.items()
-    )
+        delays = found.setdefault((text, above), {})
+        delays.setdefault(node.fields["delay_ms"], set()).add(digest(moving(lineage, node)))
+    told = [
+        f"{EXPIRY}, above {lineage.stages[id(node)]} delayed by {node.fields['expiry_ms']} ms"
+        for node in lineage.plan.walk()
+        if node.name == "DeduplicateWithinWatermark" and node.fields.get("expiry_ms") is not None
+    ]
+    for (column, above), delays in found.items():
+        told += _delays(column, above, delays)
+    return sorted(told)
+
+
+def _delays(column: str, above: str, delays: dict[int, set[str]]) -> Iterator[str]:
+    """Each node follows its own rows, and the slowest (or fastest) of them counts: where the branches have several
+    delays, which rows have which."""
+    for delay, moved_by in delays.items():
+        several = f" in {len(moved_by)} branches" if len(moved_by) > 1 else ""
+        which = f" of rows {digest(sorted(moved_by))}" if len(delays) > 1 else ""
+        yield f"{column}{several}{which}{above} delayed by {delay} ms"
 
 
 def _twins(plan: Node) -> Iterator[tuple[int, int]]:

@@ -130,6 +130,13 @@ def timed(jvm: Any, columns: Any) -> list[int]:
     return [int(i) for i in lines(jvm, columns.filter(_has_delay(jvm)).map(ids))]
 
 
+def first_delay_ms(jvm: Any, columns: Any) -> int | None:
+    """The delay of the first of those columns (a scala.Seq) that has an event time, in ms; None where none has
+    (WatermarkSupport.findEventTimeColumn). A union's columns have the delays of its first branch."""
+    found = columns.filter(_has_delay(jvm))
+    return int(found.head().metadata().getLong(_DELAY)) if found.nonEmpty() else None
+
+
 @functools.cache
 def _has_delay(jvm: Any) -> Any:
     contains = given(jvm, method(jvm, _METADATA, "contains", "java.lang.String"), _DELAY)

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
 from ...code import describe
 from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, sequence
+from ..settings import session_setting
 from .broadcasts import broadcasts
 from .clocks import at_one_time
-from .expressions import AGGREGATE, Expressions, timed
+from .expressions import AGGREGATE, Expressions, first_delay_ms, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .leaves import identity
 from .python_source import RELATIONS, python_class
@@ -126,9 +127,11 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     for number, (node, streaming) in enumerate(zip(nodes, streams, strict=True)):
         if streaming and _kind(node) in _TIMED:
             node["timed"] = timed(spark._jvm, at(number).references().toSeq())
+        if streaming and _kind(node) == "DeduplicateWithinWatermark":
+            node["expiry_ms"] = first_delay_ms(spark._jvm, at(number).child().output())
         if _kind(node) in RELATIONS and (python := python_class(spark, at(number))):
             node["imports"] = list(python.imports)
-        if not node["num-children"] and (notes := _notes(at(number))):
+        if not node["num-children"] and (notes := _notes(spark, at(number))):
             node["notes"] = notes
         if not streaming and not node["num-children"]:
             node["identity"] = identity(spark, _kind(node), at(number))
@@ -186,14 +189,33 @@ def _complete_expressions(
 # (ResolveDefaultColumns), the length of CHAR and VARCHAR (a reader pads to it), and that it tells of the file and not
 # of what is in it (a column of the data may have that name).
 _NOTED = ("DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__metadata_col")
+# By which Parquet's columns are found instead of their names, in structs, too, where a setting says so.
+_FIELD_ID, _BY_ID = "parquet.field.id", "spark.sql.parquet.fieldId.read.enabled"
 
 
-def _notes(leaf: Any) -> dict[str, str]:
+def _notes(spark: SparkSession, leaf: Any) -> dict[str, str]:
     """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
     columns' names."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
     found = {f["name"]: {k: v for k, v in f["metadata"].items() if any(n in k for n in _NOTED)} for f in fields}
+    if session_setting(spark, _BY_ID).lower() == "true":
+        for field in fields:
+            found[field["name"]] |= dict(_field_ids(field, ""))
     return {name: json.dumps(notes, sort_keys=True) for name, notes in found.items() if notes}
+
+
+def _field_ids(field: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """The ids of a field and of all below it, by their paths."""
+    if _FIELD_ID in field["metadata"]:
+        yield f"{_FIELD_ID}{path}", field["metadata"][_FIELD_ID]
+    inner: list[tuple[str, Any]] = [(path, field["type"])]
+    while inner:
+        place, kind = inner.pop()
+        if isinstance(kind, dict):
+            parts = ("elementType", "keyType", "valueType")
+            inner += [(f"{place}.{part}", kind[part]) for part in parts if part in kind]
+            for below in kind.get("fields", ()):
+                yield from _field_ids(below, f"{place}.{below['name']}")
 
 
 def _trees(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], list[dict[str, Any]]]]:
