@@ -412,7 +412,7 @@ def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
         finally:
             over.set()
     assert {code for code, _ in found} == {504}
-    # Their root's limit, after a turn of the server's threads; with ten times as many processes as cores 27 s were seen.
+    # Their root's limit, after a turn of the server's threads: with nine processes a core at work, 27 s were seen.
     assert max(seconds for _, seconds in found) < 4 * SECONDS
     print(f"100 requests to a root that hangs: the last was answered after {max(s for _, s in found):.1f} s")
 
