@@ -129,6 +129,7 @@ def test_a_number_that_is_none_is_no_number(app: Path, root: Path, run: Run) -> 
     path.write_text(json.dumps(whole).replace('"batch": 3', '"batch": 3, "lag": 1e999'))
     _all_is_shown(root, run, "1e999")
     assert tried > 60
+    print(f"{tried + 1} numbers that are none")
 
 
 @pytest.mark.parametrize(
@@ -148,12 +149,15 @@ def test_what_a_supervisor_left_of_a_dead_app(app: Path, root: Path, run: Run) -
     supervision.write(registry.folder, known)
     supervision.switch(registry.folder, "because")
     watch.take(registry)
+    tried = 0
     for path in (app / "supervision.json", app / "supervision-off.json", app / "supervisor" / "lease" / "1.json"):
         whole = path.read_bytes()
         for what, data in _spoilt(path):
             path.write_bytes(data)
             _all_is_shown(root, run, f"{path.name}: {what}")
+            tried += 1
         path.write_bytes(whole)
+    print(f"{tried} bad files of a supervisor")
 
 
 @pytest.mark.parametrize("name", ["²", "٣", "007", "-1", "1e3", "00", " 1", "x"])
