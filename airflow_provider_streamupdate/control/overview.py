@@ -281,7 +281,14 @@ def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> 
     path = f"deployments/{deployment}/events.jsonl"
     lines = (registry.folder.read(path) or b"").splitlines()[-last:]
     where = registry.folder.path(path)
-    return [EVENT.understood(parse_json(line, where), where) for line in lines]
+    return [_event(line, where) for line in lines]
+
+
+def _event(line: bytes, where: str) -> dict[str, Any]:
+    found = EVENT.understood(parse_json(line, where, finite=True), where)
+    if not isinstance(found, dict) or not isinstance(found.get("epoch"), int | None):
+        raise CorruptError(f"{where} holds a line that is no event of a driver: {line[:60]!r}; remove that line")
+    return found
 
 
 def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:

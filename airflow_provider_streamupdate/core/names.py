@@ -17,6 +17,7 @@ MAX_LENGTH = 200  # leaves room under the 255 bytes most file systems allow for 
 # How texts of definitions begin that are of no source and no stage (lineage.py).
 _RESERVED = ("static:", "python:")
 MAX_PART, MAX_PATH = 255, 1024  # bytes of a path segment and of a path that comes out of a file
+_NUMBERED = re.compile(r"(0|[1-9][0-9]*)\.json")
 _ALLOWED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:+=@-]*")
 _USUAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
@@ -32,6 +33,12 @@ def check_name(kind: str, name: object) -> str:
     if "/" in name or ".." in name or not _ALLOWED.fullmatch(name):
         raise InvalidInputError(f"{kind} name {shown!r} is not allowed; {allowed}")
     return name
+
+
+def numbers(files: Iterable[str]) -> list[int]:
+    """The numbers after which files are named as this package names them (``12.json``). Others are nobody's: what
+    Python takes for digits is more (``²``), and ``007`` would be looked for as ``7``."""
+    return [int(file[:-5]) for file in files if _NUMBERED.fullmatch(file)]
 
 
 def confused(sources: Iterable[str], stages: Iterable[str]) -> Iterator[str]:

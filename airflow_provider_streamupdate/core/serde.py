@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, TypeVar
 
 from cattrs.preconf.json import make_converter
@@ -63,7 +64,7 @@ def from_dict(value: Any, kind: type[T], where: str = "a value") -> T:
 def from_json(text: bytes, kind: type[T], where: str) -> T:
     """Parse JSON text into `kind`, also of an older format; CorruptError naming `where` when truncated or of another
     form, NewerFormatError when a newer version of this package wrote it."""
-    return from_document(parse_json(text, where), kind, where)
+    return from_document(parse_json(text, where, finite=True), kind, where)
 
 
 def from_document(value: Any, kind: type[T], where: str) -> T:
@@ -72,14 +73,28 @@ def from_document(value: Any, kind: type[T], where: str) -> T:
     return from_dict(form.understood(value, where) if form else value, kind, where)
 
 
-def parse_json(text: bytes, where: str) -> Any:
-    """Parse JSON text in UTF-8; CorruptError naming `where` when it is truncated or altered."""
+def parse_json(text: bytes, where: str, finite: bool = False) -> Any:
+    """Parse JSON text in UTF-8; CorruptError naming `where` when it is truncated or altered.
+
+    finite: refuse what only Python takes for JSON (``NaN``), and numbers too large for a double: nobody else could
+        read what is shown of them
+    """
     try:
-        return json.loads(text.decode())
+        return _FINITE.decode(text.decode()) if finite else json.loads(text.decode())
     except (ValueError, RecursionError) as error:  # the second: lists in lists in lists
         raise CorruptError(
             f"{where} is not valid JSON ({error}); it was truncated or altered: restore it from a backup"
         ) from error
+
+
+def _double(text: str) -> float:
+    value = float(text)  # also of NaN and Infinity
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is not a finite number")
+    return value
+
+
+_FINITE = json.JSONDecoder(parse_constant=_double, parse_float=_double)
 
 
 def _reason(error: BaseException) -> str:

@@ -43,10 +43,11 @@ class Looks:
         """Return the answer, or raise its error.
 
         WaitTimeoutError when there is none within the time limit after `since` (monotonic), or when too many requests
-        wait already.
+        wait already. Work that was not begun by then never is: who asked has been told, and may have asked again.
         """
         if not _done(future, since + self.moment):
             if not self._waiting.acquire(blocking=False):
+                future.cancel()
                 raise WaitTimeoutError(
                     f"{what} did not answer at once, and {WAITING} other requests already wait for roots that do not "
                     "answer: check that the roots can be reached from the API server, and try again later"
@@ -55,6 +56,11 @@ class Looks:
                 _done(future, since + self.seconds)
             finally:
                 self._waiting.release()
+        if future.cancel():
+            raise WaitTimeoutError(
+                f"{what} was not asked within {self.seconds:g} s, because its root has not answered earlier requests; "
+                "check that it can be reached from the API server, and try again"
+            )
         if not future.done():
             raise WaitTimeoutError(
                 f"{what} did not answer within {self.seconds:g} s; check that its root can be reached from the API "

@@ -350,6 +350,26 @@ def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
         looks.look("a", "z", "app z", fails)
 
 
+def test_what_nobody_waits_for_any_more_is_not_begun_when_the_root_answers_again() -> None:
+    """A delete that was told to have failed is not done minutes later."""
+    from airflow_provider_streamupdate.core.errors import WaitTimeoutError
+    from airflow_provider_streamupdate.plugins.looks import AT_ONCE, Looks
+
+    looks, over, begun = Looks(seconds=0.5), threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        begun.append(number)
+        over.wait()
+
+    with ThreadPoolExecutor(40) as pool:
+        asked = [pool.submit(looks.look, "a", n, f"app {n}", lambda n=n: work(n)) for n in range(40)]
+        errors = [each.exception(60) for each in asked]
+    assert {type(error) for error in errors} == {WaitTimeoutError}
+    over.set()
+    looks.look("a", "last", "app last", lambda: None)
+    assert len(begun) == AT_ONCE
+
+
 def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
     page: Page, site: Site, app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,14 +405,15 @@ def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
         waiting = [pool.submit(ask, *each) for each in asked]
         try:
             wait(waiting, return_when=FIRST_COMPLETED)  # by now they wait: the first has been given up
-            for path in ("/api/me", "/api/apps/streamupdate_default/flights", SNAPSHOTS + "/s1"):
+            for path in ("/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", SNAPSHOTS + "/s1"):
                 code, seconds = ask("GET", path, None)
-                assert code == 200 and seconds < SECONDS, path
+                assert code == 200 and seconds < SECONDS + 1, path
             found = [each.result(60) for each in waiting]
         finally:
             over.set()
     assert {code for code, _ in found} == {504}
-    assert max(seconds for _, seconds in found) < SECONDS + 10
+    # Their root's limit, after a turn of the server's threads: with nine processes a core at work, 27 s were seen.
+    assert max(seconds for _, seconds in found) < 4 * SECONDS
     print(f"100 requests to a root that hangs: the last was answered after {max(s for _, s in found):.1f} s")
 
 

@@ -3,6 +3,7 @@ traceback, and what cannot be read is never called running. Every JSON file of a
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,18 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.app_lease import holding
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.supervision import watch
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import CorruptError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry import supervision
 from airflow_provider_streamupdate.core.registry.deployment import Launch, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.core.builders import app_with_snapshots, deploy, set_status, status
 
@@ -71,6 +78,101 @@ def _spoilt(path: Path) -> Iterator[tuple[str, bytes]]:
         for value in VALUES:
             if value != described[field]:
                 yield f"{field}={value!r}", json.dumps({**described, field: value}).encode()
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each value inside a document."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from _places(value[key], (*path, key))
+
+
+def _with(document: Any, path: tuple[Any, ...], value: Any) -> bytes:
+    """A document with another value at a place."""
+    made = json.loads(json.dumps(document))
+    inner = made
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return json.dumps(made).encode()
+
+
+def _strict(text: str) -> Any:
+    """What everybody takes for JSON: Python alone knows NaN."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _all_is_shown(root: Path, run: Run, name: str) -> None:
+    listed = {each["app"]: each for each in _strict(run("list", "--json").stdout)}
+    assert "state" in listed["other"], name
+    assert "other" in run("list").stdout, name
+    for command in (("status", "flights"), ("doctor",), ("log", "flights")):
+        run(*command)
+    with contextlib.suppress(StreamUpdateError):
+        _strict(json.dumps(StreamUpdateClient(str(root)).app_document("flights")))
+
+
+def test_a_number_that_is_none_is_no_number(app: Path, root: Path, run: Run) -> None:
+    """Python reads and writes NaN and Infinity as JSON. The page's server does not: one such rate of one app would take
+    the list of all with it."""
+    path = app / "deployments" / "v1" / "status.json"
+    whole, tried = json.loads(path.read_text()), 0
+    for place in _places(whole):
+        for value in (float("nan"), float("inf"), -float("inf")):
+            path.write_bytes(_with(whole, place, value))
+            _all_is_shown(root, run, f"{place}={value}")
+            tried += 1
+    path.write_text(json.dumps(whole).replace('"batch": 3', '"batch": 3, "lag": 1e999'))
+    _all_is_shown(root, run, "1e999")
+    assert tried > 60
+    print(f"{tried + 1} numbers that are none")
+
+
+@pytest.mark.parametrize(
+    "line", [b"7", b"null", b'"x"', b"[]", b'{"epoch": [1]}', b'{"epoch": {}}', b"{", b"NaN", DEEP]
+)
+def test_an_event_that_is_none_is_told(app: Path, root: Path, run: Run, line: bytes) -> None:
+    (app / "deployments" / "v1" / "events.jsonl").write_bytes(b'{"event": "state", "epoch": 1}\n' + line + b"\n")
+    _all_is_shown(root, run, repr(line[:20]))
+    with pytest.raises(CorruptError, match=r"events\.jsonl"):
+        StreamUpdateClient(str(root)).app_document("flights")
+
+
+def test_what_a_supervisor_left_of_a_dead_app(app: Path, root: Path, run: Run) -> None:
+    registry, now = Registry(str(root)).app("flights"), clock.now()
+    set_status(registry, "v1", status("failed", error="x"))
+    known = Supervision(attempts=2, epoch=1, started_at=now, next_start_at=now, limit=3, gave_up="x", gave_up_at=now)
+    supervision.write(registry.folder, known)
+    supervision.switch(registry.folder, "because")
+    watch.take(registry)
+    tried = 0
+    for path in (app / "supervision.json", app / "supervision-off.json", app / "supervisor" / "lease" / "1.json"):
+        whole = path.read_bytes()
+        for what, data in _spoilt(path):
+            path.write_bytes(data)
+            _all_is_shown(root, run, f"{path.name}: {what}")
+            tried += 1
+        path.write_bytes(whole)
+    print(f"{tried} bad files of a supervisor")
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "007", "-1", "1e3", "00", " 1", "x"])
+@pytest.mark.parametrize("folder", ["lease", "supervisor/lease", "rollbacks", "drivers", "epochs", "updates"])
+def test_a_file_that_only_looks_numbered_is_nobody_s(app: Path, root: Path, run: Run, folder: str, name: str) -> None:
+    set_status(Registry(str(root)).app("flights"), "v1", status("failed", error="x"))
+    file = app / folder / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"{}")
+    _all_is_shown(root, run, f"{folder}/{name}")
+    registry = Registry(str(root)).app("flights")
+    held = lease.read(registry.folder)
+    assert held is not None and held.number == 1
+    with holding(registry, "v1"):
+        pass
 
 
 def test_one_bad_file_is_that_app_s_alone(app: Path, run: Run) -> None:

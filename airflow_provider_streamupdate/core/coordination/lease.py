@@ -20,6 +20,7 @@ import attrs
 
 from .. import clock
 from ..errors import LeaseHeldError
+from ..names import numbers
 from ..processes.elapsed import Uptime, written_ago
 from ..processes.process_identity import ProcessIdentity
 from ..serde import from_json, to_json
@@ -62,10 +63,10 @@ def _always(_lease: Lease) -> bool:
 
 def read(folder: Folder) -> Lease | None:
     """The newest lease, held or not."""
-    numbers = [int(n[:-5]) for n in folder.names("lease") if n.endswith(".json") and n[:-5].isdigit()]
-    if not numbers:
+    taken = numbers(folder.names("lease"))
+    if not taken:
         return None
-    path = f"lease/{max(numbers)}.json"
+    path = f"lease/{max(taken)}.json"
     text = folder.read(path)
     if text is None:
         return read(folder)  # removed since it was listed, because a newer one is there

@@ -14,7 +14,7 @@ from ..boundaries import boundary
 from ..compatibility.report import CompatibilityReport
 from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
 from ..formats import check_readable
-from ..names import check_name, check_part, check_path
+from ..names import check_name, check_part, check_path, numbers
 from ..plan.plan import AppPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
@@ -95,8 +95,8 @@ class AppRegistry:
                 paths += [f"deployments/{current.deployment}/{name}.json" for name in names]
         if newest := folder.newest([f"updates/{name}.json" for name in self._update_names()]):
             paths.append(newest)
-        if numbers := sorted((n for n in last if n[:-5].isdigit()), key=lambda n: int(n[:-5])):
-            paths.append(f"rollbacks/{numbers[-1]}")
+        if taken := numbers(last):
+            paths.append(f"rollbacks/{max(taken)}.json")
         check_readable(((path, folder.read(path)) for path in paths), folder.path())
 
     def current_id(self) -> str | None:
@@ -185,8 +185,7 @@ class AppRegistry:
             raise CorruptError(
                 f"{self.folder.path(folder)} holds {strange[0]!r}.json, which is not a numbered change; remove it"
             )
-        numbers = sorted(map(int, names))
-        found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in numbers)
+        found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in sorted(map(int, names)))
         return [change for change in found if change]
 
     def add_change(self, deployment: str, request: ChangeRequest, undoes: str | None = None) -> ParameterChange:
@@ -255,8 +254,8 @@ class AppRegistry:
 
     def rollbacks(self) -> list[RollbackRecord]:
         """Oldest first."""
-        names = [n.removesuffix(".json") for n in self.folder.names("rollbacks") if n.endswith(".json")]
-        found = (self._read(f"rollbacks/{n}.json", RollbackRecord) for n in names if n.isascii() and n.isdigit())
+        taken = numbers(self.folder.names("rollbacks"))
+        found = (self._read(f"rollbacks/{n}.json", RollbackRecord) for n in taken)
         return sorted((record for record in found if record), key=lambda record: record.number)
 
     def set_rollback(self, record: RollbackRecord) -> None:

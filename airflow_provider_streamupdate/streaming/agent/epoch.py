@@ -9,6 +9,7 @@ import uuid
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import FencedError
+from ...core.names import numbers
 from ...core.registry.deployment import DeploymentSpec, DriverClaim
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
@@ -40,7 +41,7 @@ class Epoch:
 
     def replaced(self) -> bool:
         """Whether a later driver of this deployment was started."""
-        return any(int(name[:-5]) > self.number for name in self.folder.names("drivers") if name[:-5].isdigit())
+        return any(number > self.number for number in numbers(self.folder.names("drivers")))
 
     def check(self) -> str | None:
         """Raise FencedError when the epoch is over. Return why this driver must end although it is not; None: it

@@ -15,4 +15,4 @@ def file_sink_batch(spark: SparkSession, path: str) -> int | None:
     if not files.exists(folder):
         return None
     names = (str(status.getPath().getName()).removesuffix(".compact") for status in files.listStatus(folder))
-    return max((int(name) for name in names if name.isdigit()), default=None)
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)
