@@ -114,7 +114,7 @@ def main(
         waiting.put(case)
     folder = folder or ROOT / ".crash" / time.strftime("%Y%m%d-%H%M%S")
     deadline = None if seconds is None else time.monotonic() + seconds
-    total, lock = waiting.qsize(), threading.Lock()
+    total, lock, over = waiting.qsize(), threading.Lock(), threading.Event()
     found: list[Result] = []
     runners: list[Runner] = []
 
@@ -128,6 +128,8 @@ def main(
                 except queue.Empty:
                     return
                 result = runner.run(case)
+                if over.is_set():  # what was interrupted says nothing
+                    return
                 with lock:
                     found.append(result)
                     show(result, len(found), total)
@@ -146,6 +148,7 @@ def main(
             thread.join()
     except KeyboardInterrupt:
         click.echo("interrupted: ending the drivers", err=True)
+        over.set()
         for runner in runners:
             runner.end()
         os._exit(130)

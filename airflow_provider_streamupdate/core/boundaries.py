@@ -91,8 +91,8 @@ BOUNDARIES = {
     "new-stopped": "the new driver is gone",
     "old-settled": "the old driver runs, with nothing left to do, or is gone",
     "old-runs": "the old version was seen to run",
-    "gone-back": "the record says that the update has ended; the lease is held",
     "rollback-ended": "the rollback's record says that it has ended; the lease is held",
+    "gone-back": "the record says that the update has ended; the lease is held",
     # a supervisor
     "watching": "its lease says that it watches the app",
     "start-decided": "it has found the driver dead; the app is not locked",

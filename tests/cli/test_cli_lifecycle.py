@@ -527,6 +527,30 @@ def test_a_rollback_that_died_is_completed_and_goes_no_further(
     assert update is not None and update.outcome == "rolled-back"
 
 
+@pytest.mark.parametrize("at", ["rollback-ended", "gone-back"])
+def test_an_update_that_died_at_the_end_of_its_rollback(
+    running: Site, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """The update's record is ended last, so that the update is run again and nothing is left under way."""
+    registry = running.client.registry.app("alarm")
+    update = ("update", running.application("v2", FAIL="run"), "--deployment", "v2", "--strategy", "restart")
+
+    def die(name: str) -> None:
+        if name == at:
+            raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(rollback, "boundary", die)
+        assert running.run(*update).exit_code == 143
+    [note], record = registry.rollbacks(), registry.update("v2")
+    assert record is not None and (record.outcome is None) is (at == "rollback-ended") and note.ended_at
+    if at == "rollback-ended":
+        assert running.run(*update).exit_code == 1
+    [note], record = registry.rollbacks(), registry.update("v2")
+    assert record is not None and record.outcome == "rolled-back" and note.epoch == registry.current().epoch == 3
+    assert running.alive() == ["v1"]
+
+
 @contextlib.contextmanager
 def update_that_waits(running: Site) -> Iterator[tuple[subprocess.Popen[str], tuple[str | Path, ...]]]:
     """A process that updates to a version which never becomes healthy, and waits for that; and its arguments."""

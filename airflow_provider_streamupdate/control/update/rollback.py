@@ -17,7 +17,7 @@ from ...core.names import check_name
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
-from ...core.registry.update import REFUSED, ROLLED_BACK
+from ...core.registry.update import REFUSED, ROLLED_BACK, Outcome, UpdateRecord
 from ...core.snapshots.superseded import check_kept
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
@@ -91,7 +91,8 @@ def _go_back(
 ) -> Deployed | None:
     app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
     before = registry.current()
-    note = interrupted = _open(registry, new, old)
+    interrupted = _earlier_try(registry, new, old, record)
+    note = interrupted
     if note is None:
         note = RollbackRecord(
             number=max((each.number for each in registry.rollbacks()), default=0) + 1,
@@ -150,15 +151,28 @@ def _go_back(
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
     if deployed is not None:
         progress(f"{app} runs as {old} again")
+    # Whoever runs this again finds it by what is under way, so that is ended last.
+    if record is not None and record.outcome is None:
+        _end_rollback(registry, note, deployed)
+        _end_update(registry, record, outcome, reason)
+    else:
+        _end_update(registry, record, outcome, reason)
+        _end_rollback(registry, note, deployed)
+    return deployed
+
+
+def _end_update(registry: AppRegistry, record: UpdateRecord | None, outcome: Outcome, reason: str | None) -> None:
     if record is not None:
         registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
         boundary("gone-back")
+
+
+def _end_rollback(registry: AppRegistry, note: RollbackRecord, deployed: Deployed | None) -> None:
     if deployed is not None:
         registry.set_rollback(attrs.evolve(note, ended_at=clock.now(), epoch=deployed.epoch))
     else:
         registry.remove_rollback(note)
     boundary("rollback-ended")
-    return deployed
 
 
 def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
@@ -182,9 +196,11 @@ def _to_leave(registry: AppRegistry) -> str | None:
     return current if later else last.left
 
 
-def _open(registry: AppRegistry, new: str, old: str) -> RollbackRecord | None:
-    """Return the record of an earlier, interrupted try of this rollback."""
-    found = [r for r in registry.rollbacks() if (r.left, r.back_to) == (new, old) and r.ended_at is None]
+def _earlier_try(registry: AppRegistry, new: str, old: str, update: UpdateRecord | None) -> RollbackRecord | None:
+    """Return the record of an earlier try of this rollback, which was interrupted: before its end, or before the
+    update's."""
+    under_way = update is not None and update.outcome is None
+    found = [r for r in registry.rollbacks() if (r.left, r.back_to) == (new, old) and (under_way or r.ended_at is None)]
     return found[-1] if found else None
 
 

@@ -52,7 +52,7 @@ class InFlight(Strategy):
 
     def start_new(self, update: Update) -> Deployed:
         options, record = update.options, update.record
-        if any(r.left == record.new and r.ended_at is None for r in update.registry.rollbacks()):
+        if any(rollback.left == record.new for rollback in update.registry.rollbacks()):
             raise RefusedError(f"this change of {update.app} was being rolled back, which was interrupted")
         request = ChangeRequest(
             id=record.new,
