@@ -52,7 +52,9 @@ def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
     python.kill()
     assert final_state(ground, "one") == "lost"
     assert not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE
-    with pytest.raises(NotRunningError, match="one is lost"):
+    ground.client.begin_cancel(ground.app)  # no supervisor starts it any more
+    assert ground.client.status(ground.app).state == "cancelled"
+    with pytest.raises(NotRunningError, match="one is cancelled"):
         ground.client.begin_cancel(ground.app)
 
 

@@ -24,5 +24,6 @@ def answer_at_once(spark: SparkSession) -> None:
     held.setAccessible(True)
     own = gateway._gateway_client.get_thread_connection().socket.getsockname()[1]  # there is one since these calls
     for connection in held.get(gateway.java_gateway_server).toArray():
-        if connection.getSocket().getPort() == own:
-            connection.getSocket().setTcpNoDelay(True)
+        socket = connection.getSocket()  # None: its thread has ended, and it is not taken off the list yet
+        if socket is not None and socket.getPort() == own:
+            socket.setTcpNoDelay(True)
