@@ -7,7 +7,8 @@ classes_known() { # environment
 }
 make_classes() { # environment
     local started=$SECONDS folder
-    folder=$(mktemp -d)
+    rm -rf "$1"/.classes.* # of one that was killed; setup.sh lets one at a time work here
+    folder=$(mktemp -d "$PWD/$1/.classes.XXXXXX") # beside its place: a rename is whole or not at all, a copy is not
     # Where it cannot be made everything works without: that is noted, so that it is not tried each time.
     if JAVA_HOME=$(cat "$1/java_home") PYSPARK_PYTHON=$PWD/$1/bin/python SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$folder/classes.jsa" \
         "$1/bin/spark-submit" --master "local[2]" scripts/setup/classes.py "$folder" >"$folder/log" 2>&1 && [ -s "$folder/classes.jsa" ]; then

@@ -17,8 +17,8 @@ _Result = TypeVar("_Result")
 
 @contextlib.contextmanager
 def beside(spark: SparkSession, work: Callable[[], _Result]) -> Iterator[Future[_Result]]:
-    """Work in a thread of its own, with the session as its active one. The block does not
-    end before the work; an error of the block's own comes first.
+    """Work in a thread of its own, with the session as its active one. The block does not end before the work; an error
+    of the block's own comes first.
 
     The work should wait for the JVM most of the time: Python runs one thread at a time.
     """
