@@ -58,7 +58,7 @@ Beyond the expression itself, these count:
 |---|---|
 | **type** of a source column | the type of each column the expression reads, kept beside the text. Wider integers under `sum` and `avg`, and any type under `count`, are carried. A column that the state holds unchanged follows the rules for the state's types (some are migrated). Anything computed from the column, and every list, sketch, hash or percentile, is refused with another type |
 | **default** of a source column | its value |
-| **struct** | a field by its name, so fields may be added beside it. A struct used as a whole: the names and the order of its fields |
+| **struct** | a field by its name, so fields may be added beside it. A struct used as a whole: the names and the order of its fields. So does a list of structs in a lambda, by a subscript, in `size` or in a test for null |
 | **union** | what makes the rows of the branch a column comes from (`explode`, lookups); its filters where branches read the same source; all of these in a union of tables; which columns are of one branch, where the rest does not distinguish them |
 | column **looked up in a table** | how it is joined, the condition, and every node of the table's plan: filters, limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where something depends on it (a limit, a window) |
 | **table** | its files, or its query and database, no matter what a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made from, even if another class has its name now |

@@ -60,9 +60,13 @@ class Bench:
         """One input file; its name and time order it after the ones before."""
         path = self.input(to) / f"{self.files:04d}.json"
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        path.write_text(text)
+        # Spark lists no hidden file. A query that runs would take a part of a file for all of it. A file with today's
+        # time would be newer than all that follow, which Spark then passes over as too old (maxFileAge).
+        hidden = path.with_name(f".{path.name}")
+        hidden.write_text(text)
         # Spark reads by time of change, which two files written at once may share.
-        os.utime(path, (1_700_000_000 + self.files,) * 2)
+        os.utime(hidden, (1_700_000_000 + self.files,) * 2)
+        hidden.rename(path)
         self.files += 1
         self.unread += text.count("\n")
 

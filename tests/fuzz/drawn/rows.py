@@ -54,8 +54,10 @@ class Files:
         """Have a source read a batch, after those before it."""
         [file] = (self.folder / ("new" if retyped else "old") / str(batch)).glob("*.parquet")
         path = bench.input(to) / f"{bench.files:04d}.parquet"
-        shutil.copyfile(file, path)
-        os.utime(path, (_BEGIN + bench.files,) * 2)  # Spark reads by time of change
+        hidden = path.with_name(f".{path.name}")  # not listed by a query that runs
+        shutil.copyfile(file, hidden)
+        os.utime(hidden, (_BEGIN + bench.files,) * 2)  # Spark reads by time of change
+        hidden.rename(path)
         bench.files += 1
 
 
