@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,19 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.cli import test_cli_each_boundary as each_boundary
 from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)
 from tests.e2e.conftest import SPARK_SUBMIT
+from tests.fights import fight
 
 from .daemon import daemon, free_port
 from .migrated import Migrated
 from .records import PARTS, jars
+from .slow import SlowNetwork, slow_network
 from .snapshots import go_through_snapshots
 
 PATIENCE = 900.0  # seconds
@@ -154,6 +158,63 @@ def root(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_storage_call_fails_and_the_update_is_run_again(site: Site, tmp_path: Path, case: each_boundary.Case) -> None:  # noqa: F811
     """The crash suite's, with stand-ins for Spark."""
     each_boundary.test_an_update_is_struck_and_run_again(site, tmp_path, case)
+
+
+@pytest.fixture
+def network(server: str) -> Iterator[SlowNetwork]:
+    """Between this package and the server."""
+    with slow_network(int(server.rsplit(":", 1)[1])) as made:
+        yield made
+
+
+@pytest.mark.timeout(400)
+def test_a_lease_has_one_holder_and_an_epoch_one_deployment(server: str, tmp_path: Path) -> None:
+    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(server)).check(held=10, claimed=20)
+
+
+@pytest.mark.timeout(400)
+def test_the_same_where_answers_are_slow_or_lost(network: SlowNetwork, tmp_path: Path) -> None:
+    network.delay, network.lost = (0.0, 0.1), 0.02
+    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(f"http://127.0.0.1:{network.port}")).check(
+        5, 10, failing=True
+    )
+    print(f"{network.answers_lost} answers lost")
+    assert network.answers_lost
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_an_update_over_a_slow_storage_loses_and_doubles_nothing(
+    network: SlowNetwork,
+    server: str,
+    tmp_path: Path,
+    site: Site,  # noqa: F811 (a fixture)
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+) -> None:
+    """Each request takes 0.05 to 0.15 s; in the middle of the update the storage stands still for 20 s."""
+    monkeypatch.setenv("STREAMUPDATE_ROOT", f"s3://bucket/{tmp_path.name}")
+    monkeypatch.setenv("STREAMUPDATE_STORAGE_OPTIONS", json.dumps(options(f"http://127.0.0.1:{network.port}")))
+    network.delay = (0.05, 0.15)
+    assert site.run("submit", site.application("v1"), "--deployment", "v1").exit_code == 0
+    app = Registry(f"s3://bucket/{tmp_path.name}", options(server)).app("alarm")
+
+    def stand_still() -> None:
+        wait_for(lambda: app.update("v2"), "the update's record", 300)
+        network.passing.clear()
+        time.sleep(20)  # it is what is tried
+        network.passing.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        stood = pool.submit(stand_still)
+        began = time.monotonic()
+        updated = site.run("update", site.application("v2"), "--deployment", "v2", "--strategy", strategy)
+        print(f"{time.monotonic() - began:.1f} s")
+        stood.result()
+    assert updated.exit_code == 0, updated.stderr
+    network.delay = (0.0, 0.0)
+    assert site.alive() == ["v2"] == [app.current_id()]
+    each_boundary.check_batches(site, strategy, promoted=True)
 
 
 class InBucket(Migrated):

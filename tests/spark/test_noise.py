@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.catalyst.tree import parse
 from airflow_provider_streamupdate.streaming.planning.expressions import noise
 from airflow_provider_streamupdate.streaming.planning.expressions.expression import text
 from airflow_provider_streamupdate.streaming.planning.lineage.lineage import Lineage
+from airflow_provider_streamupdate.streaming.spark_internals.plans import plans
 from tests.sweep.judge import meanings
 
 
@@ -184,3 +186,24 @@ def test_bytes_that_are_no_text_are_told_apart(rows):
     texts = {of(text) for text in ("cast(x'80' as string)", "cast(x'81' as string)", "'\ufffd'", "'x'")}
     assert len(texts) == 4
     assert len({of(f"array(cast(x'{b}' as string))") for b in ("80", "81")}) == 2
+
+
+def noted(spark, folder, note: dict, inside: bool = False):
+    """A column of a source whose schema notes something of it, or of a field in a list in it."""
+    field = StructField("a", IntegerType(), True, note)
+    whole = StructField("r", ArrayType(StructType([field]))) if inside else field
+    rows = spark.readStream.schema(StructType([whole])).json(str(folder))
+    return column(rows.select(F.expr("r[0].a") if inside else F.col("a")))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_notes_of_a_source_s_schema(spark, tmp_path, inside):
+    """What is known to be without a part in what is read, and no other, is left out."""
+    plain = noted(spark, tmp_path, {}, inside)
+    for key in (*plans.UNREAD, "parquet.field.id"):
+        assert noted(spark, tmp_path, {key: "x"}, inside) == plain, key
+    seen = {plain}
+    for key in ("CURRENT_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "spark.watermarkDelayMs", "of.a.source.nobody.knows"):
+        for value in ("1", "2"):
+            seen.add(noted(spark, tmp_path, {key: value}, inside))
+    assert len(seen) == 9

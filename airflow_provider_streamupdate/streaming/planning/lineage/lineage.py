@@ -344,7 +344,8 @@ def _noted(told: str) -> str:
     """What a source's schema notes of a column (spark_internals/plans.py), after the column's name."""
     if "__metadata_col" in told:
         return " of its file"
-    return f" {'default' if 'DEFAULT' in told else 'char'}#{digest(told)}"
+    kind = "default" if "DEFAULT" in told else "char" if "CHAR" in told else "noted"
+    return f" {kind}#{digest(told)}"
 
 
 def _after(stages: list[str], text: str) -> str:

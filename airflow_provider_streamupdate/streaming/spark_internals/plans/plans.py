@@ -185,29 +185,42 @@ def _complete_expressions(
         complete(spark, tree, functools.partial(_alone, spark, at(number), field, path), special)
 
 
-# Notes on a source's column that decide what is read: the values that a reader puts where a row has none
-# (ResolveDefaultColumns), the length of CHAR and VARCHAR (a reader pads to it), and that it tells of the file and not
-# of what is in it (a column of the data may have that name).
-_NOTED = ("DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__metadata_col")
-# By which Parquet's columns are found instead of their names, in structs, too, where a setting says so.
+# By which Parquet's columns are found instead of their names where a setting says so.
 _FIELD_ID, _BY_ID = "parquet.field.id", "spark.sql.parquet.fieldId.read.enabled"
+# What a source's schema may note of a column, or of a field in it, without a part in what is read. All other notes
+# count: for example the value that a reader puts where a row has none (CURRENT_DEFAULT, ResolveDefaultColumns), the
+# length to which it pads (CHAR), that the column tells of the file and not of what is in it, and whatever a source that
+# is not known here has put there.
+UNREAD = {
+    "comment": "for people",
+    "__COLLATIONS": "counts with the type (catalyst/marks.py)",
+    "GENERATION_EXPRESSION": "of rows that are written",
+    "identity.start": "of rows that are written",
+    "identity.step": "of rows that are written",
+    "identity.allowExplicitInsert": "of rows that are written",
+    "delta.generationExpression": "of rows that are written",
+    "delta.identity.start": "of rows that are written",
+    "delta.identity.step": "of rows that are written",
+    "delta.identity.highWaterMark": "of rows that are written",
+    "delta.identity.allowExplicitInsert": "of rows that are written",
+    "delta.invariants": "of rows that are written",
+    "delta.typeChanges": "the type counts",
+}
 
 
 def _notes(spark: SparkSession, leaf: Any) -> dict[str, str]:
     """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
     columns' names."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
-    found = {f["name"]: {k: v for k, v in f["metadata"].items() if any(n in k for n in _NOTED)} for f in fields}
-    if session_setting(spark, _BY_ID).lower() == "true":
-        for field in fields:
-            found[field["name"]] |= dict(_field_ids(field, ""))
-    return {name: json.dumps(notes, sort_keys=True) for name, notes in found.items() if notes}
+    unread = {*UNREAD} if session_setting(spark, _BY_ID).lower() == "true" else {*UNREAD, _FIELD_ID}
+    notes = {f["name"]: {f"{key}{at}": v for at, key, v in _noted(f) if key not in unread} for f in fields}
+    return {name: json.dumps(told, sort_keys=True) for name, told in notes.items() if told}
 
 
-def _field_ids(field: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    """The ids of a field and of all below it, by their paths."""
-    if _FIELD_ID in field["metadata"]:
-        yield f"{_FIELD_ID}{path}", field["metadata"][_FIELD_ID]
+def _noted(field: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, Any]]:
+    """The notes on a field and on all in it: where, what, and its value."""
+    for key, value in field["metadata"].items():
+        yield path, key, value
     inner: list[tuple[str, Any]] = [(path, field["type"])]
     while inner:
         place, kind = inner.pop()
@@ -215,7 +228,7 @@ def _field_ids(field: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
             parts = ("elementType", "keyType", "valueType")
             inner += [(f"{place}.{part}", kind[part]) for part in parts if part in kind]
             for below in kind.get("fields", ()):
-                yield from _field_ids(below, f"{place}.{below['name']}")
+                yield from _noted(below, f"{place}.{below['name']}")
 
 
 def _trees(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], list[dict[str, Any]]]]:
