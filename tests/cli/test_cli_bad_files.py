@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,20 @@ def test_one_bad_file_is_that_app_s_alone(app: Path, run: Run) -> None:
         path.write_bytes(whole)
     assert tried > 400 and len(_files(app)) >= 8
     print(f"{tried} bad files of {len(_files(app))}")
+
+
+def test_a_file_without_an_end_is_that_app_s_alone(app: Path, run: Run) -> None:
+    """A pipe that nobody writes to, a device that goes on for ever."""
+    for path in _files(app):
+        whole = path.read_bytes()
+        for make in (os.mkfifo, lambda at: os.symlink("/dev/zero", at)):
+            path.unlink()
+            make(path)
+            listed = {each["app"]: each for each in document(run("list", "--json"))}
+            assert listed["other"]["state"] in ("running", "silent", "lost"), path
+            if path.name == "current.json":
+                assert listed["flights"].get("state") not in ("running", "starting"), path
+            run("status", "flights")
+        path.unlink()
+        path.write_bytes(whole)
+    assert "flights" in run("status", "flights").stdout

@@ -28,6 +28,10 @@ _TRIES = 20  # to write into a folder that somebody removes whenever it is empty
 _AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 
 
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # of a pipe, which would wait
+
+
 @attrs.frozen
 class Disk(Backend):
     """syncs: whether files are synced. If not, nothing certainly survives a power failure."""
@@ -49,11 +53,17 @@ class Disk(Backend):
         return f"file://{path}"
 
     def read(self, path: str, first: int | None = None) -> bytes:
-        with open(path, "rb") as file:
+        with self.open(path) as file:
             return file.read(-1 if first is None else first)
 
     def open(self, path: str) -> IO[bytes]:
-        return open(path, "rb")
+        """CorruptError for what is there and has no end: a pipe waits for somebody who writes, a device may go on for
+        ever."""
+        file = open(path, "rb", opener=_opener)  # noqa: SIM115 (the caller closes it)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise CorruptError(f"{path} is not a regular file, but a pipe or a device; remove it")
+        return file
 
     def write(self, path: str, data: bytes, lasting: bool) -> None:
         temporary = self._temporary(path, data)
