@@ -14,6 +14,7 @@ from ...core.plan.plan import UNKNOWN, unknown
 from ...core.union_branches import CLOSE, OPEN, OR
 
 BEGIN, END, TYPED = "⟦", "⟧", ": "
+ESCAPED = ":\\u0020"  # in place of TYPED in what is written in a path
 _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){END}")
 _SIGNS = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in (BEGIN, END, OPEN, CLOSE, OR.strip())})
 _NAME = re.compile(r"[\w$-]+")
@@ -51,13 +52,14 @@ def _split(value: Any, types: dict[str, str]) -> Any:
 
 def _noted(inner: str, types: dict[str, str]) -> str:
     path, _, kind = inner.partition(TYPED)
-    types[path] = kind
+    # What is read whole in one place, and of which but the shape counts in another (`array` of `array<int>`), is whole.
+    types[path] = max(kind, types.get(path, ""), key=len)
     return path
 
 
 def name(given: str) -> str:
     """A column's or field's name as a text has it: in backticks, when it could be taken for something else."""
-    return given if _NAME.fullmatch(given) else "`" + escape(given).replace("`", "``").replace(TYPED, ":\\u0020") + "`"
+    return given if _NAME.fullmatch(given) else "`" + escape(given).replace("`", "``").replace(TYPED, ESCAPED) + "`"
 
 
 def names(given: Sequence[str]) -> list[str]:

@@ -9,10 +9,9 @@ from typing import Any
 from ....core.plan.plan import PYTHON, UNKNOWN
 from ...catalyst import marks
 from ...catalyst.tree import Node, is_tree, parse
-from . import noise, raising
+from . import noise, raising, references
+from .references import Columns, expression_id
 from .windows import window_text
-
-Columns = dict[int, str]  # the texts of columns, by expression id
 
 # Two operands may change places: IEEE 754 addition and multiplication, too, are commutative (not associative).
 _SWAP = ("Add", "Multiply", "EqualTo", "EqualNullSafe", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -27,7 +26,6 @@ _MIRROR = {
 # The operand that is a unit of time. Spark reads it in capitals (DateTimeUtils: parseTruncLevel,
 # getDayOfWeekFromString).
 _UNITS = {"TruncTimestamp": 0, "TruncDate": 1, "NextDay": 1}
-_FIELDS = ("GetStructField", "GetArrayStructFields")
 # Expressions that look at the partition a row is on, at its place there, or at the file it comes from, which nobody
 # knows above a shuffle.
 _PLACES = ("MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
@@ -63,8 +61,8 @@ def _text(expression: Node, columns: Columns) -> str:
         return _with(expression, columns)
     if name == "CommonExpressionRef":
         return columns.get(_common(expression), f"{UNKNOWN}{name}")
-    if name in _FIELDS:
-        return _field(expression, columns)
+    if name in references.FIELDS:
+        return references.field(expression, columns, text)
     if name.endswith("Subquery") or name in ("Exists", "InSubquery", "ListQuery"):
         from ..lineage.lineage import subquery  # of its plan, in whose expressions there may be others
 
@@ -78,7 +76,13 @@ def _text(expression: Node, columns: Columns) -> str:
         below = _parts(expression, name)
     else:
         below = [child for place, child in enumerate(expression.children) if place != noise.SEEDS.get(name)]
-    children = [text(child, columns) for child in below]
+    if (over := references.elements(expression, columns, text, int(columns.get(_LAMBDAS, "0")))) is not None:
+        listed, columns = over
+        children = [listed, *(text(child, columns) for child in below[1:])]
+    elif name in references.SHAPES and (shape := references.shape(below[0], columns, text)) is not None:
+        children = [shape]
+    else:
+        children = [text(child, columns) for child in below]
     if (place := _UNITS.get(name)) is not None and _word(expression.children[place]):
         children[place] = children[place].upper()
     if name == "AggregateExpression":
@@ -140,14 +144,12 @@ _NULL_INTOLERANT = frozenset(
 
 def not_null(condition: Node, columns: Columns) -> set[str]:
     """The texts of the columns and fields that are not null where the condition is true (or an operand is not null)."""
-    found = {text(condition, columns)} if condition.name in ("AttributeReference", "GetStructField") else set()
+    found = set()
+    if condition.name in ("AttributeReference", "GetStructField"):
+        found.add(references.shape(condition, columns, text) or text(condition, columns))
     if condition.name in _NULL_INTOLERANT:
         found = found.union(*(not_null(child, columns) for child in condition.children))
     return found
-
-
-def expression_id(attribute: Node) -> int:
-    return int(attribute.fields["exprId"]["id"])
 
 
 def details(name: str, fields: dict[str, Any]) -> list[str]:
@@ -229,49 +231,9 @@ def _lambda(expression: Node, columns: Columns) -> str:
     body, *variables = expression.children
     inner = {**columns, _LAMBDAS: str(count + len(variables))}
     names = [f"λ{count + i + 1}" for i in range(len(variables))]
-    inner.update({expression_id(v): n for v, n in zip(variables, names, strict=True)})
+    for variable, called in zip(variables, names, strict=True):
+        inner.setdefault(expression_id(variable), called)  # an element of a column is known as such
     return f"({', '.join(names)} -> {text(body, inner)})"
-
-
-def _field(expression: Node, columns: Columns) -> str:
-    """A struct's field goes by its name; its place changes when other fields come and go, and counts only where the
-    name comes again."""
-    if (found := _reference(expression, columns)) is not None:
-        path, kind, marked = found
-        return marks.mark(path, kind) if marked else path
-    return f"{text(expression.children[0], columns)}.{_field_name(expression)}"
-
-
-def _field_name(expression: Node) -> str:
-    """As spark_internals found it (fields.py)."""
-    fields = expression.fields
-    named = fields.get("name")
-    place = f"#{fields.get('ordinal')}"
-    return marks.name(named) + (place if fields.get("again") else "") if isinstance(named, str) else place
-
-
-def _reference(expression: Node, columns: Columns) -> tuple[str, Any, bool] | None:
-    """Of a column, or of a field in one: its path, its type as JSON, and whether the column is marked."""
-    if expression.name in ("Alias", "KnownNullable"):
-        return _reference(expression.children[0], columns)
-    if expression.name in ("AttributeReference", "NamedLambdaVariable"):
-        found = columns.get(expression_id(expression), UNKNOWN)
-        path = marks.path_of(found)
-        if path is None and not found.startswith("λ"):
-            return None
-        return path or found, expression.fields["dataType"], path is not None
-    if expression.name not in _FIELDS or (below := _reference(expression.children[0], columns)) is None:
-        return None
-    path, kind, marked = below
-    array = expression.name == "GetArrayStructFields"
-    struct = kind.get("elementType") if array and isinstance(kind, dict) else kind
-    if not isinstance(struct, dict) or struct.get("type") != "struct":
-        return None
-    field = struct["fields"][expression.fields["ordinal"]]
-    alike = sum(f["name"] == field["name"] for f in struct["fields"]) > 1
-    path += f".{marks.name(field['name'])}" + (f"#{expression.fields['ordinal']}" if alike else "")
-    kind = marks.field_type(field)
-    return path, {"type": "array", "elementType": kind} if array else kind, marked
 
 
 def _read(expression: Node, columns: Columns) -> list[tuple[int, str, Any]]:
