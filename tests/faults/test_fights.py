@@ -12,4 +12,4 @@ from tests.fights import fight
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_lease_has_one_holder_and_an_epoch_one_deployment(tmp_path: Path) -> None:
-    fight(str(tmp_path / "root"), tmp_path).check(held=500, claimed=500)
+    fight(str(tmp_path / "root"), tmp_path).check(held=50, claimed=50)

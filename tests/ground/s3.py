@@ -169,7 +169,7 @@ def network(server: str) -> Iterator[SlowNetwork]:
 
 @pytest.mark.timeout(400)
 def test_a_lease_has_one_holder_and_an_epoch_one_deployment(server: str, tmp_path: Path) -> None:
-    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(server)).check(held=10, claimed=20)
+    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(server)).check(held=3, claimed=10)
 
 
 @pytest.mark.timeout(400)

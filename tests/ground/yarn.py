@@ -57,7 +57,7 @@ def test_the_contract(folder: Folder, tmp_path: Path, promise: Callable[[Folder,
 
 @pytest.mark.timeout(400)
 def test_a_lease_has_one_holder_and_an_epoch_one_deployment(cluster: Hadoop, tmp_path: Path) -> None:
-    fight(f"{cluster.address}/{tmp_path.name}", tmp_path).check(held=50, claimed=50)
+    fight(f"{cluster.address}/{tmp_path.name}", tmp_path).check(held=3, claimed=10)
 
 
 def test_spark_is_given_the_name_node_by_its_own_protocol(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:
