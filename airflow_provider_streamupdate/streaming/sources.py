@@ -150,21 +150,21 @@ def columns_read(
     """The sources, with the columns that are read of those where it matters. (Where a source is used twice, it is read
     twice.)"""
     found: dict[str, list[tuple[str, ...]]] = {s.name: [] for s in sources if choosy(s)}
-    for leaf, above in _with_what_is_above(optimized, ()) if found else ():
+    for leaf, above in with_what_is_above(optimized, ()) if found else ():
         if leaf.streaming and (name := leaf_names.get(output_ids(leaf))) in found:
-            found[str(name)].append(_columns_read(leaf, above))
+            found[str(name)].append(names_read(leaf, above))
     return tuple(attrs.evolve(s, read=tuple(sorted(found[s.name]))) if s.name in found else s for s in sources)
 
 
-def _with_what_is_above(node: Node, above: tuple[Node, ...]) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+def with_what_is_above(node: Node, above: tuple[Node, ...]) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """The leaves, each with the nodes above it, the nearest first."""
     if not node.children:
         yield node, above
     for child in node.children:
-        yield from _with_what_is_above(child, (node, *above))
+        yield from with_what_is_above(child, (node, *above))
 
 
-def _columns_read(leaf: Node, above: tuple[Node, ...]) -> tuple[str, ...]:
+def names_read(leaf: Node, above: tuple[Node, ...]) -> tuple[str, ...]:
     """The columns that Spark reads: those that the filters and the projections right above it use; all of them where
     there is no projection (FileSourceStrategy, PhysicalOperation)."""
     names = {json.dumps(a.fields["exprId"]["id"]): str(a.fields["name"]) for a in leaf.expressions("output")}

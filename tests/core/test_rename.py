@@ -28,6 +28,8 @@ def source_plan(name: str) -> SourcePlan:
         ("xs.k + s-1.k + s1.k", "xs.k + s-1.k + s1.k"),
         ("s.k after daily.", "t.k after monthly."),
         ("f(column=s.k, kind=left)", "f(column=t.k, kind=left)"),
+        ("s.`s.k`", "t.`s.k`"),  # a column whose name begins like the source's
+        ("concat(s.`a'b`, s.k, s.`c'd`)", "concat(t.`a'b`, t.k, t.`c'd`)"),
     ],
 )
 def test_a_text(text: str, renamed: str) -> None:

@@ -506,3 +506,35 @@ def test_the_check_reads_no_state(rocksdb: Bench) -> None:
     rocksdb.migrations["totals", "k string -> count bigint"] = never
     report = rocksdb.spark_check(first, by_letter)
     assert report.compatible, report.problems
+
+
+VALUES = {
+    "text": "k2 collate UTF8_LCASE",
+    "list": "array(k2 collate UTF8_LCASE)",
+    "field": "named_struct('t', k2 collate UTF8_LCASE)",
+    "deep": "array(named_struct('t', array(k2 collate UNICODE_CI)))",
+}
+
+
+@pytest.mark.parametrize("merged", ["key", "window"])
+@pytest.mark.parametrize("value", VALUES)
+def test_texts_are_compared_as_the_aggregate_compares_them(rocksdb: Bench, value: str, merged: str) -> None:
+    """Found from outside: of 'a' and 'B' the larger one was 'a', by its bytes."""
+    aggregates: dict[str, Callable] = {
+        "most": lambda: F.expr(f"string(max({VALUES[value]}))"),
+        "least": lambda: F.expr(f"string(min({VALUES[value]}))"),
+    }
+    keys = {
+        "key": (("k", "k2"), ("k",)),
+        "window": (("k", F.window("ts", "10 minutes")), ("k", F.window("ts", "1 hour"))),
+    }
+    old, new = (grouped(*by, **aggregates) for by in keys[merged])
+    feed(
+        rocksdb, [[row("a", 1, 1, k2="a"), row("a", 1, 31, k2="B")], [row("b", 1, 1, k2="A"), row("b", 1, 31, k2="b")]]
+    )
+    first = rocksdb.run(old)
+    assert (found := verdict(rocksdb, first, new)).verdict == "migrated" and not found.needs_agreement
+    feed(rocksdb, [[row("a", 1, 51, k2="0"), row("b", 1, 51, k2="c")]])
+    rocksdb.run(new, snapshot=first)
+    got = {r["k"]: tuple(r[n].strip("[{}]") for n in ("most", "least")) for r in rocksdb.emitted[max(rocksdb.emitted)]}
+    assert got == {"a": ("B", "0"), "b": ("c", "A")}

@@ -167,3 +167,34 @@ def test_how_files_are_shared_out_counts_for_functions_of_partitions(ground, par
     before = ground.plan(build)
     ground.spark.conf.set(SPLIT, "150")
     assert asked(before, ground.plan(build)) == ({"setting"} if part in LOOKING else set())
+
+
+def shards(rows, count: int, looks: bool = True):
+    """Rows that the code gives in so many partitions."""
+
+    def build(g: Ground):
+        table = rows(g.spark, count).withColumn("shard", F.spark_partition_id() if looks else F.lit(1))
+        return stage("t", g.read().join(table, "a").groupBy("shard").count())
+
+    return build
+
+
+GIVEN = {
+    "range": lambda spark, n: spark.range(0, 20, 1, n).select(F.col("id").cast("int").alias("a")),
+    "sql": lambda spark, n: spark.sql(f"select int(id) a from range(0, 20, 1, {n})"),
+    "rows": lambda spark, n: spark.createDataFrame(
+        spark.sparkContext.parallelize([(i,) for i in range(9)], n), "a int"
+    ),
+    "united": lambda spark, n: (
+        spark.range(0, 20, 1, n).select(F.expr("int(id) a")).union(spark.range(0).selectExpr("int(id)"))
+    ),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_in_how_many_partitions_the_code_gives_rows(ground: Ground, given: str) -> None:
+    """Found from outside, in a real run: {0: 14, 1: 14, 2: 4, 3: 4, 4: 4}, where 8 is right for each."""
+    two, five = (ground.plan(shards(GIVEN[given], n)) for n in (2, 5))
+    assert not asked(two, ground.plan(shards(GIVEN[given], 2)))
+    assert asked(two, five)
+    assert not asked(*(ground.plan(shards(GIVEN[given], n, looks=False)) for n in (2, 5)))

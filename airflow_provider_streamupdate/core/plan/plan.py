@@ -27,8 +27,9 @@ UNKNOWN = "?"  # a column that could not be traced to its source
 LATE = "after the watermark: "  # in `StagePlan.paths`: it drops rows that have moved the watermark
 PYTHON = "python:"  # a Python function: its name is known, its code is not
 
-# A text of the author's own within such a text, as Python's repr() has it.
-QUOTED = re.compile(r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")
+# What is the author's own within such a text: a name in backticks, which may have any other sign in it, or a text as
+# Python's repr() has it.
+QUOTED = re.compile(r"(`(?:``|[^`])*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")
 
 
 def unknown(text: str) -> bool:

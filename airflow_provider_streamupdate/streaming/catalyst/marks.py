@@ -17,6 +17,7 @@ BEGIN, END, TYPED = "⟦", "⟧", ": "
 ESCAPED = ":\\u0020"  # in place of TYPED in what is written in a path
 _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){END}")
 _SIGNS = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in (BEGIN, END, OPEN, CLOSE, OR.strip())})
+COLLATIONS = "__COLLATIONS"  # the key of a field's metadata with them (StructField.collationMetadata)
 _NAME = re.compile(r"[\w$-]+")
 
 
@@ -100,7 +101,7 @@ def _field(field: dict[str, Any]) -> str:
 def field_type(field: dict[str, Any]) -> Any:
     """The type of a struct's field as JSON, with its collations: Spark's JSON keeps these in the field's metadata, by
     the path to each string in it (StructField.collationMetadata)."""
-    collations = (field.get("metadata") or {}).get("__COLLATIONS")
+    collations = (field.get("metadata") or {}).get(COLLATIONS)
     return _collated(field["type"], collations, field["name"]) if collations else field["type"]
 
 

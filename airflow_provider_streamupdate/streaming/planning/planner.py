@@ -50,6 +50,7 @@ from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
 from .settings.surroundings import surroundings
 from .settings.unaffected import unaffected
+from .tables_read import note_tables_read
 from .uncollected import uncollected
 
 
@@ -164,6 +165,7 @@ def _plan_query(
         ):
             optimized = parse_plan(read.result(), mode)
             sources = columns_read(sources, leaf_names, optimized)
+            note_tables_read(analyzed, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(

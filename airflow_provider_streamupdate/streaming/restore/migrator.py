@@ -35,6 +35,7 @@ from ...core.plan.spark_types import ddl, fields, row_ddl, same
 from ...core.plan.state_stores import column_families, single_partition
 from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
 from ...core.storage import Folder
+from ..catalyst.marks import COLLATIONS
 from ..planning.schema_file import write_schema
 from .column_families import rewrite_families
 from .join_sides import read_side, side_stores
@@ -309,8 +310,19 @@ def _numbered(row: Column, schema: Any) -> Column:
     """A struct with the names c0, c1 ...: the names in a value row need not be unique (two sums are both ``sum``)."""
     return row.cast(StructType.fromJson({
         "type": "struct",
-        "fields": [{**f, "name": f"c{i}", "nullable": True, "metadata": {}} for i, f in enumerate(fields(schema))],
+        "fields": [
+            {**f, "name": f"c{i}", "nullable": True, "metadata": _collations(f, f"c{i}")}
+            for i, f in enumerate(fields(schema))
+        ],
     }))  # fmt: skip
+
+
+def _collations(field: Any, name: str) -> dict[str, Any]:
+    """The metadata that says how a field's texts are compared (by the paths to them, which begin with the field's
+    name), under another name."""
+    paths = (field.get("metadata") or {}).get(COLLATIONS, {})
+    renamed = {name + path.removeprefix(field["name"]): collation for path, collation in paths.items()}
+    return {COLLATIONS: renamed} if renamed else {}
 
 
 def _keys(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[Column]:

@@ -33,7 +33,7 @@ from ..expressions.expression import (
 )
 from ..expressions.windows import window_key
 from .arrivals import OUTPUTS, WHOLE, all_filters, generated, moving, nearest_stages, partitions_below, rows_made, whole
-from .table_rows import EXISTENCE, branch, branches, itself, join_type, lookups, rows, way
+from .table_rows import EXISTENCE, branch, branches, given, itself, join_type, lookups, rows, way
 
 Column = tuple[int, str]  # expression id, text
 
@@ -311,7 +311,7 @@ class Lineage:
         columns = node.expressions("output")
         if all(expression_id(a) in self._written for a in columns):
             return [(expression_id(a), self._written[expression_id(a)]) for a in columns]
-        identity = node.fields.get("identity")
+        identity = given(self, node)
         read = f"static:{marks.escape(identity)}" if identity else f"{UNKNOWN}static:{node.name}"
         read += AGAIN * self._twins.get(id(node), 0)
         prefix = self.sources.get(id(node), read.replace(marks.TYPED, ":"))

@@ -147,10 +147,10 @@ def itself(lineage: Traced, node: Node) -> Iterator[tuple[str, list[str]]]:
     if node.name in NO_ROWS:
         return
     if not node.children:
-        yield node.name, [node.fields.get("identity") or f"{UNKNOWN}{node.name}"]
+        yield node.name, [given(lineage, node) or f"{UNKNOWN}{node.name}"]
         return
-    given = enumerate(node.fields.get(OUTPUT, ()))
-    env = {**{key: f"column {place + 1}" for place, key in given}, **lineage.inputs(node)}
+    places = enumerate(node.fields.get(OUTPUT, ()))
+    env = {**{key: f"column {place + 1}" for place, key in places}, **lineage.inputs(node)}
     made = [f for f in sorted(node.fields) if node.holds(f)]
     rest = {f: v for f, v in node.fields.items() if f not in made and f not in BELOW and f != OUTPUT}
     if node.name == "Join" and join_type(node) == "Inner":
@@ -161,6 +161,12 @@ def itself(lineage: Traced, node: Node) -> Iterator[tuple[str, list[str]]]:
     if node.name == "Union":
         texts.append(f"of {len(node.children)}")
     yield node.name, texts + details(node.name, rest)
+
+
+def given(lineage: Traced, leaf: Node) -> str | None:
+    """What a table is; where anything looks at the partitions of rows, with how many the code gives it."""
+    identity, count = leaf.fields.get("identity"), leaf.fields.get("partitions")
+    return f"{identity} in {count} partitions" if identity and count and lineage.moves else identity
 
 
 def way(lineage: Traced, side: Node, join: Node) -> str:

@@ -10,16 +10,16 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ....core.compatibility.rules.sources.source_options import ORC_BY_POSITION
+from ....core.compatibility.rules.sources.source_options import CORRUPT, OF_THE_SESSION, ORC_BY_POSITION, TRIED
 from ...catalyst.marks import field_type, type_text
 from ..jvm import module, scala_map, sequence
-from ..settings import hadoop_setting
+from ..settings import hadoop_setting, session_setting
 from .exact_rows import exact_rows
 from .python_source import is_python, python_class
-from .tables import database_of, files_of, place_of
+from .tables import database_of, files_of, made_with, place_of
 from .unreadable import Unreadable
 
-_TRUE = "true"
+_TRUE, _FILES = "true", "HadoopFsRelation"
 # Options that say where, not what.
 _PLACES = ("path", "paths", "serialization.format")
 
@@ -37,6 +37,9 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
         return _rows_of_rdd(spark, leaf)
     if kind == "DataSourceV2Relation":
         read = [*sorted(dict(leaf.options()).items()), *place_of(spark, leaf)]
+        options = {k.lower(): v for k, v in {**made_with(spark, leaf), **dict(leaf.options())}.items()}
+        if any(form in str(leaf.name()).lower() for form in TRIED) and _strict(spark, options, leaf.schema()):
+            return None  # which of its columns are read is not looked at here
         if not is_python(leaf):
             return f"{leaf.name()}#{_digest(read)}"
         code = python_class(spark, leaf)
@@ -45,13 +48,42 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
         return f"{leaf.name()}#{_digest([read, _columns(leaf)])} python#{code.digest}"  # rows are tuples
     if kind != "LogicalRelation":
         return None
-    if leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
+    if leaf.relation().getClass().getSimpleName() != _FILES:
         database = database_of(leaf)
         return None if database is None else f"{database[0]}#{_digest(database)}"
     if (table := files_of(leaf)) is not None:
         return f"{table}#{_digest(_reading(spark, leaf))}"
     paths = sorted(str(path.toString()) for path in sequence(leaf.relation().location().rootPaths()))
     return f"{','.join(paths)}#{_digest(_reading(spark, leaf))}"
+
+
+def partitions(kind: str, leaf: Any) -> int | None:
+    """In how many partitions the code gives rows; None where it does not say so, and for what has files or a table."""
+    if kind == "Range":
+        return int(leaf.numSlices().get()) if leaf.numSlices().isDefined() else None
+    return int(leaf.rdd().getNumPartitions()) if kind == "LogicalRDD" else None
+
+
+def choosy(spark: SparkSession, kind: str, leaf: Any) -> bool:
+    """Whether the rows depend on which columns are read, and as which types: where malformed records are dropped, fail,
+    or are told in a column (source_options.choosy: the same of sources)."""
+    if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != _FILES:
+        return False
+    relation = leaf.relation()
+    options = {k.lower(): v for k, v in scala_map(relation.options()).items()}
+    return str(relation.fileFormat().toString()).lower() in TRIED and _strict(spark, options, relation.dataSchema())
+
+
+def _strict(spark: SparkSession, options: dict[str, str], schema: Any) -> bool:
+    corrupt = options.get(CORRUPT) or session_setting(spark, OF_THE_SESSION[CORRUPT])
+    columns = {str(name).lower() for name in schema.fieldNames()}
+    return options.get("mode", "permissive").lower() != "permissive" or corrupt.lower() in columns
+
+
+def reading_all(leaf: dict[str, Any]) -> str | None:
+    """What a leaf that is choosy reads, with all its columns and their types."""
+    columns = [[attribute[0]["name"], type_text(attribute[0]["dataType"])] for attribute in leaf["output"]]
+    return leaf["identity"] and f"{leaf['identity']} as #{_digest(columns)}"
 
 
 def _reading(spark: SparkSession, leaf: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ...catalyst.marks import COLLATIONS
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
 from ...code import describe
 from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, sequence
@@ -18,7 +19,7 @@ from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, first_delay_ms, timed
 from .fields import RENDERED, Special, complete, rendered_fields
-from .leaves import identity
+from .leaves import choosy, identity, partitions, reading_all
 from .python_source import RELATIONS, python_class
 from .tables import reads
 from .user_types import with_codes
@@ -136,6 +137,8 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
         if not streaming and not node["num-children"]:
             node["identity"] = identity(spark, _kind(node), at(number))
             node["reads"] = reads(_kind(node), at(number))
+            node["partitions"] = partitions(_kind(node), at(number))
+            node["choosy"] = choosy(spark, _kind(node), at(number))
         elif not streaming:
             node[OUTPUT] = [int(i) for i in _ID.findall(str(at(number).output().mkString("\n")))]
     if '"udt"' in told:
@@ -193,7 +196,7 @@ _FIELD_ID, _BY_ID = "parquet.field.id", "spark.sql.parquet.fieldId.read.enabled"
 # is not known here has put there.
 UNREAD = {
     "comment": "for people",
-    "__COLLATIONS": "counts with the type (catalyst/marks.py)",
+    COLLATIONS: "counts with the type (catalyst/marks.py)",
     "GENERATION_EXPRESSION": "of rows that are written",
     "identity.start": "of rows that are written",
     "identity.step": "of rows that are written",
@@ -250,6 +253,9 @@ def _alone(spark: SparkSession, plan: Any, field: str, path: tuple[int, ...]) ->
 
 def _add_plan(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
     node["plan"] = plan_json(spark, expression.plan())
+    for below in node["plan"]:
+        if below.get("choosy"):  # which of its columns are read follows from this plan; as which types does not
+            below["identity"] = reading_all(below)
 
 
 def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> None:
