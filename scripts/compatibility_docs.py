@@ -61,7 +61,9 @@ Beyond the expression itself, these count:
 | **struct** | a field by its name, so fields may be added beside it. The same holds in a list or map: in the lambda of `exists`, `forall`, `transform` and `aggregate`, and at a fixed place (`orders[0].price`). In `size` and in a test for null no field counts. A struct, list or map used as a whole (`filter`, `array_sort`, `to_json`): the names and the order of all its fields |
 | **union** | what makes the rows of the branch a column comes from (`explode`, lookups); its filters where branches read the same source; all of these in a union of tables; which columns are of one branch, where the rest does not distinguish them |
 | column **looked up in a table** | how it is joined, the condition, and every node of the table's plan: filters, limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where something depends on it (a limit, a window) |
-| **table** | its files, or its query and database, no matter what a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made from, even if another class has its name now |
+| **table** | its files, or its query and database, no matter what a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made from, even if another class has its name now. Where csv, json or xml drops malformed records, fails or tells them in a column, which columns are read and as which types |
+| **rows given in the code** | the rows; their number of partitions where something looks at partitions (`spark_partition_id`, `mapInPandas`) |
+| **notes** in a source's schema | all but those known not to decide what is read (`comment`); a column's number in Parquet files where Spark finds columns by it |
 | **user-defined type** | the code of the type's class, which makes the values that Python functions see |
 | **stream joined with itself** | the side a column is on |
 | **one of several equal things** | which one it is: two `explode` of one list, two lookups in one table, two random numbers |
@@ -71,8 +73,9 @@ Beyond the expression itself, these count:
 | **paths of rows** | on which branch of a union of one source a filter, a join with a table or a stage is; the order of stages that drop rows (deduplications, limits); what is above a watermark: rows that are dropped there have advanced it |
 | **rows that reach a stage** | what produces other rows, or more or fewer of them, on their way (`explode`, a join with a table, `in` and `exists`, a union of a source with itself, a join of streams) |
 
-A filter written below a stage applies from now on, as Spark's own guide says; so does another type with which a source's column is
-read. A stage that is added below another one starts empty, and the report says so.
+A filter written below a stage applies from now on, as Spark's own guide says; so does another type with which a source's or a
+table's column is read in one. Other rows of the initial state of transformWithState change nothing: Spark reads it in a query's first
+batch only. A stage that is added below another one starts empty, and the report says so.
 
 Some spellings are known to be equivalent, and are carried:
 
