@@ -27,6 +27,21 @@ def mark(path: str, kind: Any) -> str:
     return f"{UNKNOWN if unknown(told) else ''}{BEGIN}{path}{TYPED}{told}{END}"
 
 
+def mark_shape(path: str, kind: Any) -> str:
+    """The same, of a column of which no field is read: structs are told without what is in them."""
+    return f"{BEGIN}{path}{TYPED}{_shape(kind)}{END}"
+
+
+def _shape(kind: Any) -> str:
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return "struct"
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return f"array<{_shape(kind['elementType'])}>"
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return f"map<{_shape(kind['keyType'])}, {_shape(kind['valueType'])}>"
+    return type_text(kind)
+
+
 def path_of(text: str) -> str | None:
     """The column that a text is; None when it is anything else."""
     found = _MARK.fullmatch(text)
@@ -53,7 +68,7 @@ def _split(value: Any, types: dict[str, str]) -> Any:
 
 def _noted(inner: str, types: dict[str, str]) -> str:
     path, _, kind = inner.partition(TYPED)
-    # What is read whole in one place, and of which but the shape counts in another (`array` of `array<int>`), is whole.
+    # What is read whole in one place, and of which but the shape counts in another, is whole: its text is longer.
     types[path] = max(kind, types.get(path, ""), key=len)
     return path
 

@@ -43,7 +43,7 @@ def shape(expression: Node, columns: Columns, told: Told) -> str | None:
     if found is None or not found[2] or not isinstance(found[1], dict):
         return None
     path, kind, _ = found
-    return marks.mark(path, kind["type"]) if kind["type"] in ("struct", "array", "map") else None
+    return marks.mark_shape(path, kind) if kind["type"] in ("struct", "array", "map") else None
 
 
 def elements(expression: Node, columns: Columns, told: Told, lambdas: int) -> tuple[str, Columns] | None:
@@ -62,7 +62,7 @@ def elements(expression: Node, columns: Columns, told: Told, lambdas: int) -> tu
     if function.name != "LambdaFunction":
         return None
     element = expression_id(function.children[1 + place])
-    return marks.mark(path, kind["type"]), {**columns, element: marks.mark(f"{path}[λ{lambdas + place + 1}]", inner)}
+    return marks.mark_shape(path, kind), {**columns, element: marks.mark(f"{path}[λ{lambdas + place + 1}]", inner)}
 
 
 def _field_name(expression: Node) -> str:
