@@ -137,7 +137,7 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
         if not streaming and not node["num-children"]:
             node["identity"] = identity(spark, _kind(node), at(number))
             node["reads"] = reads(_kind(node), at(number))
-            node["partitions"] = partitions(_kind(node), at(number))
+            node["partitions"] = node["identity"] and partitions(_kind(node), at(number))
             node["choosy"] = choosy(spark, _kind(node), at(number))
         elif not streaming:
             node[OUTPUT] = [int(i) for i in _ID.findall(str(at(number).output().mkString("\n")))]
