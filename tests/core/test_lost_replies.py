@@ -81,6 +81,23 @@ def test_a_refusal_that_cannot_be_looked_into_is_told(monkeypatch: pytest.Monkey
         folder.create("lock", b"mine", nonce="mine")
 
 
+def test_a_file_that_is_removed_before_it_is_looked_into_is_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the fight for leases on HDFS: who had won was followed by the next one, which removes the file."""
+    store = Repeating(skip_instance_cache=True)
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
+    folder.write("lock", b"theirs")
+    pipe_file = store.pipe_file
+
+    def refused(path: str, value: bytes, mode: str = "overwrite") -> None:
+        try:
+            pipe_file(path, value, mode=mode)
+        finally:
+            store.rm_file(path)
+
+    monkeypatch.setattr(store, "pipe_file", refused)
+    assert not folder.create("lock", b"mine", nonce="mine")
+
+
 def test_a_nonce_is_in_what_is_written(store: Repeating) -> None:
     with pytest.raises(ValueError, match="nonce"):
         Folder(FsspecStore(store), "/a").create("lock", b"data", nonce="other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import IO, Any
 
@@ -50,8 +51,10 @@ class FsspecStore(Backend):
             self.fs.pipe_file(path, data, mode="create")
         except Exception as error:  # every fsspec back end has its own exceptions
             if isinstance(error, FileExistsError) or (isinstance(error, OSError) and code(error) in REFUSED):
-                # One that cannot be read now is raised: whose it is, is not known.
-                return unique and self.read(path) == data
+                # Whose one is that cannot be read now is not known, and raised. One that was removed since is nobody's.
+                with contextlib.suppress(FileNotFoundError):
+                    return unique and self.read(path) == data
+                return False
             if unique and self.holds(path, data):
                 return True
             raise
