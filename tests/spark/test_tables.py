@@ -272,3 +272,16 @@ def test_columns_that_decide_which_records_of_a_table_are_malformed(
         assert same(bench, old, fewer) is not counts
     else:  # of what a subquery computes the types always count
         assert not same(bench, old, other_type)
+
+
+@pytest.mark.parametrize("form", READ_BY)
+@pytest.mark.parametrize(("options", "known"), [({"mode": "DROPMALFORMED"}, False), ({}, True)])
+def test_such_a_table_of_v2_is_unknown(bench: Bench, form: str, options: dict[str, str], known: bool) -> None:
+    """Which of its columns are read is not looked at."""
+    (bench.input(f"table.{form}") / "0.txt").write_text("")
+    bench.spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    try:
+        build = labels(typed(form, TYPED, **options))
+        assert same(bench, build, build) is known
+    finally:
+        bench.spark.conf.unset("spark.sql.sources.useV1SourceList")

@@ -16,10 +16,11 @@ from ..jvm import module, scala_map, sequence
 from ..settings import hadoop_setting, session_setting
 from .exact_rows import exact_rows
 from .python_source import is_python, python_class
-from .tables import database_of, files_of, made_with, place_of
+from .tables import FILES, database_of, files_of, made_with, place_of
 from .unreadable import Unreadable
 
-_TRUE, _FILES = "true", "HadoopFsRelation"
+_TRUE = "true"
+_TRIED_V2 = ("CSVTable", "JsonTable")  # those of TRIED that have a table of V2 (xml has none)
 # Options that say where, not what.
 _PLACES = ("path", "paths", "serialization.format")
 
@@ -38,7 +39,7 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
     if kind == "DataSourceV2Relation":
         read = [*sorted(dict(leaf.options()).items()), *place_of(spark, leaf)]
         options = {k.lower(): v for k, v in {**made_with(spark, leaf), **dict(leaf.options())}.items()}
-        if any(form in str(leaf.name()).lower() for form in TRIED) and _strict(spark, options, leaf.schema()):
+        if leaf.table().getClass().getSimpleName() in _TRIED_V2 and _strict(spark, options, leaf.schema()):
             return None  # which of its columns are read is not looked at here
         if not is_python(leaf):
             return f"{leaf.name()}#{_digest(read)}"
@@ -48,7 +49,7 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
         return f"{leaf.name()}#{_digest([read, _columns(leaf)])} python#{code.digest}"  # rows are tuples
     if kind != "LogicalRelation":
         return None
-    if leaf.relation().getClass().getSimpleName() != _FILES:
+    if leaf.relation().getClass().getSimpleName() != FILES:
         database = database_of(leaf)
         return None if database is None else f"{database[0]}#{_digest(database)}"
     if (table := files_of(leaf)) is not None:
@@ -67,7 +68,7 @@ def partitions(kind: str, leaf: Any) -> int | None:
 def choosy(spark: SparkSession, kind: str, leaf: Any) -> bool:
     """Whether the rows depend on which columns are read, and as which types: where malformed records are dropped, fail,
     or are told in a column (source_options.choosy: the same of sources)."""
-    if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != _FILES:
+    if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != FILES:
         return False
     relation = leaf.relation()
     options = {k.lower(): v for k, v in scala_map(relation.options()).items()}

@@ -13,7 +13,7 @@ from ....core.redaction import redacted
 from ..jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc
-_FILES = "HadoopFsRelation"
+FILES = "HadoopFsRelation"
 _SESSIONS = "spark_catalog"
 
 
@@ -77,6 +77,6 @@ def reads(kind: str, leaf: Any) -> str:
     if kind != "LogicalRelation":
         return kind.lower()
     name = str(leaf.relation().getClass().getSimpleName())
-    if name == _FILES:
+    if name == FILES:
         return str(leaf.relation().fileFormat().toString()).lower().removesuffix("()")
     return "jdbc" if name == _DATABASE else name.lower()
