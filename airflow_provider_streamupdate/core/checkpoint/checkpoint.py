@@ -110,13 +110,7 @@ class Checkpoint:
         paths = ["metadata"]
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
-        newest = self.offsets(in_flight) if in_flight is not None else entry
-        if newest.names:
-            for name, offset in zip(newest.names, newest.sources, strict=True):
-                paths += self._source_files(name, offset)
-        else:
-            for number, line in enumerate(_first_lines(source_order, len(newest.sources))):
-                paths += self._source_files(str(number), newest.sources[line])
+        paths += self.source_files(batch if in_flight is None else in_flight, source_order)
         commit = self.commit(batch)
         for operator in sorted({*self.operator_ids(), *(commit.state_ids or {})}):
             ids = None
@@ -162,6 +156,16 @@ class Checkpoint:
                     entry = parse_json(line.encode(), self.folder.path(f"sources/{position}/{name}"))
                     entries[entry["path"]] = entry
         return sorted(entries.values(), key=lambda e: (e["batchId"], e["timestamp"], e["path"]))
+
+    def source_files(self, batch: int, source_order: tuple[str, ...] = ()) -> list[str]:
+        """The files of the sources' own logs up to a batch that is logged. `source_order`: as `export` has it."""
+        entry = self.offsets(batch)
+        if entry.names:
+            named = list(zip(entry.names, entry.sources, strict=True))
+        else:
+            lines = _first_lines(source_order, len(entry.sources))
+            named = [(str(number), entry.sources[line]) for number, line in enumerate(lines)]
+        return [path for name, offset in named for path in self._source_files(name, offset)]
 
     def _source_files(self, own: str, offset: str) -> list[str]:
         """A source's own files: its folder is called after its position, or its `.name()`. A file source's log is cut

@@ -112,7 +112,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sin
     left = snapshot.state_ahead or (snapshot.in_flight is not None and not old.stages)
     same_files = not migrated and not added
     ahead = left and snapshot.state_format == 1 and (same_files if in_sink is None else in_sink)
-    moves = _moves(snapshot, target, _folders(old, new))
+    moves = _moves(snapshot, target, source_folders(old, new))
     return RestorePlan(
         moves=tuple(m for m in moves if ahead or not is_state_at(m[0].path, snapshot.batch + 2)),
         offsets=tuple(f for f in snapshot.files if f.path.startswith("offsets/")),
@@ -132,7 +132,7 @@ def plan_restore(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, in_sin
     )
 
 
-def _folders(old: QueryPlan, new: QueryPlan) -> dict[str, str] | None:
+def source_folders(old: QueryPlan, new: QueryPlan) -> dict[str, str] | None:
     """A source's folder in the old checkpoint -> in the new one; None when the old plan does not tell its sources.
     Spark numbers them in the order of the sources' first uses (MicroBatchExecution: nextSourceId), or, where sources
     have `.name()`, calls them after it."""

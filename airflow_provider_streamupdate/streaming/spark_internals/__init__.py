@@ -12,6 +12,7 @@ from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
+from .queries.following import FollowedQuery
 from .queries.file_sink import file_sink_batch
 from .queries.queries import (
     OperatorReport,
@@ -46,6 +47,7 @@ __all__ = [
     "FILE_MANAGER",
     "FOREACH",
     "DryRun",
+    "FollowedQuery",
     "OperatorReport",
     "activate",
     "analyzed_plan",

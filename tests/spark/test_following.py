@@ -1,0 +1,96 @@
+"""A version that follows another one's log, muted, and takes over without a start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from bench import HDFS, ROCKSDB, Bench, row, stage
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.streaming.agent.following import Following
+from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+
+
+def counts(bench: Bench):
+    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def windows(bench: Bench):
+    rows = bench.source().withWatermark("ts", "1 minute")
+    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+
+
+@contextmanager
+def followed(bench: Bench, old, new, mode: str, saved: str) -> Iterator[tuple[RunningQueries, Following, object]]:
+    """The old version runs on, from `saved` with which it ended; the new one follows."""
+    plan, writers = bench.plan(old, mode, saved)
+    running = Checkpoint(bench.registry.checkpoint(f"d{bench.deployments}", "q"))
+    queries = RunningQueries(bench.spark, writers, {"q": running.folder}, plan)
+    yield queries, plan, running
+    queries.stop()
+
+
+@pytest.mark.parametrize("store", [(ROCKSDB,), (ROCKSDB, True), (HDFS,), (ROCKSDB, True, 2)])
+@pytest.mark.parametrize(("version", "mode"), [(counts, "update"), (windows, "append")])
+def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version, mode) -> None:
+    bench = Bench(spark, tmp_path, *store)
+    for minute in range(3):
+        bench.write([row(k, minute, minute=minute) for k in "abc"])
+    saved = bench.run(version, mode)
+    old_plan, old_writers = bench.plan(version, mode, saved)
+    running = Checkpoint(bench.registry.checkpoint("d1", "q"))
+    plan, writers = bench.plan(version, mode, saved)
+    bench.registry.create_deployment(
+        DeploymentSpec(
+            app="bench", deployment="new", application=Application(file="bench.py"), digest="",
+            submitted_at="2026-01-01T00:10:00+00:00", from_snapshot=saved,
+        )
+    )  # fmt: skip
+    restore_app(bench.saved(saved), plan, writers, bench.registry, "new")
+    own = Checkpoint(bench.registry.checkpoint("new", "q"))
+    for minute in range(3, 8):
+        bench.write([row(k, minute, minute=minute) for k in "abcd"])
+    bench._read_all(old_writers, running.folder, old_plan)
+    before = dict(bench.emitted)
+    follower = Following(spark, writers["q"], old_plan.query("q"), plan.query("q"), running, own, tmp_path / "scratch")
+    (tmp_path / "scratch").mkdir()
+    deadline = time.monotonic() + 120
+    while follower.behind and time.monotonic() < deadline:
+        follower.step()
+        time.sleep(0.01)
+    while not follower._followed.waits():
+        time.sleep(0.01)
+    assert follower.behind == 0 and bench.emitted == before  # it wrote nothing
+    assert states(spark, own) == states(spark, running)
+    follower.take_over()
+    for minute in range(8, 12):
+        bench.write([row(k, minute, minute=minute) for k in "abc"])
+    query = follower.query
+    try:
+        wanted = own.committed_batch() + 4
+        while own.committed_batch() < wanted and time.monotonic() < deadline + 60:
+            assert query.exception() is None, query.exception()
+            time.sleep(0.05)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert min(set(bench.emitted) - set(before)) == max(before) + 1
+    if mode == "update":
+        right = {(r["k"],): r for r in bench.batch(version)}
+        assert bench.last("k") == right
+    else:
+        right = {(r["window"]["start"], r["k"]): r["n"] for r in bench.batch(version)}
+        got = [((r["window"]["start"], r["k"]), r["n"]) for r in bench.all()]
+        assert len(got) == len(dict(got)) and all(right[key] == n for key, n in got)
+        assert {key for key in right if key[0].minute < 10} <= {key for key, _ in got}
+
+
+def states(spark, checkpoint: Checkpoint) -> list[str]:
+    return sorted(map(str, spark.read.format("statestore").load(checkpoint.folder.uri).select("key", "value").collect()))
