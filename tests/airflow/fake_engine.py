@@ -138,6 +138,18 @@ class FakeEngine:
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """A restore has no state files to copy that would take long."""
 
+    def follow(self, find: Callable[[], SavedState]) -> None:
+        """It needs no more than the state that the other one ends with."""
+        if self._fails("follow"):
+            raise CorruptError("a followed batch fails")
+        find()
+
+    def keep_up(self) -> bool:
+        return True
+
+    def catch_up(self, saved: SavedState) -> None:
+        pass
+
     def used_beyond(self, parent: str) -> bool:
         return False
 

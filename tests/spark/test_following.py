@@ -59,8 +59,7 @@ def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version
         bench.write([row(k, minute, minute=minute) for k in "abcd"])
     bench._read_all(old_writers, running.folder, old_plan)
     before = dict(bench.emitted)
-    follower = Following(spark, writers["q"], old_plan.query("q"), plan.query("q"), running, own, tmp_path / "scratch")
-    (tmp_path / "scratch").mkdir()
+    follower = Following(spark, writers["q"], old_plan.query("q"), plan.query("q"), running, own)
     deadline = time.monotonic() + 120
     while follower.behind and time.monotonic() < deadline:
         follower.step()
@@ -93,4 +92,6 @@ def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version
 
 
 def states(spark, checkpoint: Checkpoint) -> list[str]:
-    return sorted(map(str, spark.read.format("statestore").load(checkpoint.folder.uri).select("key", "value").collect()))
+    return sorted(
+        map(str, spark.read.format("statestore").load(checkpoint.folder.uri).select("key", "value").collect())
+    )

@@ -169,10 +169,10 @@ class Drivers:
             for query in plan.queries:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
-    def start_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
+    def start_standby(self, spec: DeploymentSpec, epoch: int, follow: bool = False) -> Launch:
         """Start a driver that gets ready beside the current one and runs its queries once it holds `epoch`.
 
-        No other driver of the deployment runs.
+        No other driver of the deployment runs. follow: it runs the current one's batches meanwhile, muted
         """
         self._check_launcher()
         # Remove the files of an earlier standby driver of this deployment: its heartbeat, the commands to it, and its
@@ -180,7 +180,7 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
-        return self._launch(spec, epoch, "--standby")
+        return self._launch(spec, epoch, "--standby", *(["--follow"] if follow else []))
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver that gets ready, and runs its queries beside the current one when told to.

@@ -45,7 +45,16 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends and return the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     engine = SparkEngine(app, registry, options.deployment)
-    return Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside).run()
+    agent = Agent(
+        registry,
+        options.deployment,
+        options.epoch,
+        engine,
+        standby=options.standby,
+        beside=options.beside,
+        follows=options.follow,
+    )
+    return agent.run()
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:

@@ -26,10 +26,11 @@ class Session:
 class QueryEngine(Protocol):
     """Runs the queries of one app for one deployment, on the deployment's checkpoints.
 
-    The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `practise`,
-    `bring_ahead`, `used_beyond`; with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on
-    one thread starts, drains, stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise
-    what the engine raises, which ends the driver, unless stated otherwise here.
+    The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `used_beyond`,
+    then `practise` and `bring_ahead` or, for one that follows, `follow`, and `keep_up` again and again, and `catch_up`;
+    with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on one thread starts, drains,
+    stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise what the engine raises, which
+    ends the driver, unless stated otherwise here.
 
     It marks the boundaries of an update that it reaches with `state.boundaries`: draining, drained, checkpoint-built,
     checkpoint-marked, first-commit-seen.
@@ -75,6 +76,21 @@ class QueryEngine(Protocol):
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """Copy state to the checkpoints ahead of the restore, which would otherwise have to do it. find: returns the
         present state of the running deployment. Errors are left to the restore."""
+        ...
+
+    def follow(self, find: Callable[[], SavedState]) -> None:
+        """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
+        the batches that it logs from then on. find: returns that state. RefusedError where that cannot be done."""
+        ...
+
+    def keep_up(self) -> bool:
+        """Begin what the running deployment has logged, without waiting for its end. Whether at most one batch is
+        left. Raises the error of a query that failed."""
+        ...
+
+    def catch_up(self, saved: SavedState) -> None:
+        """Run what is left of the batches that the other deployment, which runs none any more, has ended with (`saved`)
+        and wait for it. `start` then lets the queries go on by themselves."""
         ...
 
     def used_beyond(self, parent: str) -> bool:

@@ -1,14 +1,16 @@
-"""A new version that follows the running one: it runs the batches that the running one has logged on its own checkpoint,
-into nothing, until it takes over."""
+"""A new version that follows the running one: until it takes over, it runs the batches that the running one has logged,
+on its own checkpoint and into nothing."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.errors import DriverError
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
 from ..spark_internals import FollowedQuery
@@ -29,12 +31,12 @@ class Following:
         new: QueryPlan,
         running: Checkpoint,
         own: Checkpoint,
-        scratch: Path,
     ) -> None:
-        self._spark, self._writer, self._scratch = spark, writer, scratch
+        self._spark, self._writer = spark, writer
         self._old, self._new = old, new
         self._running, self._own = running, own
         self._followed: FollowedQuery | None = None
+        self._begun = -1  # the last batch that was begun here
 
     @property
     def behind(self) -> int:
@@ -47,22 +49,36 @@ class Following:
 
     def step(self) -> bool:
         """Begin the next batch, if the running version has logged it and the one before has ended here."""
-        if self._followed is not None and not self._followed.waits():
-            return False
-        committed = self._own.committed_batch()
+        committed, logged = self._own.committed_batch(), self._running.logged_batch()
         assert committed is not None  # it was restored
-        batch = committed + 1
-        logged = self._running.logged_batch()
-        if logged is None or logged < batch:
+        if self._followed is not None and not self._rests(committed):
             return False
-        self._bring(batch)
+        if logged is None or logged <= committed:
+            return False
+        self._begun = committed + 1
+        self._bring(self._begun)
         if self._followed is None:
-            self._followed = FollowedQuery(
-                self._spark, self._writer, self._new.name, self._own.folder.uri, self._scratch
-            )
+            with tempfile.TemporaryDirectory(prefix="streamupdate-follow-") as scratch:
+                uri = self._own.folder.uri
+                self._followed = FollowedQuery(self._spark, self._writer, self._new.name, uri, Path(scratch))
         else:
             self._followed.run()
         return True
+
+    def _rests(self, committed: int) -> bool:
+        """Whether the batch that was begun has ended. A thread that waits may not have noticed yet that it is to go on,
+        so that its commit has to be seen, too."""
+        return self._followed is None or (self._followed.waits() and committed >= self._begun)
+
+    def at(self, batch: int) -> bool:
+        """Whether the query waits with this batch as its last."""
+        committed = self._own.committed_batch()
+        if committed is not None and committed > batch:
+            raise DriverError(
+                f"query {self._new.name} has followed to batch {committed}, but the other version ended with batch "
+                f"{batch}: a batch that it had logged has not committed"
+            )
+        return committed == batch and self._rests(batch)
 
     def take_over(self) -> None:
         """Go on with batches of its own. The running version begins none, and all of its batches have ended here."""

@@ -28,6 +28,7 @@ from ...core.errors import (
     DriverError,
     FencedError,
     NotRunningError,
+    RefusedError,
     StorageError,
     StreamUpdateError,
     describe,
@@ -93,6 +94,7 @@ class Agent:
     ends at once, and stops when current.json shows that its epoch is over.
 
     standby: get ready beside the current deployment and take over from it when it hands `epoch` over
+    follows: until then, run the current deployment's batches on a copy of its state, into nothing
     beside: run the queries beside the current deployment; `epoch` becomes the app's when this one is promoted
     """
 
@@ -105,9 +107,11 @@ class Agent:
         standby: bool = False,
         beside: bool = False,
         pace: Pace | None = None,
+        follows: bool = False,
     ) -> None:
         self.app = app
         self.engine = engine
+        self.follows = follows
         self.spec = app.spec(deployment)
         self.pace = pace or Pace()
         self.epoch = Epoch(app, self.spec, epoch, standby, beside)
@@ -146,9 +150,12 @@ class Agent:
         beyond = True
         if self.epoch.standby:
             assert saved is not None  # a standby goes on from a deployment
-            self.engine.practise(saved)
-            self.engine.bring_ahead(self.origin.running)
             beyond = self.engine.used_beyond(str(self.spec.parent))
+            if self.follows:
+                self._follow(beyond)
+            else:
+                self.engine.practise(saved)
+                self.engine.bring_ahead(self.origin.running)
             boundary("practised")
         if gets_ready:
             if not self._stand_by():
@@ -158,6 +165,8 @@ class Agent:
             self.reporter.report(state=RESTORING)
             boundary("restoring")
             self._check(saved.compare(plan, self.spec.agree), saved)
+            if self.follows:
+                self.engine.catch_up(saved)
             self.engine.restore(saved)
             self.reporter.events.add("restored", source=saved.source)
         self._check_fence()
@@ -182,6 +191,14 @@ class Agent:
         boundary("queries-started")
         self.reporter.report(state=RUNNING, reason=None)
         boundary("running-reported")
+
+    def _follow(self, beyond: bool) -> None:
+        if beyond:
+            raise RefusedError(
+                "a sink may have batch ids of another version that the running one has not logged, so that its batches "
+                "cannot be followed under their own ids; use strategy standby"
+            )
+        self.engine.follow(self.origin.running)
 
     def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
         """Return the queries, the saved state to continue from, and the plan made for it."""
@@ -232,8 +249,8 @@ class Agent:
     def _stand_by(self) -> bool:
         """Wait until the epoch is this driver's (it must be the only one to claim it), or it is told to run beside the
         current one. False: it is not needed any more."""
-        self.reporter.report(state=STANDBY)
-        boundary("stands-by")
+        if not self.follows:
+            self._stands_by()
         next_look, patience = 0.0, Patience(self._settings.patience)
         while True:
             if self.signals.number is not None:
@@ -241,6 +258,8 @@ class Agent:
             try:
                 if self.epoch.standby and self._begins():
                     break
+                if self.follows and self.engine.keep_up() and self.reporter.state != STANDBY:
+                    self._stands_by()
                 for command in self.box.pending(refuse=True):
                     self.box.answer(command.name)
                     if command.kind == words.CANCEL:
@@ -263,6 +282,10 @@ class Agent:
         if not self.epoch.claim():
             raise FencedError(f"epoch {self.epoch.number} of {self.spec.app} already has a driver")
         return True
+
+    def _stands_by(self) -> None:
+        self.reporter.report(state=STANDBY)
+        boundary("stands-by")
 
     def _begins(self) -> bool:
         current = self.app.current()

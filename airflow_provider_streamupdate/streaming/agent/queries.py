@@ -57,6 +57,13 @@ class RunningQueries:
             location = checkpoint.folder.uri
             self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
 
+    def adopt(self, name: str, query: StreamingQuery) -> None:
+        """A query that runs already: what it has committed does not count as this driver's."""
+        committed = self._checkpoints[name].committed_batch()
+        self._before[name] = -1 if committed is None else committed
+        self._rows[name] = StateRows.since(self._before[name])
+        self._queries[name] = query
+
     @property
     def writers(self) -> Mapping[str, DataStreamWriter]:
         return self._writers

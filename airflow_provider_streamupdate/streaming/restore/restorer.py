@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import attrs
@@ -134,12 +134,20 @@ def restore_app(
         plan = restore_query(saved, query, writers[query.name], checkpoint, migrations, made, there)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
-        # The mark says that the checkpoint is whole, so all of it must last before. A stored snapshot's objects do.
-        place = f"deployments/{deployment}/checkpoint/{query.name}"
-        app.folder.sync([place], but={f"{place}/{path}" for _, path in plan.moves} if saved.stored else ())
-        boundary("checkpoint-built")
-        app.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[query.name].batch)))
-        boundary("checkpoint-marked")
+        mark_restored(saved, query.name, app, deployment, [path for _, path in plan.moves] if saved.stored else ())
+
+
+def mark_restored(
+    saved: SavedState, query: str, app: AppRegistry, deployment: str, lasting: Iterable[str] = ()
+) -> None:
+    """Note that a query's checkpoint is whole. All of it must last before, a cut of power, too; `lasting` are the files
+    (by their paths in it) that do already, as a stored snapshot's objects do."""
+    place = f"deployments/{deployment}/checkpoint/{query}"
+    app.folder.sync([place], but={f"{place}/{path}" for path in lasting})
+    boundary("checkpoint-built")
+    mark = RestoredMark(source=saved.source, batch=saved.queries[query].batch)
+    app.folder.write(f"deployments/{deployment}/restored/{query}.json", to_json(mark))
+    boundary("checkpoint-marked")
 
 
 def _check_room(

@@ -12,8 +12,8 @@ from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
-from .queries.following import FollowedQuery
 from .queries.file_sink import file_sink_batch
+from .queries.following import FollowedQuery
 from .queries.queries import (
     OperatorReport,
     executed_batches,

@@ -7,6 +7,7 @@ code compares strategy names; what differs by strategy is a method or a constant
 from __future__ import annotations
 
 from ....core.errors import InvalidInputError
+from .follow import Follow
 from .in_flight import InFlight
 from .parallel import Parallel
 from .restart import Restart
@@ -15,7 +16,7 @@ from .strategy import Strategy
 
 __all__ = ["STRATEGIES", "Strategy", "strategy_named"]
 
-STRATEGIES: dict[str, Strategy] = {s.name: s for s in (Restart(), Standby(), Parallel(), InFlight())}
+STRATEGIES: dict[str, Strategy] = {s.name: s for s in (Restart(), Standby(), Follow(), Parallel(), InFlight())}
 
 
 def strategy_named(name: str) -> Strategy:

@@ -55,12 +55,14 @@ class Standby(Strategy):
             note_checked(update.registry, update.record.new, update.snapshot)
 
 
-def start(update: Update) -> bool:
+def start(update: Update, follow: bool = False) -> bool:
     """Start the new version's driver beside the running one, unless the driver of an earlier try runs.
 
     False when the new version has taken over. It will continue from the state that the current deployment ends with,
     which is stored as its snapshot after the hand-over. The running deployment is not touched. The caller has begun the
     update: the driver ends when the update ends.
+
+    follow: the driver runs the running one's batches until it takes over
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment
@@ -75,16 +77,16 @@ def start(update: Update) -> bool:
             )
         spec = stored_spec(registry, version) or store_spec(registry, version, parent)
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
-            drivers.start_standby(spec, epoch + 1)
+            drivers.start_standby(spec, epoch + 1, follow)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
         return True
 
 
-def stand_by(update: Update) -> None:
+def stand_by(update: Update, follow: bool = False) -> None:
     """Wait until the new version's driver stands by to take over; start it if it does not run."""
     deployment = update.record.new
     with holding(update.registry, deployment):
-        if start(update):
+        if start(update, follow):
             update.drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
             boundary("standby-ready")
             update.progress(f"deployment {deployment} of {update.app} stands by")

@@ -45,7 +45,9 @@ class FollowedQuery:
     """A started query whose next batch runs when it is told. Its checkpoint's last logged batch has not committed: that
     is its first one."""
 
-    def __init__(self, spark: SparkSession, writer: DataStreamWriter, name: str, checkpoint: str, scratch: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, writer: DataStreamWriter, name: str, checkpoint: str, scratch: Path
+    ) -> None:
         """scratch: an empty local folder. RefusedError where the writer's trigger or sink cannot be taken over."""
         self._spark, self._jvm = spark, spark._jvm
         self._interval_ms = _interval_ms(writer)
@@ -107,20 +109,24 @@ class FollowedQuery:
         """As DataStreamWriter.startQuery does, with another sink and another clock."""
         option = static(self._jvm, "scala.Option#apply")
         session = writer_frame(writer).sparkSession._jsparkSession
-        started = session.sessionState().streamingQueryManager().startQuery(
-            option(name),
-            option(None),  # userSpecifiedSinkName
-            option(checkpoint),
-            writer_frame(writer)._jdf,
-            _value(writer._jwrite, "extraOptions").originalMap(),
-            module(self._spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable"),
-            _value(writer._jwrite, "outputMode"),
-            False,  # useTempCheckpointLocation
-            True,  # recoverFromCheckpointLocation
-            static(self._jvm, "org.apache.spark.sql.streaming.Trigger#ProcessingTime")(_STEP_MS),
-            self._clock,
-            option(None),  # catalogAndIdent
-            option(None),  # catalogTable
+        started = (
+            session.sessionState()
+            .streamingQueryManager()
+            .startQuery(
+                option(name),
+                option(None),  # userSpecifiedSinkName
+                option(checkpoint),
+                writer_frame(writer)._jdf,
+                _value(writer._jwrite, "extraOptions").originalMap(),
+                module(self._spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable"),
+                _value(writer._jwrite, "outputMode"),
+                False,  # useTempCheckpointLocation
+                True,  # recoverFromCheckpointLocation
+                static(self._jvm, "org.apache.spark.sql.streaming.Trigger#ProcessingTime")(_STEP_MS),
+                self._clock,
+                option(None),  # catalogAndIdent
+                option(None),  # catalogTable
+            )
         )
         return StreamingQuery(started)
 
