@@ -30,7 +30,8 @@ from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, co
 from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
-from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent, Pace
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.pace import Pace
 
 PACE = Pace(commands=0.05, standby=0.05, heartbeat=0.1)  # a test waits for what a driver does next
 PACES = {"busy": Pace(), "idle": Pace(idle_after=0.0)}  # a real driver's; for those who count its requests
@@ -126,7 +127,9 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
     engine = FakeEngine(application, registry, options.deployment)
     pace = PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)
-    agent = Agent(registry, options.deployment, options.epoch, engine, options.standby, options.beside, pace=pace)
+    agent = Agent(
+        registry, options.deployment, options.epoch, engine, options.standby, options.beside, pace, options.follow
+    )
     return agent.run()
 
 

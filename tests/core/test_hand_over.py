@@ -21,8 +21,12 @@ from airflow_provider_streamupdate.core.registry.driver_settings import DriverSe
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent import lifecycle as module
-from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent, Pace
+from airflow_provider_streamupdate.streaming.agent import obeying as module
+from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.obeying import obey
+from airflow_provider_streamupdate.streaming.agent.pace import Pace
+from airflow_provider_streamupdate.streaming.agent.serving import serve
+from airflow_provider_streamupdate.streaming.agent.standing_by import stand_by
 from tests.core.builders import app_plan, deploy, set_status, spec
 
 QUICK = Pace(commands=0.01)
@@ -128,11 +132,11 @@ def standing_by(app: AppRegistry, pace: Pace = QUICK) -> Agent:
 
 def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
     agent = agent or driver(app)
-    queries: Queries = agent.engine  # type: ignore[assignment]
-    agent.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
-    (command,) = agent.box.pending()
+    queries: Queries = agent.driver.engine  # type: ignore[assignment]
+    agent.driver.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
+    (command,) = agent.driver.box.pending()
     try:
-        agent._obey(command)
+        obey(agent.driver, command)
     except StreamUpdateError as error:
         return agent, queries, error
     return agent, queries, None
@@ -154,7 +158,7 @@ def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) ->
     fail("create", "epochs/2.json")
     agent, queries, error = hand_over(app)
     assert error is None and queries.running and queries.started == ["one"]
-    (answer,) = agent.box.answers(commands.SNAPSHOT, "s")
+    (answer,) = agent.driver.box.answers(commands.SNAPSHOT, "s")
     assert answer.error and "cannot create epochs/2.json" in answer.error
 
 
@@ -188,7 +192,11 @@ def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
     agent, queries, error = hand_over(app)
     assert error is None and queries.started == ["one"]
     assert app.current() == Current(deployment="one", epoch=3, promoted=True)
-    assert agent.epoch.number == 3 and agent.reporter.state == "running" and agent.reporter._status.epoch == 3
+    assert (
+        agent.driver.epoch.number == 3
+        and agent.driver.reporter.state == "running"
+        and agent.driver.reporter._status.epoch == 3
+    )
 
 
 def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
@@ -203,7 +211,7 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     monkeypatch.setattr(Queries, "go_on_after_others", cannot)
     agent, queries, error = hand_over(app)
     assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
-    assert queries.started == [] and agent.reporter.state == "restoring"
+    assert queries.started == [] and agent.driver.reporter.state == "restoring"
 
 
 def looks_once(kind: type) -> type:
@@ -225,9 +233,9 @@ def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.M
     agent, replace = driver(app), AppRegistry.set_current
 
     def replaced(registry: AppRegistry, current: Current) -> None:
-        agent._check_fence()
+        agent.driver.check_fence()
         replace(registry, current)
-        agent._check_fence()
+        agent.driver.check_fence()
 
     monkeypatch.setattr(AppRegistry, "set_current", replaced)
     _, queries, error = hand_over(app, agent)
@@ -256,9 +264,9 @@ def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
 def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:
     queries = Serving(app, looks)
     agent = driver(app, queries, EAGER)
-    queries.ends = lambda: setattr(agent.signals, "number", 15)
-    agent._settings = DriverSettings(patience=patience)
-    agent.reporter.report(state="running")
+    queries.ends = lambda: setattr(agent.driver.signals, "number", 15)
+    agent.driver.settings = DriverSettings(patience=patience)
+    agent.driver.reporter.report(state="running")
     return agent, queries
 
 
@@ -268,16 +276,16 @@ def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:
 def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, method: str, path: str) -> None:
     agent, queries = runs(app, looks=40, patience=600)
     fail(method, path, times=20)
-    agent._serve()
+    serve(agent.driver)
     assert queries.running and queries.looks == 0
-    assert agent._final is not None and agent._final[0] == "cancelled"
+    assert agent.driver.final is not None and agent.driver.final[0] == "cancelled"
 
 
 def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
     agent, _ = runs(app, looks=10**6, patience=0)
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError, match=r"cannot read current\.json"):
-        agent._serve()
+        serve(agent.driver)
 
 
 def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
@@ -285,19 +293,19 @@ def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppR
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=20)
     with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
-        agent._serve()
+        serve(agent.driver)
 
 
 def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> None:
     agent = standing_by(app)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=5)
-    assert agent._stand_by()
+    assert stand_by(agent.driver, follows=False)
     other = standing_by(app)
-    other._settings = DriverSettings(patience=0)
+    other.driver.settings = DriverSettings(patience=0)
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError):
-        other._stand_by()
+        stand_by(other.driver, follows=False)
 
 
 def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,12 +320,12 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
             looks.append(seconds)
             begin(agent)
 
-        monkeypatch.setattr(agent.signals, "woken", SimpleNamespace(wait=wait))
+        monkeypatch.setattr(agent.driver.signals, "woken", SimpleNamespace(wait=wait))
         try:
-            agent._stand_by()
+            stand_by(agent.driver, follows=False)
         except TimeoutError:
             return None
-        return agent._final[1] if agent._final else None
+        return agent.driver.final[1] if agent.driver.final else None
 
     told = "the app's lease for the update it stood by for is no longer held"
     assert ended(lambda _: None) == told
@@ -345,13 +353,13 @@ def test_an_idle_driver_asks_a_storage_seldom_whose_requests_are_paid_for(
     monkeypatch.setattr(Folder, "cheap_calls", not paid)
     pace = Pace(commands=0.005, heartbeat=0.01, idle_after=0.0, idle_commands=0.4, idle_heartbeat=0.4)
     agent, _ = runs(app, looks=100, patience=600)
-    agent.pace = pace
+    agent.driver.pace = pace
     looks.clear()
-    agent._serve()
+    serve(agent.driver)
     asked, written = looks["commands"], looks["status.json"]
     assert (asked <= 4 and written <= 4) if paid else (asked >= 90 and written >= 20), looks
     agent, queries = runs(app, looks=2_000, patience=600)
-    agent.pace, queries.stop = pace, lambda: None  # type: ignore[attr-defined]
-    agent.box.issue(commands.CANCEL)
-    agent._serve()
-    assert agent._final is not None and queries.looks > 0, "it ended by the command"
+    agent.driver.pace, queries.stop = pace, lambda: None  # type: ignore[attr-defined]
+    agent.driver.box.issue(commands.CANCEL)
+    serve(agent.driver)
+    assert agent.driver.final is not None and queries.looks > 0, "it ended by the command"

@@ -97,7 +97,7 @@ class _Driver:
         self.bench, self.deployment = bench, deployment
         engine = SparkEngine(app, bench.registry, deployment)
         self.agent = Agent(bench.registry, deployment, epoch, engine, standby=stands_by)
-        self.agent.signals = _NoSignals()
+        self.agent.driver.signals = _NoSignals()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -124,7 +124,7 @@ class _Driver:
 
     def ask(self, kind: str, **details: object) -> None:
         """Wait until it has carried out that command, or ended by it."""
-        box = CommandBox(self.bench.registry.deployment_folder(self.deployment), self.agent.epoch.number)
+        box = CommandBox(self.bench.registry.deployment_folder(self.deployment), self.agent.driver.epoch.number)
         command = box.issue(kind, **details)  # type: ignore[arg-type]
         deadline = time.monotonic() + SECONDS
         while (result := box.result(command)) is None and self.thread.is_alive() and time.monotonic() < deadline:
@@ -138,8 +138,8 @@ class _Driver:
 
     def stop(self) -> None:
         if self.thread.is_alive():
-            self.agent.signals.number = 15
-            self.agent.signals.woken.set()
+            self.agent.driver.signals.number = 15
+            self.agent.driver.signals.woken.set()
             self.thread.join(SECONDS)
 
 

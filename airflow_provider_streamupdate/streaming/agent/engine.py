@@ -29,8 +29,8 @@ class QueryEngine(Protocol):
     The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `used_beyond`,
     then `practise` and `bring_ahead` or, for one that follows, `follow`, and `keep_up` again and again, and `catch_up`;
     with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on one thread starts, drains,
-    stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise what the engine raises, which
-    ends the driver, unless stated otherwise here.
+    stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise what the engine raises,
+    which ends the driver, unless stated otherwise here.
 
     It marks the boundaries of an update that it reaches with `state.boundaries`: draining, drained, checkpoint-built,
     checkpoint-marked, first-commit-seen.
