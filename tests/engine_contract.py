@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_streamupdate.core import boundaries
 from airflow_provider_streamupdate.core.checkpoint import fence
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.errors import RefusedError
+from airflow_provider_streamupdate.core.errors import DriverError, RefusedError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
@@ -270,6 +270,49 @@ def it_practises_and_takes_over_from_one_that_was_drained(ground: Ground) -> Non
     until(lambda: status(new).first_batch == batch + 1)
 
 
+def it_follows_until_it_takes_over(ground: Ground) -> None:
+    """Batches that the other one has run already: in one JVM Spark runs a query of one id once only."""
+    old = ground.running(batches=4)
+    old.drain()
+    new = ground.engine("d2", parent="d1", from_snapshot="s1")
+    assert new.unfollowable(SavedState.find(ground.registry, "deployment:d1")) == []
+    batch = old.committed()[QUERY]
+    with ground.passes():  # what it builds is not marked as whole
+        new.follow(lambda: SavedState.find(ground.registry, "deployment:d1", again=3))
+    assert new.progress()[QUERY].batch == batch - 3
+    until(lambda: new.keep_up() and new.progress()[QUERY].batch >= batch - 1)
+    assert new.progress()[QUERY].first_batch is None, "they are not its own"
+    drained = SavedState.find(ground.registry, "drained:d1")
+    with ground.passes("checkpoint-built", "checkpoint-marked"):
+        new.catch_up(drained)
+    assert new.committed() == {QUERY: batch} and ground.checkpoint("d2").logged_batch() == batch
+    assert ground.registry.deployment_folder("d2").exists(f"restored/{QUERY}.json")
+    assert ground.checkpoint("d2").query_id() == ground.checkpoint("d1").query_id()
+    with ground.passes():
+        new.restore(drained)
+    new.start()
+    found = status(new)
+    assert not found.idle or found.batch == batch, "what it reported of the others' batches is not its own"
+    ground.more()
+    until(lambda: status(new).first_batch == batch + 1)
+    new.drain()
+    numbers = sorted(int(n) for n in ground.checkpoint("d2").folder.names("commits"))
+    assert numbers == list(range(numbers[0], numbers[-1] + 1)) and batch in numbers
+
+
+def it_does_not_follow_what_is_not_logged_any_more(ground: Ground) -> None:
+    old = ground.running(batches=2)
+    old.drain()
+    last = old.committed()[QUERY]
+    new = ground.engine("d2", parent="d1", from_snapshot="s1")
+    new.follow(lambda: SavedState.find(ground.registry, "deployment:d1", again=1))
+    until(lambda: new.keep_up() and new.progress()[QUERY].batch == last)
+    folder = ground.checkpoint().folder
+    folder.write(f"offsets/{last + 2}", folder.read(f"offsets/{last}") or b"")
+    with pytest.raises(DriverError, match="fell too far behind"):
+        until(lambda: new.keep_up() and new.progress()[QUERY].batch == last + 2)
+
+
 def it_gives_a_fork_a_query_id_of_its_own(ground: Ground) -> None:
     old = ground.running(batches=2)
     old.drain()
@@ -305,6 +348,8 @@ CONTRACT = [
     it_goes_back_to_the_parameters_before,
     it_restores_from_a_snapshot,
     it_practises_and_takes_over_from_one_that_was_drained,
+    it_follows_until_it_takes_over,
+    it_does_not_follow_what_is_not_logged_any_more,
     it_gives_a_fork_a_query_id_of_its_own,
     it_begins_no_batch_that_a_fence_stands_in_the_way_of,
 ]

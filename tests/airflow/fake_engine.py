@@ -33,7 +33,8 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
-from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, describe
+from airflow_provider_streamupdate.core.coordination.following import unfollowable
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, DriverError, describe
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters
@@ -96,6 +97,7 @@ class FakeEngine:
         self._before: int | None = None  # the last batch committed before the first start
         self._status = QueryStatus()
         self._made = time.monotonic()
+        self._followed: Checkpoint | None = None
 
     @property
     def app(self) -> str:
@@ -138,17 +140,34 @@ class FakeEngine:
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """A restore has no state files to copy that would take long."""
 
+    def unfollowable(self, saved: SavedState) -> list[str]:
+        return unfollowable(self._plan, saved.plan)
+
     def follow(self, find: Callable[[], SavedState]) -> None:
-        """It needs no more than the state that the other one ends with."""
-        if self._fails("follow"):
-            raise CorruptError("a followed batch fails")
-        find()
+        saved = find()
+        if saved.holds(QUERY):
+            self._build(saved)
+            self._followed = Checkpoint(saved.folders[QUERY])
 
     def keep_up(self) -> bool:
+        if self._fails("follow"):
+            raise CorruptError("a followed batch fails")
+        if self._followed is None:
+            return True
+        last = self._followed.logged_batch() or 0
+        for batch in range(self.committed()[QUERY] + 1, last + 1):
+            entry = self._followed.folder.read(f"offsets/{batch}")
+            if entry is None:
+                raise DriverError(f"{QUERY} fell too far behind: offsets/{batch} is gone")
+            self._checkpoint.folder.write(f"offsets/{batch}", entry)
+            self._commit(batch)
         return True
 
     def catch_up(self, saved: SavedState) -> None:
-        pass
+        if self._followed is not None:
+            self.keep_up()
+            assert self.committed()[QUERY] == saved.queries[QUERY].batch
+            self._mark(saved)
 
     def used_beyond(self, parent: str) -> bool:
         return False
@@ -157,6 +176,10 @@ class FakeEngine:
         mark = f"deployments/{self._deployment}/restored/{QUERY}.json"
         if not saved.holds(QUERY) or self._registry.folder.exists(mark):
             return
+        self._build(saved)
+        self._mark(saved)
+
+    def _build(self, saved: SavedState) -> None:
         query, old = self._plan.query(QUERY), saved.plan.query(QUERY)
         if query is None or old is None:
             raise CorruptError(f"{saved.source} holds no plan of query {QUERY}")
@@ -167,6 +190,9 @@ class FakeEngine:
         write_commits(plan, source, checkpoint)
         if saved.fork:
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+
+    def _mark(self, saved: SavedState) -> None:
+        mark = f"deployments/{self._deployment}/restored/{QUERY}.json"
         boundary("checkpoint-built")
         self._registry.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[QUERY].batch)))
         boundary("checkpoint-marked")
@@ -287,6 +313,10 @@ class FakeEngine:
         entry = b"v1\n%s\n%d" % (json.dumps({"batchWatermarkMs": 0, "conf": CONF}).encode(), batch)
         if self._checkpoint.logged_batch() != batch and not folder.create(f"offsets/{batch}", entry):
             raise RuntimeError(f"[CONCURRENT_STREAM_LOG_UPDATE] somebody else has begun batch {batch}")
+        self._commit(batch)
+
+    def _commit(self, batch: int) -> None:
+        folder = self._checkpoint.folder
         if self._application.get("STATE"):
             from tests.core.builders import CheckpointFiles
 

@@ -103,11 +103,12 @@ class UpdateOptions:
     )
     catch_up_timeout: float | None = option(
         Kind.SECONDS,
-        "With strategy parallel: how long the new version may take to catch up after that.",
+        "With strategies follow and parallel: how long the new version may take to catch up with the old one, after "
+        "run-beside if that is given.",
         blank=f"{CATCH_UP_SECONDS:g} s",
         examples=("PT10M", "PT2H"),
         title="Catch-up timeout",
-        section=PARALLEL_ONLY,
+        section=STEPS,
     )
     verify_for: float = option(
         Kind.SECONDS,

@@ -84,7 +84,7 @@ class Checkpoint:
     def operator_ids(self) -> list[int]:
         return self._numbers("state")
 
-    def export(self, carry_in_flight: bool, source_order: tuple[str, ...] = ()) -> QuerySnapshot:
+    def export(self, carry_in_flight: bool, source_order: tuple[str, ...] = (), again: int = 0) -> QuerySnapshot:
         """List what a restart after the last committed batch needs. Nothing is copied: `object` is the path again.
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
@@ -93,11 +93,13 @@ class Checkpoint:
         batch skips it, so the state is not made again (FileStreamSink.addBatch). Not in format v2, where Spark itself
         does not find it.
         `source_order` is the plan's; without it, every line of an offset entry counts as a separate source.
+        `again`: so many of the last batches are to be run again; fewer where there were no more.
         Before the first commit there is nothing to carry: batch -1, no files.
         """
         batch = self.committed_batch()
         if batch is None:
             return self._nothing(carry_in_flight)
+        batch = max(batch - again, 0)
         if self.is_set_aside(batch):
             raise CorruptError(
                 f"{self.folder.path()} is half renumbered: its driver died while it changed the batch ids; start this "

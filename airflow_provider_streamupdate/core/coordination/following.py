@@ -14,7 +14,7 @@ SOURCES = frozenset({*FILES, "kafka", "rate", "rate-micro-batch"})
 SINKS = frozenset({*FILES, "foreachbatch", "foreach", "kafka", "noop", "console"})
 
 
-def unfollowable(plan: AppPlan) -> list[str]:
+def unfollowable(plan: AppPlan, old: AppPlan | None = None) -> list[str]:
     """Why a version with this plan cannot follow; empty where it can."""
     return [problem for query in plan.queries for problem in _of(query)]
 

@@ -78,6 +78,10 @@ class QueryEngine(Protocol):
         present state of the running deployment. Errors are left to the restore."""
         ...
 
+    def unfollowable(self, saved: SavedState) -> list[str]:
+        """Why the running deployment, whose state `saved` is, cannot be followed; empty where it can."""
+        ...
+
     def follow(self, find: Callable[[], SavedState]) -> None:
         """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
         the batches that it logs from then on. find: returns that state. RefusedError where that cannot be done."""

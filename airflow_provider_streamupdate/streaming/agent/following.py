@@ -43,6 +43,13 @@ class Following:
         return (self._running.logged_batch() or 0) - (self._own.committed_batch() or 0)
 
     @property
+    def committed(self) -> int:
+        """The last batch that has committed here."""
+        batch = self._own.committed_batch()
+        assert batch is not None  # it was restored
+        return batch
+
+    @property
     def query(self) -> StreamingQuery | None:
         """None before the first batch that could be followed."""
         return self._followed.query if self._followed else None

@@ -98,7 +98,7 @@ class Agent:
             assert saved is not None  # a standby goes on from a deployment
             beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             if self.follows:
-                self._follow(beyond)
+                self.driver.engine.follow(self.origin.before_last)
             else:
                 self.driver.engine.practise(saved)
                 self.driver.engine.bring_ahead(self.origin.running)
@@ -132,14 +132,6 @@ class Agent:
             with contextlib.suppress(Exception):
                 self.driver.reporter.report(queries=self.driver.engine.progress())
 
-    def _follow(self, beyond: bool) -> None:
-        if beyond:
-            raise RefusedError(
-                "a sink may have batch ids of another version that the running one has not logged, so that its batches "
-                "cannot be followed under their own ids; use strategy standby"
-            )
-        self.driver.engine.follow(self.origin.running)
-
     def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
         """Return the queries, the saved state to continue from, and the plan made for it."""
         if self.driver.engine.app != self.driver.spec.app:
@@ -165,6 +157,8 @@ class Agent:
             report = saved.compare(plan, self.driver.spec.agree)
             if report.compatible:
                 report = self.driver.engine.check_restorable(saved, report)
+            if self.follows:
+                self._check_followable(saved)
         except Exception as error:
             write_answer(self.driver.app, self.driver.spec.deployment, PlanAnswer(error=PlanError.of(error)))
             raise
@@ -173,6 +167,17 @@ class Agent:
         boundary("plan-answered")
         self._check(report, saved)
         return queries, saved, plan
+
+    def _check_followable(self, saved: SavedState) -> None:
+        """Raise RefusedError with why the running deployment cannot be followed."""
+        problems = self.driver.engine.unfollowable(saved)
+        if self.driver.engine.used_beyond(str(self.driver.spec.parent)):
+            problems.append(
+                "a sink may have batch ids of another version that the running one has not logged, so that its batches "
+                "cannot run under their own ids"
+            )
+        if problems:
+            raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
     def _plan(self, queries: Sequence[str], saved: SavedState | None) -> AppPlan:
         recorded = recorded_settings(self.driver.app, self.driver.spec.deployment, queries, saved)

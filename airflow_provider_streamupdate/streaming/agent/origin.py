@@ -44,6 +44,10 @@ class Origin:
         """What the parent, which still runs, has committed."""
         return self._find(self.app, f"deployment:{self.spec.parent}")
 
+    def before_last(self) -> SavedState:
+        """What the parent, which still runs, had committed before its last batch."""
+        return SavedState.find(self.app, f"deployment:{self.spec.parent}", again=1).under(self.spec.renames)
+
     def drained(self) -> SavedState:
         """What the parent, which runs no more batches, has left."""
         return self._find(self.app, f"drained:{self.spec.parent}")

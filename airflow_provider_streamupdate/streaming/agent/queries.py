@@ -43,6 +43,7 @@ class RunningQueries:
         self._status = {name: QueryStatus() for name in writers}
         self._rows: dict[str, StateRows] = {}
         self._before: dict[str, int] = {}  # the last batch committed before this driver's first start
+        self._reported: dict[str, dict[str, Any] | None] = {}  # the last report before a query was adopted
 
     def start(self) -> None:
         """Start every query on its checkpoint; those that run already are left alone."""
@@ -58,10 +59,12 @@ class RunningQueries:
             self._queries[name] = writer.queryName(name).option("checkpointLocation", location).start()
 
     def adopt(self, name: str, query: StreamingQuery) -> None:
-        """A query that runs already: what it has committed does not count as this driver's."""
+        """Take a query that runs already, and has committed all batches so far for somebody else: neither these nor
+        what it reports of them count as this driver's."""
         committed = self._checkpoints[name].committed_batch()
         self._before[name] = -1 if committed is None else committed
         self._rows[name] = StateRows.since(self._before[name])
+        self._reported[name] = _last_progress(query)
         self._queries[name] = query
 
     @property
@@ -141,6 +144,8 @@ class RunningQueries:
                 boundary("first-commit-seen")
             status = attrs.evolve(status, batch=batch, last_commit_at=_commit_time(checkpoint, batch))
         progress = _last_progress(query)
+        if progress is not None and progress == self._reported.get(name):
+            progress = None
         waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
         # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
         status = attrs.evolve(

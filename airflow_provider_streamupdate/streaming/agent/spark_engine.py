@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.report import CompatibilityReport
-from ...core.errors import CorruptError, StorageError
+from ...core.coordination.following import unfollowable
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
@@ -23,18 +22,10 @@ from ...core.registry.registry import AppRegistry
 from .. import spark_internals
 from ..planning.planner import plan_app
 from ..restore.fresh_start import check_start
-from ..restore.restorer import (
-    MetadataAhead,
-    check_restorable,
-    copy_ahead,
-    mark_restored,
-    metadata_ahead,
-    restore_app,
-    restore_query,
-)
+from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
 from ..restore.saved_state import SavedState
 from .engine import Session
-from .following import Following
+from .followers import Followers
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding
 from .renumbering import go_on_after_others, used_beyond
@@ -43,8 +34,6 @@ from .standby import scratch_folder, warm_up
 if TYPE_CHECKING:
     from ..app import StreamingApp
 
-RESTORE_TRIES = 5  # of a state that changes meanwhile
-_CATCH_UP_POLL = 0.005  # seconds between looks whether a batch has ended
 _JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed
 
 
@@ -65,7 +54,7 @@ class SparkEngine:
         self._rebuilt: Built
         self._ahead: dict[str, MetadataAhead] = {}
         self._copied: dict[str, dict[str, int]] = {}
-        self._following: dict[str, Following] = {}
+        self._followers: Followers | None = None  # until the takeover
 
     @property
     def app(self) -> str:
@@ -122,49 +111,22 @@ class SparkEngine:
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         self._copied = copy_ahead(find, self.plan, self._registry, self._deployment)
 
-    def follow(self, find: Callable[[], SavedState]) -> None:
-        app, deployment = self._registry, self._deployment
-        saved = self._restored_from(find)
-        for query in self.plan.queries:
-            old = saved.plan.query(query.name)
-            if old is None or not saved.holds(query.name):
-                continue  # a new query starts at the takeover
-            self._following[query.name] = Following(
-                self._spark,
-                self._writers[query.name],
-                old,
-                query,
-                Checkpoint(saved.folders[query.name]),
-                Checkpoint(app.checkpoint(deployment, query.name)),
-            )
+    def unfollowable(self, saved: SavedState) -> list[str]:
+        return unfollowable(self.plan, saved.plan)
 
-    def _restored_from(self, find: Callable[[], SavedState]) -> SavedState:
-        """Restore what the running deployment has committed, without a mark: it is not the state that it ends with."""
-        for left in reversed(range(RESTORE_TRIES)):
-            saved = find()
-            try:
-                for query in self.plan.queries:
-                    if saved.holds(query.name):
-                        checkpoint = self._registry.checkpoint(self._deployment, query.name)
-                        checkpoint.remove("")
-                        restore_query(saved, query, self._writers[query.name], checkpoint, self._app.migrations)
-                break
-            except (CorruptError, StorageError, FileNotFoundError):  # the running app may have removed files
-                if not left:
-                    raise
-        return saved
+    def follow(self, find: Callable[[], SavedState]) -> None:
+        self._followers = Followers(
+            self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations
+        )
+        self._followers.begin(find)
 
     def keep_up(self) -> bool:
-        for following in self._following.values():
-            following.step()
-        return all(following.behind <= 1 for following in self._following.values())
+        assert self._followers is not None  # `follow` was called
+        return self._followers.keep_up()
 
     def catch_up(self, saved: SavedState) -> None:
-        while not all(f.at(saved.queries[name].batch) for name, f in self._following.items()):
-            self.keep_up()
-            time.sleep(_CATCH_UP_POLL)
-        for name in self._following:
-            mark_restored(saved, name, self._registry, self._deployment)
+        assert self._followers is not None  # `follow` was called
+        self._followers.catch_up(saved)
 
     def used_beyond(self, parent: str) -> bool:
         return used_beyond(self._registry, parent, self.plan)
@@ -180,11 +142,9 @@ class SparkEngine:
         check_start(self._registry, self.plan, agree, self._deployment)
 
     def start(self) -> None:
-        for name, following in self._following.items():
-            if following.query is not None:
-                self._queries.adopt(name, following.query)
-                following.take_over()
-        self._following = {}
+        if self._followers is not None:
+            followers, self._followers = self._followers, None
+            followers.take_over(self._queries)
         self._queries.start()
 
     def drain(self) -> None:
@@ -194,7 +154,7 @@ class SparkEngine:
         self._queries.stop()
 
     def progress(self) -> dict[str, QueryStatus]:
-        return self._queries.progress()
+        return self._followers.progress() if self._followers else self._queries.progress()
 
     def committed(self) -> dict[str, int]:
         return self._queries.committed()

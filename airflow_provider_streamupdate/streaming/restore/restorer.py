@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
@@ -43,6 +43,7 @@ from .skipped import in_sink, skipped_problem
 
 COPY_ROUNDS = 5  # of what a running app adds meanwhile
 LITTLE = 8  # files that need no other round
+LOGS = ("metadata", "offsets", "commits", "sources")  # of a checkpoint
 
 
 @attrs.frozen(kw_only=True)
@@ -134,16 +135,21 @@ def restore_app(
         plan = restore_query(saved, query, writers[query.name], checkpoint, migrations, made, there)
         if saved.fork:  # StreamMetadata
             checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
-        mark_restored(saved, query.name, app, deployment, [path for _, path in plan.moves] if saved.stored else ())
+        # The mark says that the checkpoint is whole, so all of it must last before. A stored snapshot's objects do.
+        place = f"deployments/{deployment}/checkpoint/{query.name}"
+        app.folder.sync([place], but={f"{place}/{path}" for _, path in plan.moves} if saved.stored else ())
+        _mark(saved, query.name, app, deployment)
 
 
-def mark_restored(
-    saved: SavedState, query: str, app: AppRegistry, deployment: str, lasting: Iterable[str] = ()
-) -> None:
-    """Note that a query's checkpoint is whole. All of it must last before, a cut of power, too; `lasting` are the files
-    (by their paths in it) that do already, as a stored snapshot's objects do."""
+def mark_taken_over(saved: SavedState, query: str, app: AppRegistry, deployment: str) -> None:
+    """Note that a query's checkpoint, in which the running deployment's batches were followed, is at the end of
+    `saved`. Its logs must last before; its state is Spark's own work, and lasts as long as that of any batch does."""
     place = f"deployments/{deployment}/checkpoint/{query}"
-    app.folder.sync([place], but={f"{place}/{path}" for path in lasting})
+    app.folder.sync([f"{place}/{part}" for part in LOGS])
+    _mark(saved, query, app, deployment)
+
+
+def _mark(saved: SavedState, query: str, app: AppRegistry, deployment: str) -> None:
     boundary("checkpoint-built")
     mark = RestoredMark(source=saved.source, batch=saved.queries[query].batch)
     app.folder.write(f"deployments/{deployment}/restored/{query}.json", to_json(mark))

@@ -3,29 +3,125 @@
 from __future__ import annotations
 
 import functools
+import time
 
+from ....core.boundaries import boundary
+from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination.following import unfollowable
-from ....core.errors import RefusedError
+from ....core.errors import DriverError, RefusedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
+from ....core.plan.rename import rename
+from ....core.registry.deployment import FINAL_STATES, STANDBY
+from ...app_lease import holding
 from ...operations.plan import Planned
+from ...waiting import wait_for
+from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
-from .standby import Standby, stand_by, start
+from .standby import Standby, start
+
+TELL_SECONDS = 10.0  # between messages of how far the new version is behind
+CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
 
 
 class Follow(Standby):
-    """A standby whose queries already run: on their own copy of the state, one batch behind the old version's, into
-    nothing. The pause is an ordinary interval between two batches, whatever the size of the state."""
+    """A standby whose queries run already: on their own copy of the state, one batch behind the old version's, into
+    nothing. The pause is that between two batches, whatever the size of the state."""
 
     name = "follow"
     summary = "the new version runs the old one's batches along, muted, until it takes over (twice the work until then)"
+    catches_up = True
 
     def plan(self, update: Update) -> Planned:
         return own_driver.plan(update, functools.partial(start, follow=True))
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
-        if problems := unfollowable(plan):
+        old = update.registry.plan(update.registry.running()[0])
+        if old is not None and update.options.renames:
+            old = rename(old, update.options.renames)
+        if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
     def get_ready(self, update: Update) -> None:
-        stand_by(update, follow=True)
+        deployment = update.record.new
+        with holding(update.registry, deployment):
+            if start(update, follow=True):
+                wait_caught_up(update)
+                boundary("standby-ready")
+                update.progress(f"deployment {deployment} of {update.app} follows {update.record.old}, and stands by")
+
+    def stop_old(self, update: Update) -> None:
+        if update.pending and update.drivers.state(str(update.record.old)) not in FINAL_STATES:
+            wait_caught_up(update)
+        super().stop_old(update)
+
+
+def wait_caught_up(update: Update) -> None:
+    """Wait until the new version has committed all but the last of the batches that the old one has logged.
+
+    DriverError when its driver died; WaitTimeoutError, with how fast both are, when that takes too long. The old
+    version keeps running then.
+    """
+    timeout = update.options.catch_up_timeout or CATCH_UP_SECONDS
+    chase, new = Chase(update), update.record.new
+
+    def poll() -> bool | None:
+        state = update.drivers.state(new)
+        if state in FINAL_STATES:
+            raise DriverError(update.drivers.death(new, state))
+        return True if chase.look() <= CLOSE_BATCHES and state == STANDBY else None
+
+    try:
+        wait_for(poll, f"{new} of {update.app} to catch up", timeout)
+    except WaitTimeoutError as error:
+        raise WaitTimeoutError(
+            f"{new} of {update.app} has not caught up with {update.record.old} within {timeout:g} s: {chase.told}; "
+            "give it more time (--catch-up-timeout, catch_up_timeout) or more resources, or use strategy standby"
+        ) from error
+
+
+class Chase:
+    """How far the new version is behind the old one, over repeated looks.
+
+    told: the last finding in words
+    """
+
+    def __init__(self, update: Update) -> None:
+        self.told = "its driver starts"
+        self._update = update
+        self._first: tuple[float, int, int] | None = None  # when, and how many batches there were and had committed
+        self._told_at = time.monotonic()
+
+    def look(self) -> int:
+        """Return the number of batches that are left. Tell it from time to time."""
+        there, done, left = 0, 0, 0
+        for logged, committed in self._positions():
+            there, done, left = there + logged, done + committed, max(left, logged - committed)
+        now = time.monotonic()
+        if done and self._first is None:
+            self._first = (now, there, done)
+        if self._first is not None and now > self._first[0]:
+            since, there_before, done_before = self._first
+            rates = ((there - there_before) / (now - since), (done - done_before) / (now - since))
+            self.told = (
+                f"it is {left} batches behind; {self._update.record.old} runs {rates[0]:.2g} batches a second, "
+                f"{self._update.record.new} {rates[1]:.2g}"
+            )
+        if now - self._told_at >= TELL_SECONDS and left > CLOSE_BATCHES:
+            self._update.progress(f"{self._update.record.new} catches up: {self.told}")
+            self._told_at = now
+        return left
+
+    def _positions(self) -> list[tuple[int, int]]:
+        """The last batch that was logged, and the last that has committed here, of each query that both have."""
+        registry, old, new = self._update.registry, str(self._update.record.old), self._update.record.new
+        plan, followed = registry.plan(new), registry.plan(old)
+        found = []
+        for query in plan.queries if plan is not None else ():
+            if followed is None or followed.query(query.name) is None:
+                continue
+            logged = Checkpoint(registry.checkpoint(old, query.name)).logged_batch()
+            committed = Checkpoint(registry.checkpoint(new, query.name)).committed_batch()
+            if logged is not None and committed is not None:
+                found.append((logged, committed))
+        return found

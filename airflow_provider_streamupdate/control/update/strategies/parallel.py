@@ -48,6 +48,7 @@ class Parallel(Strategy):
     ready = "beside"
     runs_beside = True
     starts_early = True
+    catches_up = True
     has_pause = False
 
     def plan(self, update: Update) -> Planned:

@@ -82,11 +82,11 @@ def start(update: Update, follow: bool = False) -> bool:
         return True
 
 
-def stand_by(update: Update, follow: bool = False) -> None:
+def stand_by(update: Update) -> None:
     """Wait until the new version's driver stands by to take over; start it if it does not run."""
     deployment = update.record.new
     with holding(update.registry, deployment):
-        if start(update, follow):
+        if start(update):
             update.drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
             boundary("standby-ready")
             update.progress(f"deployment {deployment} of {update.app} stands by")

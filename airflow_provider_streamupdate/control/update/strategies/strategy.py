@@ -46,6 +46,7 @@ class Strategy:
     starts_early: its driver is started by the step `standby`, not by `submit`
     in_place: the running deployment continues, and no new one is made
     replaces_dead: it can replace a version whose driver failed or was lost
+    catches_up: the new version runs behind the old one, and has to come close before it takes over
     has_pause: for some time neither version commits
     """
 
@@ -56,6 +57,7 @@ class Strategy:
     runs_beside: ClassVar[bool] = False
     starts_early: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
+    catches_up: ClassVar[bool] = False
     has_pause: ClassVar[bool] = True
     replaces_dead: ClassVar[bool] = False
 
@@ -69,10 +71,15 @@ class Strategy:
 
         InvalidInputError for options that this strategy does not have.
         """
-        if (options.run_beside or options.catch_up_timeout) and not self.runs_beside:
+        if options.run_beside and not self.runs_beside:
             raise InvalidInputError(
-                f"with strategy {self.name} the versions do not run side by side: leave out --run-beside and "
-                "--catch-up-timeout (run_beside, catch_up_timeout), or use strategy parallel"
+                f"with strategy {self.name} the versions do not run side by side: leave out --run-beside (run_beside), "
+                "or use strategy parallel"
+            )
+        if options.catch_up_timeout and not self.catches_up:
+            raise InvalidInputError(
+                f"with strategy {self.name} the new version has nothing to catch up with: leave out --catch-up-timeout "
+                "(catch_up_timeout), or use strategy follow or parallel"
             )
         return self
 

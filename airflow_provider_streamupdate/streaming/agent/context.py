@@ -1,0 +1,99 @@
+"""What the parts of a driver's agent share."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from typing import Any
+
+from ...core.boundaries import boundary
+from ...core.coordination.commands import CommandBox
+from ...core.coordination.successor import Successor
+from ...core.errors import StorageError
+from ...core.registry.deployment import CANCELLED, RUNNING
+from ...core.registry.driver_settings import DriverSettings
+from ...core.registry.registry import AppRegistry
+from ...core.serde import to_json
+from .engine import QueryEngine
+from .epoch import Epoch
+from .pace import Pace
+from .reporting import Reporter
+from .signals import Signals
+
+
+class DriverContext:
+    """One driver of `deployment`: its engine, its right to run batches, and what it tells.
+
+    box: the commands to it
+    final: the state and the reason to end with; None while it is to go on
+    successor: who may commit now, by this driver's own doing
+    """
+
+    def __init__(
+        self,
+        app: AppRegistry,
+        deployment: str,
+        epoch: int,
+        engine: QueryEngine,
+        standby: bool,
+        beside: bool,
+        pace: Pace,
+    ) -> None:
+        self.app = app
+        self.engine = engine
+        self.spec = app.spec(deployment)
+        self.pace = pace
+        self.epoch = Epoch(app, self.spec, epoch, standby, beside)
+        self.folder = app.deployment_folder(deployment)
+        self.box = CommandBox(self.folder, epoch)
+        self.reporter = Reporter(self.folder, epoch, pace.heartbeat)
+        self.signals = Signals()
+        self.settings = DriverSettings()
+        self.final: tuple[str, str | None] | None = None
+        self.successor: Successor | None = None
+
+    def start(self) -> None:
+        """Start the queries."""
+        self.engine.start()
+        boundary("queries-started")
+        self.reporter.report(state=RUNNING, reason=None)
+        boundary("running-reported")
+
+    def end(self, reason: str) -> bool:
+        """Have the driver end as cancelled. False, for the caller to return."""
+        self.final = (CANCELLED, reason)
+        return False
+
+    def check_fence(self) -> None:
+        """Raise FencedError when the epoch is over; have the driver end when it is to for another reason."""
+        if self.successor is not None:
+            return  # it may commit, and this driver runs no batch
+        if reason := self.epoch.check():
+            self.end(reason)
+
+    def note_plan(self) -> None:
+        """Keep the plan of what runs."""
+        self.folder.write("plan.json", to_json(self.engine.plan))
+        boundary("plan-written")
+
+    def go_on_after_others(self) -> None:
+        """Begin after the batch ids that another version has left in the sinks, and tell it."""
+        for query, (batch, last) in self.engine.go_on_after_others().items():
+            self.reporter.events.add("renumbered", query=query, batch=batch, to=last)
+            print(
+                f"WARNING: the sink of query {query} has batches up to {last} from another version: the input after "
+                f"batch {batch} is computed again, in batches {last + 1} and later",
+                file=sys.stderr,
+            )
+
+    def report_or_later(self, **changes: Any) -> None:
+        """Report; without the storage, with the next heartbeat."""
+        with contextlib.suppress(StorageError):
+            self.reporter.report(**changes)
+
+
+def print_error() -> None:
+    """Print the traceback for the driver's log; the log may have ended with the JVM that reads it from this process."""
+    with contextlib.suppress(OSError):
+        traceback.print_exc()

@@ -1,0 +1,107 @@
+"""The queries of a driver that follow the running deployment's, until it takes over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.errors import CorruptError, StorageError
+from ...core.plan.plan import AppPlan
+from ...core.registry.deployment import QueryStatus
+from ...core.registry.registry import AppRegistry
+from ..restore.migrator import MigrationFunctions
+from ..restore.restorer import mark_taken_over, restore_query
+from ..restore.saved_state import SavedState
+from .following import Following
+from .queries import RunningQueries
+
+RESTORE_TRIES = 5  # of a state that changes meanwhile
+POLL_SECONDS = 0.005  # between looks whether a batch has ended
+
+
+class Followers:
+    """Each follows the query of the same name. One that the running deployment does not have starts at the takeover."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: AppPlan,
+        writers: Mapping[str, DataStreamWriter],
+        app: AppRegistry,
+        deployment: str,
+        migrations: MigrationFunctions,
+    ) -> None:
+        self._spark, self._plan, self._writers = spark, plan, writers
+        self._app, self._deployment, self._migrations = app, deployment, migrations
+        self._following: dict[str, Following] = {}
+
+    def begin(self, find: Callable[[], SavedState]) -> None:
+        """Restore the state that `find` returns, without a mark (it is not the state that the running deployment ends
+        with), and follow from there."""
+        saved = self._restored(find)
+        for query in self._plan.queries:
+            if not saved.holds(query.name):
+                continue
+            old = saved.plan.query(query.name)
+            assert old is not None  # it has state
+            self._following[query.name] = Following(
+                self._spark,
+                self._writers[query.name],
+                old,
+                query,
+                Checkpoint(saved.folders[query.name]),
+                Checkpoint(self._app.checkpoint(self._deployment, query.name)),
+            )
+
+    def keep_up(self) -> bool:
+        """Begin what the running deployment has logged, without waiting for its end. Whether at most one batch is left.
+        Raises the error of a query that failed."""
+        for following in self._following.values():
+            following.step()
+        return all(following.behind <= 1 for following in self._following.values())
+
+    def catch_up(self, saved: SavedState) -> None:
+        """Run what is left of the batches that the other deployment has ended with (`saved`), and wait for it."""
+        while not all(f.at(saved.queries[name].batch) for name, f in self._following.items()):
+            self.keep_up()
+            time.sleep(POLL_SECONDS)
+        for name in self._following:
+            mark_taken_over(saved, name, self._app, self._deployment)
+
+    def take_over(self, queries: RunningQueries) -> None:
+        """Have them go on by themselves, as `queries`. One that had no batch to follow is left for a start."""
+        for name, following in self._following.items():
+            if following.query is not None:
+                queries.adopt(name, following.query)
+                following.take_over()
+        self._following = {}
+
+    def stop(self) -> None:
+        """Stop at once, even during a batch."""
+        for following in self._following.values():
+            if following.query is not None:
+                following.query.stop()
+
+    def progress(self) -> dict[str, QueryStatus]:
+        """What has committed here of the running deployment's batches."""
+        return {name: QueryStatus(batch=following.committed) for name, following in self._following.items()}
+
+    def _restored(self, find: Callable[[], SavedState]) -> SavedState:
+        for left in reversed(range(RESTORE_TRIES)):
+            saved = find()
+            try:
+                for query in self._plan.queries:
+                    if saved.holds(query.name):
+                        checkpoint = self._app.checkpoint(self._deployment, query.name)
+                        checkpoint.remove("")
+                        restore_query(saved, query, self._writers[query.name], checkpoint, self._migrations)
+                        self._app.folder.sync([f"deployments/{self._deployment}/checkpoint/{query.name}"])
+                break
+            except (CorruptError, StorageError, FileNotFoundError):  # the running app may have removed files
+                if not left:
+                    raise
+        return saved

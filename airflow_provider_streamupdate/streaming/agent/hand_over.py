@@ -1,0 +1,77 @@
+"""The old driver's side of a hand-over."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from ...core.boundaries import boundary
+from ...core.coordination.commands import CommandBox
+from ...core.coordination.successor import Successor
+from ...core.errors import DriverError, FencedError, StorageError
+from ...core.registry.deployment import DRAINING, RESTORING, RUNNING, Current
+from .context import DriverContext
+
+
+def hand_over(driver: DriverContext, successor: Successor) -> None:
+    """Let `successor` continue from here, and wait until it has committed: until then this driver can take back.
+
+    The point of no return is one exclusive creation: the claim of the next epoch for the successor.
+    """
+    successor.check_ready()
+    driver.reporter.report(state=DRAINING)
+    driver.engine.drain()
+    driver.successor = successor  # before the claim, which would fence this driver in the moment after it
+    try:
+        claimed = driver.app.claim(Current(deployment=successor.deployment, epoch=successor.epoch))
+    except StorageError:
+        driver.successor = None
+        raise
+    if not claimed:
+        raise FencedError(
+            f"another driver claimed epoch {successor.epoch} of {driver.spec.app} while this one was draining"
+        )
+    driver.reporter.events.add("handed over", to=successor.deployment, to_epoch=successor.epoch)
+    boundary("handed-over")
+    deadline = time.monotonic() + driver.pace.takeover
+    while driver.signals.number is None:
+        death = None
+        with contextlib.suppress(StorageError):  # the next look may get through
+            if successor.committed():
+                return
+            death = successor.death()
+        if death is None and time.monotonic() > deadline:
+            death = f"it has not committed a batch in {driver.pace.takeover:g} s"
+        if death and _take_back(driver, successor):
+            raise DriverError(
+                f"deployment {successor.deployment} took over and failed: {death}; {driver.spec.deployment} "
+                f"continues where it was drained, in epoch {driver.epoch.number}"
+            )
+        driver.signals.woken.wait(driver.pace.commands)
+
+
+def _take_back(driver: DriverContext, successor: Successor) -> bool:
+    """Take the epoch back; False when the storage failed, so that it can be tried again."""
+    epoch = successor.epoch + 1
+    try:
+        claimed = driver.app.claim(Current(deployment=driver.spec.deployment, epoch=epoch, promoted=True))
+    except StorageError:
+        return False
+    if not claimed:
+        raise FencedError(f"another driver claimed epoch {epoch} of {driver.spec.app} before this one could take back")
+    boundary("taken-back")
+    driver.epoch.number, driver.box, driver.successor = epoch, CommandBox(driver.folder, epoch), None
+    with contextlib.suppress(StorageError):  # no other driver is started for this epoch
+        driver.epoch.claim()
+    driver.report_or_later(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
+    while True:
+        try:
+            driver.go_on_after_others()
+            break
+        except StorageError:  # it has the epoch, and no query may go on without
+            if driver.signals.number is not None:
+                raise driver.signals.exit() from None
+            driver.signals.woken.wait(driver.pace.commands)
+    driver.engine.start()
+    driver.report_or_later(state=RUNNING, reason=f"taken back from {successor.deployment}")
+    return True

@@ -1,0 +1,51 @@
+"""A driver whose queries run."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ...core.errors import StorageError
+from ...core.registry.deployment import CANCELLED, RUNNING
+from ...core.storage.patience import Patience
+from .context import DriverContext
+from .obeying import obey
+
+
+def serve(driver: DriverContext) -> None:
+    """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
+    with ThreadPoolExecutor(1) as worker:
+        task: Future[None] | None = None
+        next_progress, next_look, patience = 0.0, 0.0, Patience(driver.settings.patience)
+        busy_at = time.monotonic()
+        while driver.final is None:
+            if driver.signals.number is not None:
+                driver.final = (CANCELLED, driver.signals.reason)
+                break
+            if task is not None and task.done():
+                task.result()
+                task = None
+            now, command = time.monotonic(), None
+            if task is not None:
+                busy_at = now
+            idle = not driver.folder.cheap_calls and now - busy_at >= driver.pace.idle_after
+            driver.reporter.every = driver.pace.idle_heartbeat if idle else driver.pace.heartbeat
+            try:
+                if now >= next_progress:
+                    driver.check_fence()
+                    driver.reporter.report(queries=driver.engine.progress())
+                    next_progress = time.monotonic() + driver.reporter.every
+                    patience.reached()
+                if task is None and now >= next_look:
+                    command = next(iter(driver.box.pending(refuse=True)), None)
+                    next_look = time.monotonic() + (driver.pace.idle_commands if idle else 0.0)
+                    patience.reached()
+            except StorageError:  # a query that can do without it goes on
+                if patience.over():
+                    raise
+            if command is not None:
+                busy_at, next_look = now, 0.0
+                task = worker.submit(obey, driver, command)
+            elif task is None and driver.reporter.state == RUNNING and driver.engine.ended():
+                return
+            driver.signals.woken.wait(driver.pace.commands)
