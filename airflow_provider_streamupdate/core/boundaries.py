@@ -55,6 +55,7 @@ BOUNDARIES = {
     "plan-written": "plan.json is written",
     "plan-answered": "its plan and report are written",
     "practised": "it has restored and run on scratch",
+    "following": "it has restored a copy of the running version's state, to run that one's batches on",
     "stands-by": "its status says that it stands by",
     "epoch-seen": "it has seen that its epoch has begun",
     "driver-claimed": "it is the only driver of its epoch",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.update.strategies.in_flight import InFlight
 from airflow_provider_streamupdate.control.update.strategies.parallel import Parallel
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
@@ -77,6 +78,26 @@ class Stretch:
 
 BOTH = f"{OLD} {NEW}"
 
+
+def _with_standby(prepares: str) -> tuple[Stretch, ...]:
+    """As an update goes whose new driver gets ready beside the old one. prepares: its last boundary before it does"""
+    return (
+        Stretch(TASK, "planned"),
+        Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
+        Stretch(TASK, "driver-noted", BOTH),
+        Stretch(NEW, "plan-written plan-answered", BOTH),
+        Stretch(TASK, "checked", BOTH),
+        Stretch(NEW, f"{prepares} stands-by", BOTH),
+        Stretch(TASK, "standby-ready standby-noted handover-asked", BOTH),
+        Stretch(OLD, "command-taken draining drained epoch-claimed current-replaced handed-over", BOTH),
+        Stretch(NEW, "epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked", BOTH),
+        Stretch(NEW, "queries-started running-reported first-commit-seen", BOTH),
+        Stretch(OLD, "successor-committed files-copied snapshot-stored answered", BOTH),
+        Stretch(TASK, "handover-seen handover-completed stop-noted snapshotted new-running submitted", NEW),
+        Stretch(TASK, "healthy verified promoted pause-noted ended"),
+    )
+
+
 # As an update goes that nothing happens to.
 WAYS = {
     Restart.name: (
@@ -91,21 +112,8 @@ WAYS = {
         Stretch(TASK, "new-running submitted", NEW),
         Stretch(TASK, "healthy verified promoted pause-noted ended"),
     ),
-    Standby.name: (
-        Stretch(TASK, "planned"),
-        Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
-        Stretch(TASK, "driver-noted", BOTH),
-        Stretch(NEW, "plan-written plan-answered", BOTH),
-        Stretch(TASK, "checked", BOTH),
-        Stretch(NEW, "practised stands-by", BOTH),
-        Stretch(TASK, "standby-ready standby-noted handover-asked", BOTH),
-        Stretch(OLD, "command-taken draining drained epoch-claimed current-replaced handed-over", BOTH),
-        Stretch(NEW, "epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked", BOTH),
-        Stretch(NEW, "queries-started running-reported first-commit-seen", BOTH),
-        Stretch(OLD, "successor-committed files-copied snapshot-stored answered", BOTH),
-        Stretch(TASK, "handover-seen handover-completed stop-noted snapshotted new-running submitted", NEW),
-        Stretch(TASK, "healthy verified promoted pause-noted ended"),
-    ),
+    Standby.name: _with_standby("practised"),
+    Follow.name: _with_standby("following"),
     Parallel.name: (
         Stretch(TASK, "planned"),
         Stretch(TASK, "begun code-stored deployment-made driver-forked", OLD),
@@ -149,6 +157,13 @@ ALONE = (
     "first-commit-seen",
 )
 
+# By the old version that still runs.
+TAKEN_BACK = (
+    Stretch(OLD, "epoch-claimed current-replaced", OLD, after="handed-over"),
+    Stretch(OLD, "taken-back", OLD),
+    Stretch(TASK, "new-stopped old-settled gone-back"),
+)
+
 # On the way back from a new version that fails. With restart the old version has ended; else it runs.
 BACK = {
     Restart.name: (
@@ -156,11 +171,8 @@ BACK = {
         Stretch(TASK, "epoch-claimed current-replaced driver-forked driver-noted", after="old-settled"),
         Stretch(TASK, "old-runs gone-back rollback-ended"),
     ),
-    Standby.name: (
-        Stretch(OLD, "epoch-claimed current-replaced", OLD, after="handed-over"),
-        Stretch(OLD, "taken-back", OLD),
-        Stretch(TASK, "new-stopped old-settled gone-back"),
-    ),
+    Standby.name: TAKEN_BACK,
+    Follow.name: TAKEN_BACK,
     Parallel.name: (Stretch(TASK, "rollback-noted new-stopped old-settled gone-back rollback-ended"),),
     InFlight.name: (
         Stretch(OLD, "change-recorded plan-written", OLD, after="queries-started"),
@@ -215,7 +227,7 @@ def _updates() -> Iterator[Case]:
                 )
                 for victim in (TASK, STORAGE, *stretch.drivers.split()):
                     yield attrs.evolve(here, victims=(victim,))
-                if strategy == Standby.name and boundary in ALONE:
+                if strategy in (Standby.name, Follow.name) and boundary in ALONE:
                     for driver in (OLD, NEW):
                         yield attrs.evolve(here, victims=(TASK, driver), alone=True)
 

@@ -144,6 +144,7 @@ def main(argv: list[str]) -> int:
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--standby", action="store_true")
+    parser.add_argument("--follow", action="store_true")
     parser.add_argument("--beside", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])

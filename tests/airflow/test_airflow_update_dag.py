@@ -19,7 +19,7 @@ from airflow_site import DagOutcome, FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.operations import check
-from airflow_provider_streamupdate.control.update.strategies import parallel
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES, parallel
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.serde import to_json
@@ -32,6 +32,7 @@ from airflow_provider_streamupdate.operators.update import (
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+BESIDE = [name for name, strategy in STRATEGIES.items() if strategy.starts_early]
 STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
 PROMOTED = {**dict.fromkeys((*STEPS, "outcome"), "success"), "rollback": "skipped"}
 
@@ -91,6 +92,7 @@ def test_update_of_a_running_app(site: Site) -> None:
     ("strategy", "left_out"),
     [
         ("standby", set()),
+        ("follow", set()),
         ("parallel", set()),
         ("restart", {"standby"}),
         ("in_flight", {"standby", "snapshot"}),
@@ -115,7 +117,7 @@ def everything_under(root: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 
 
-@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+@pytest.mark.parametrize("strategy", BESIDE)
 def test_a_check_only_touches_nothing_and_has_its_report(site: Site, strategy: str) -> None:
     site.submit()
     before = everything_under(site.root)
@@ -216,7 +218,7 @@ def test_a_standby_that_fails_leaves_the_old_version_alone(site: Site) -> None:
     assert lease_is_free(site)
 
 
-@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+@pytest.mark.parametrize("strategy", BESIDE)
 def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site, strategy: str) -> None:
     site.submit()
     before = site.client.status("alarm").current
@@ -232,7 +234,7 @@ def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site, strategy:
     assert again.state == "success" and site.drivers_alive() == ["v2"]
 
 
-@pytest.mark.parametrize("strategy", ["standby", "parallel"])
+@pytest.mark.parametrize("strategy", BESIDE)
 def test_an_update_starts_one_driver(site: Site, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that will run the new version makes its plan, too."""
     site.submit()
@@ -274,7 +276,10 @@ def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
         ({"drain_timeout": "", "verify_for": "soon"}, "verify_for must be seconds"),
         ({"rehearse": "many"}, "rehearse must be a whole number"),
         ({"rehearse": -1}, "ask for at least one"),
-        ({"strategy": "slow"}, "there is no strategy 'slow'; choose one of restart, standby, parallel, in_flight"),
+        (
+            {"strategy": "slow"},
+            "there is no strategy 'slow'; choose one of restart, standby, follow, parallel, in_flight",
+        ),
         ({"run_beside": "PT1M"}, "with strategy standby the versions do not run side by side"),
         ({"speed": 1}, "an update has no option speed; it has deployment_id"),
     ],

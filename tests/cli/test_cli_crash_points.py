@@ -88,7 +88,7 @@ def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(ru
     assert now is not None and (now.epoch, now.state) == (3, "running")
 
 
-@pytest.mark.parametrize("strategy", ["restart", "standby"])
+@pytest.mark.parametrize("strategy", ["restart", "standby", "follow"])
 def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(running: Site, strategy: str) -> None:
     assert running.run("save-snapshot", "alarm", "before-v2").exit_code == 0
     taken = running.client.snapshot("alarm", "before-v2")

@@ -99,10 +99,11 @@ class Agent:
             beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             if self.follows:
                 self.driver.engine.follow(self.origin.before_last)
+                boundary("following")
             else:
                 self.driver.engine.practise(saved)
                 self.driver.engine.bring_ahead(self.origin.running)
-            boundary("practised")
+                boundary("practised")
         if gets_ready:
             if not stand_by(self.driver, self.follows):
                 return

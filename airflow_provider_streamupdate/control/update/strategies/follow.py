@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 
-from ....core.boundaries import boundary
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination.following import unfollowable
 from ....core.errors import DriverError, RefusedError, WaitTimeoutError
@@ -18,7 +17,7 @@ from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
-from .standby import Standby, start
+from .standby import Standby, note_ready, start
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
@@ -47,8 +46,7 @@ class Follow(Standby):
         with holding(update.registry, deployment):
             if start(update, follow=True):
                 wait_caught_up(update)
-                boundary("standby-ready")
-                update.progress(f"deployment {deployment} of {update.app} follows {update.record.old}, and stands by")
+                note_ready(update)
 
     def stop_old(self, update: Update) -> None:
         if update.pending and update.drivers.state(str(update.record.old)) not in FINAL_STATES:

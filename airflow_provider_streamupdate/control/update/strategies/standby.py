@@ -88,8 +88,13 @@ def stand_by(update: Update) -> None:
     with holding(update.registry, deployment):
         if start(update):
             update.drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
-            boundary("standby-ready")
-            update.progress(f"deployment {deployment} of {update.app} stands by")
+            note_ready(update)
+
+
+def note_ready(update: Update) -> None:
+    """Tell that the new version's driver is ready to take over."""
+    boundary("standby-ready")
+    update.progress(f"deployment {update.record.new} of {update.app} stands by")
 
 
 def hand_over(update: Update) -> None:
