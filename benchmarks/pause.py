@@ -4,7 +4,7 @@ keys in the state. One ordinary batch interval (0.5 s) is part of every Spark ro
     naive         spark-submit of the same script on the same checkpoint, after SIGTERM (no update at all: no check,
                   no snapshot, no new plan)
     same-session  the query is stopped and started in its driver (what no new version can have: the floor)
-    restart, standby   `streamupdate update` with that strategy
+    restart, standby, follow   `streamupdate update` with that strategy
     flink-cli, flink-canonical, flink-native   keyed counts of the same files in Flink: stop with savepoint and run from
                   it, on its command line (canonical) and over REST; the driver's part (the cluster) stays up. From the
                   last output record to the first, whether or not it is committed.
@@ -34,6 +34,7 @@ from flink_rows import CANONICAL, CLI, NATIVE, FlinkCluster, FlinkJob, find_flin
 from pause_report import Report
 from spark_rows import NAIVE, SAME_SESSION, Managed, Plain
 
+from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 from airflow_provider_streamupdate.core import clock
@@ -41,7 +42,7 @@ from airflow_provider_streamupdate.core import clock
 ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {
     Plain: (NAIVE, SAME_SESSION),
-    Managed: (Restart.name, Standby.name),
+    Managed: (Restart.name, Standby.name, Follow.name),
     Scheduled: (BESIDE_AIRFLOW, AIRFLOW),
     FlinkJob: (CLI, CANONICAL, NATIVE),
 }

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape
 
 from airflow_rows import AIRFLOW, BESIDE_AIRFLOW
 from flink_rows import CANONICAL, CLI, NATIVE
-from spark_rows import NAIVE, PARTS, SAME_SESSION
+from spark_rows import INTERVAL_SECONDS, NAIVE, PARTS, SAME_SESSION
 
+from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.control.update.strategies.standby import Standby
 
@@ -20,6 +21,7 @@ TITLES = {
     NAIVE: "Spark, stopped and submitted again",
     Restart.name: "ours, `restart`",
     Standby.name: "ours, `standby`",
+    Follow.name: "ours, `follow`",
     SAME_SESSION: "Spark, same session (no update)",
     CLI: "Flink, command line",
     CANONICAL: "Flink, REST, canonical savepoint",
@@ -31,6 +33,7 @@ COLOURS = {
     NAIVE: "#8c8c8c",
     Restart.name: "#4c78a8",
     Standby.name: "#d62728",
+    Follow.name: "#7b3fa0",
     SAME_SESSION: "#bdbdbd",
     CLI: "#e7ba52",
     CANONICAL: "#2ca02c",
@@ -49,9 +52,8 @@ class Report:
         self.rows = [row for row in TITLES if any(r["row"] == row for r in records)]
 
     def markdown(self) -> str:
-        return "\n\n".join(
-            filter(None, (self._pauses(), self._goals(), self._wholes(), self._parts(), self._conditions()))
-        )
+        parts = (self._parts(strategy) for strategy in (Standby.name, Follow.name))
+        return "\n\n".join(filter(None, (self._pauses(), self._goals(), self._wholes(), *parts, self._conditions())))
 
     def median(self, row: str, keys: int) -> float | None:
         seconds = self._seconds(row, keys)
@@ -105,24 +107,31 @@ class Report:
         median = self.median
         goals = {
             "standby / Flink's best row, at most 1": [ratio(median(Standby.name, s), flink(s)) for s in self.sizes],
+            "follow / Flink's best row, at most 1": [ratio(median(Follow.name, s), flink(s)) for s in self.sizes],
+            f"follow, seconds, at most {INTERVAL_SECONDS + 0.1}": [
+                "" if (m := median(Follow.name, s)) is None else f"{m:.3g}" for s in self.sizes
+            ],
             "standby / naive, at most 0.067": [ratio(median(Standby.name, s), median(NAIVE, s)) for s in self.sizes],
             "restart / naive, at most 1.1": [ratio(median(Restart.name, s), median(NAIVE, s)) for s in self.sizes],
             "by Airflow / command line, at most 1.1": [
                 ratio(median(AIRFLOW, s), median(BESIDE_AIRFLOW, s)) for s in self.sizes
             ],
-            f"standby / that of {first:,} keys, at most 1.2": [
-                "" if s == first else ratio(median(Standby.name, s), median(Standby.name, first)) for s in self.sizes
-            ],
+            **{
+                f"{strategy} / that of {first:,} keys, at most {most}": [
+                    "" if s == first else ratio(median(strategy, s), median(strategy, first)) for s in self.sizes
+                ]
+                for strategy, most in ((Standby.name, 1.2), (Follow.name, 1.1))
+            },
         }
         lines = [_line("goal", *(f"{size:,} keys" for size in self.sizes)), _rule(1 + len(self.sizes))]
         lines += [_line(goal, *ratios) for goal, ratios in goals.items() if any(ratios)]
         return "\n".join(lines)
 
-    def _parts(self) -> str:
-        found = [r for r in self.records if r["row"] == Standby.name and r.get("parts")]
+    def _parts(self, strategy: str) -> str:
+        found = [r for r in self.records if r["row"] == strategy and r.get("parts")]
         if not found:
             return ""
-        lines = [_line("of `standby`'s pause", *(f"{s:,} keys" for s in self.sizes)), _rule(1 + len(self.sizes))]
+        lines = [_line(f"of `{strategy}`'s pause", *(f"{s:,} keys" for s in self.sizes)), _rule(1 + len(self.sizes))]
         for part in PARTS:
             cells = [_shown([r["parts"][part] for r in found if r["keys"] == s]) for s in self.sizes]
             lines.append(_line(part, *cells))

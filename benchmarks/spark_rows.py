@@ -26,7 +26,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 APP, QUERY = "counts", "q"
 APP_FILE = Path(__file__).parent / "apps" / "counts.py"
 NAIVE, SAME_SESSION = "naive", "same-session"
-FILES_A_BATCH = 4  # counts.py
+FILES_A_BATCH, INTERVAL_SECONDS = 4, 0.5  # counts.py
 GRACE_SECONDS = 60.0  # for a driver told to end; then it is killed, as supervisors do (it hung at 5,000,000 keys)
 BATCHES_BETWEEN = 6  # ordinary ones between two updates
 
