@@ -1,27 +1,214 @@
-"""Which plans the strategy ``follow`` can bring in."""
+"""Which updates the strategy ``follow`` can bring in.
+
+While the new version follows, it runs the running one's batches into nothing, and their results are the running one's.
+So an update that was followed gives what a restart would have given only if each stage that both versions have is given
+the same rows by both in those batches, and makes the same state of them: a deduplication that lets more rows pass
+would remember rows that nobody has written (*measured*, tests/spark/test_following_refused.py). What is not known to
+be so is refused. A stage that is new is given no rows before the takeover (spark_internals/queries/following.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from ..compatibility.rules.sources.source_options import FILES, short_format
-from ..plan.plan import AppPlan, QueryPlan
+from ..compatibility.compatibility import compare
+from ..compatibility.report import LOSS, REFUSED
+from ..compatibility.rules.query import minor
+from ..compatibility.rules.sources.source_options import (
+    FILES,
+    effective,
+    format_of,
+    meaning,
+    place,
+    same_place,
+    servers,
+    short_format,
+)
+from ..plan.plan import QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
 
-# Sources that give a batch again by its offsets alone, and whose memory is brought up to date at the takeover
-# (spark_internals/queries/following.py): a file source's, from its log; the others have none.
+# Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
+# (spark_internals/queries/following.py): a file source's, from its log; the others have none that decides about rows
+# (KafkaMicroBatchStream, RateStreamMicroBatchStream, RatePerMicroBatchStream).
 SOURCES = frozenset({*FILES, "kafka", "rate", "rate-micro-batch"})
-# Sinks that are made without an effect, so that they can be made before the takeover.
+# Sinks that are made without an effect, so that they can be made before the takeover. Not memory: its rows are gone
+# with the driver, so that no update can continue it.
 SINKS = frozenset({*FILES, "foreachbatch", "foreach", "kafka", "noop", "console"})
 
+# How many entries the log of a file source has between two compactions. A log without a compaction yet is read by
+# one's own setting (CompactibleFileStreamLog.compactInterval), and the running version writes it by its own.
+COMPACTION = "spark.sql.streaming.fileSource.log.compactInterval"
+ASYNC = "asyncprogresstrackingenabled"
+# Settings and options with which rows may be missing in one version's batch and not in the other's.
+_LENIENT = ("ignoremissingfiles", "ignorecorruptfiles")
 
-def unfollowable(plan: AppPlan, old: AppPlan | None = None) -> list[str]:
-    """Why a version with this plan cannot follow; empty where it can."""
-    return [problem for query in plan.queries for problem in _of(query)]
+# What another run of the same batch may give another value. Seeds of random functions are new in each batch of each
+# run (Spark: MicroBatchExecution makes a plan of its own for each). `callmethodviareflection` is java_method; which
+# partition a row is in depends on the machine's cores.
+_CHANCE = re.compile(
+    r"\b(?:(?:rand|randn|randstr|uuid|shuffle|sparkpartitionid|monotonicallyincreasingid|callmethodviareflection"
+    r"|inputfileblockstart|inputfileblocklength|sample)\(|udfDeterministic=False|functionName=aesEncrypt\b"
+    r"|isDeterministic=False)"
+)
+_TABLE = re.compile(r"\blookup\b|\bstatic:|subquery\(|\binsubquery|\bexists\(#")
+_FUNCTIONS = frozenset({"apply-in-pandas-with-state", "transform-with-state"})
+_BY_KEYS = frozenset({"aggregate", "deduplicate"})
 
 
-def _of(query: QueryPlan) -> Iterator[str]:
+def unfollowable(new: AppPlan, old: AppPlan | None = None) -> list[str]:
+    """Why a version with plan `new` cannot follow one with plan `old`; empty where it can. Without `old`: what can be
+    told of the new one alone."""
+    problems = [problem for query in new.queries for problem in _alone(query)]
+    if old is None:
+        return problems
+    for query in new.queries:
+        if before := old.query(query.name):
+            problems += [problem for problem in _alone(before) if problem not in problems]
+            problems += _together(before, query)
+    return [*problems, *_compared(old, new)]
+
+
+def _alone(query: QueryPlan) -> Iterator[str]:
+    """What does not depend on the other version."""
     for source in query.sources:
-        if (kind := short_format(source.format)) not in SOURCES:
-            yield f"source {source.name} of query {query.name} is of format {kind}, which was not tried"
+        yield from (f"source {source.name} of query {query.name} {problem}" for problem in _of_source(source))
     if (kind := short_format(query.sink.format)) not in SINKS:
         yield f"the sink of query {query.name} is of format {kind}, which was not tried"
+    if {k.lower(): v for k, v in query.sink.options.items()}.get(ASYNC, "false").lower() == "true":
+        yield f"query {query.name} tracks its progress asynchronously, so that its log does not hold every batch"
+    for key, value in {**query.conf, **(query.given or {})}.items():
+        if key.lower().endswith(_LENIENT) and key.startswith("spark.sql.files.") and value.lower() != "false":
+            yield f"query {query.name} runs with {key}={value}: {_MISSING}"
+
+
+_MISSING = "a file that one version has read might be left out by the other, silently"
+
+
+def _of_source(source: SourcePlan) -> Iterator[str]:
+    kind = short_format(source.format)
+    if kind not in SOURCES:
+        yield f"is of format {kind}, which was not tried"
+    if effective(source, "cleansource", "off").lower() != "off":
+        yield "has cleanSource: files that the running version has read go before the new one has read them"
+    for option in _LENIENT:
+        if effective(source, option, "false").lower() != "false":
+            yield f"has {option}: {_MISSING}"
+    if effective(source, "failondataloss", "true").lower() == "false":
+        yield "has failOnDataLoss=false: records that one version has read might be left out by the other, silently"
+
+
+def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
+    for source in new.sources:
+        if before := next((s for s in old.sources if s.name == source.name), None):
+            yield from (f"source {source.name} of query {new.name} {problem}" for problem in _of_both(before, source))
+    if any(short_format(s.format) in FILES for s in old.sources) and _compaction(old) != _compaction(new):
+        yield (
+            f"query {new.name} has another {COMPACTION} ({_compaction(new)} instead of {_compaction(old)}): the files "
+            "of its sources' logs would be called otherwise"
+        )
+    if not (old.stages and new.stages):
+        return
+    if old.output_mode != new.output_mode:
+        yield f"query {new.name} has another output mode"
+    if old.watermarks != new.watermarks:
+        yield f"query {new.name} has other watermarks"
+    for stage in new.stages:
+        if was := old.stage(stage.name):
+            told = f"stage {stage.name} of query {new.name}"
+            yield from (f"{told} {problem}" for problem in _of_stage(was, stage, _new_names(old, new)))
+
+
+def _compaction(query: QueryPlan) -> str:
+    return {**query.conf, **(query.given or {})}.get(COMPACTION, "10")
+
+
+def _of_both(old: SourcePlan, new: SourcePlan) -> Iterator[str]:
+    """The running version's offsets have to mean the same rows."""
+    if format_of(old) is not format_of(new) or short_format(old.format) != short_format(new.format):
+        yield "has another format"
+    elif not same_place(old, new) or (place(old) and not place(new)):
+        yield "reads another place"
+    elif servers(old) != servers(new):
+        yield "has other servers"
+    before, now = meaning(old), meaning(new)
+    if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
+        yield f"has other options: {', '.join(changed)}"
+    if old.native != new.native:
+        yield "has its name in another way"
+
+
+def _new_names(old: QueryPlan, new: QueryPlan) -> frozenset[str]:
+    return frozenset(s.name for s in new.sources) - {s.name for s in old.sources}
+
+
+def _of_stage(old: StagePlan, new: StagePlan, new_sources: frozenset[str]) -> Iterator[str]:
+    """A way that begins at a new source brings no rows before the takeover."""
+    if old.kind != new.kind:
+        yield "is of another kind"
+    if old.paths is None or new.paths is None:
+        yield "has ways of its rows that are not known: the running version's plan is an earlier release's"
+    elif old.paths != tuple(path for path in new.paths if not _from_any(path, new_sources)):
+        yield (
+            "is given other rows in the new version (another filter, lookup, stage or source is below it): what it "
+            "made of the batches that are followed would not fit what the running version has written"
+        )
+    texts = [t for path in new.paths or () for t in path] + list(_texts(new.definition))
+    texts += [*(new.filters or ()), *(new.hidden or ()), *(new.arrivals or ())]
+    shown = [QUOTED.sub("''", text) for text in texts]
+    if any(map(unknown, texts)) or any(map(untold, texts)):
+        yield "depends on something that cannot be read from its plan"
+    if chance := sorted({found[0].rstrip("(") for text in shown for found in _CHANCE.finditer(text)}):
+        yield f"depends on chance ({', '.join(chance)}): the same batch would give it other rows"
+    if any(_TABLE.search(text) for text in shown):
+        yield "depends on a table, which may have changed since the running version ran a batch"
+    yield from _of_definition(old, new)
+
+
+def _from_any(path: Iterable[str], sources: frozenset[str]) -> bool:
+    return any(f"from {name}." in path for name in sources)
+
+
+def _of_definition(old: StagePlan, new: StagePlan) -> Iterator[str]:
+    """A state that is rewritten when the following begins has to be what it would be if that were done at its end."""
+    types, now_types = old.types or {}, new.types or {}
+    if other := sorted(c for c in types.keys() & now_types.keys() if types[c] != now_types[c]):
+        yield f"reads columns of other types ({', '.join(other)})"
+    if sorted(map(_window, old.windows)) != sorted(map(_window, new.windows)):
+        yield "has other windows: those that the running version closes would be other ones"
+    elif _meaning(old) != _meaning(new):
+        code = "other code or " if new.kind in _FUNCTIONS else ""
+        yield f"has {code}another definition: what it gives for the batches that are followed is written nowhere"
+
+
+def _meaning(stage: StagePlan) -> dict[str, Any]:
+    """What decides which groups or rows there are in the state and when they leave it. An aggregate more or less is
+    kept in the same groups."""
+    order = {"keys": sorted(_texts(stage.definition.get("keys")))} if stage.kind in _BY_KEYS else {}
+    kept = {**stage.definition, **order}
+    return {k: v for k, v in kept.items() if not (k == "aggregates" and stage.kind == "aggregate")}
+
+
+def _window(window: Any) -> tuple[str, int, int, int]:
+    return window.column, window.size, window.slide, window.start
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, list | tuple):
+        yield from (text for each in value for text in _texts(each))
+
+
+def _compared(old: AppPlan, new: AppPlan) -> Iterator[str]:
+    """What the compatibility check has agreed to or refuses: from which batch it holds would depend on when the
+    following began."""
+    if minor(old.spark_version) != minor(new.spark_version):
+        yield f"it runs on Spark {new.spark_version}, the running version on {old.spark_version}, which was not tried"
+    for item in compare(old, new, "the running version").items:
+        if item.thing in ("sink", "app"):
+            continue
+        if item.verdict in (LOSS, REFUSED):
+            yield f"{item.thing} {item.name} is {item.verdict} ({item.reason})"
