@@ -3,14 +3,17 @@ on its own checkpoint and into nothing."""
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.errors import DriverError
+from ...core.checkpoint.offset_log import OffsetEntry
+from ...core.errors import CorruptError, DriverError
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
 from ..spark_internals import FollowedQuery
@@ -35,8 +38,10 @@ class Following:
         self._spark, self._writer = spark, writer
         self._old, self._new = old, new
         self._running, self._own = running, own
+        self._folders = source_folders(old, new)
         self._followed: FollowedQuery | None = None
         self._begun = -1  # the last batch that was begun here
+        self._brought: set[str] = set()  # files of the sources' logs that are here
 
     @property
     def behind(self) -> int:
@@ -55,22 +60,37 @@ class Following:
         return self._followed.query if self._followed else None
 
     def step(self) -> bool:
-        """Begin the next batch, if the running version has logged it and the one before has ended here."""
+        """Begin the next batch, if the running version has logged it and the one before has ended here. DriverError
+        when the running version has removed what it takes."""
         committed, logged = self._own.committed_batch(), self._running.logged_batch()
         assert committed is not None  # it was restored
         if self._followed is not None and not self._rests(committed):
             return False
         if logged is None or logged <= committed:
+            if self._followed is not None:
+                self._followed.prepare()  # nothing else is to be done
             return False
+        try:
+            self._bring(committed + 1)
+        except (CorruptError, FileNotFoundError) as error:
+            raise DriverError(
+                f"query {self._new.name} fell too far behind the running version to follow it: it is at batch "
+                f"{committed}, {logged - committed} behind, and entry {committed + 1} or a file of a source's log that "
+                f"it needs was removed ({error}); use strategy standby, or a higher "
+                "spark.sql.streaming.minBatchesToRetain"
+            ) from error
         self._begun = committed + 1
-        self._bring(self._begun)
         if self._followed is None:
-            with tempfile.TemporaryDirectory(prefix="streamupdate-follow-") as scratch:
-                uri = self._own.folder.uri
-                self._followed = FollowedQuery(self._spark, self._writer, self._new.name, uri, Path(scratch))
+            self._followed = self._started()
         else:
             self._followed.run()
         return True
+
+    def _started(self) -> FollowedQuery:
+        new = [stage.name for stage in self._new.stages if self._old.stage(stage.name) is None]
+        with tempfile.TemporaryDirectory(prefix="streamupdate-follow-") as scratch:
+            uri, name = self._own.folder.uri, self._new.name
+            return FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new)
 
     def _rests(self, committed: int) -> bool:
         """Whether the batch that was begun has ended. A thread that waits may not have noticed yet that it is to go on,
@@ -87,28 +107,68 @@ class Following:
             )
         return committed == batch and self._rests(batch)
 
+    def prepare(self) -> None:
+        """Make what the takeover needs, while there is time. The query waits."""
+        if self._followed is not None:
+            self._followed.prepare()
+
     def take_over(self) -> None:
         """Go on with batches of its own. The running version begins none, and all of its batches have ended here."""
         assert self._followed is not None and self.behind == 0
-        self._followed.take_over()
+        self._followed.take_over(self._watermark_ms())
+
+    def _watermark_ms(self) -> int:
+        """That the running version's next batch would have had."""
+        batch = self._running.committed_batch()
+        return 0 if batch is None else self._running.next_watermark_ms(batch)
 
     def _bring(self, batch: int) -> None:
         """Log a batch as the running version has: what its sources note of it first, as Spark does."""
-        for path, to in self._source_files(batch):
-            if not self._own.folder.exists(to):
-                self._own.folder.copy_from(self._running.folder, path, to)
-        entry = (self._running.folder.read(f"offsets/{batch}") or b"").decode()
-        entry = record_stores(entry, self._new.stores)
-        entry = reorder_offsets(entry, self._old.source_order, self._new.source_order)
-        self._own.folder.write(f"offsets/{batch}", entry.encode())
+        entry = self._running.offsets(batch)
+        paths = self._running.source_files(batch, self._old.source_order)
+        self._check_whole(batch, entry, paths)
+        for path, to in self._moved(paths):
+            if to not in self._brought:
+                if not self._own.folder.exists(to):
+                    self._own.folder.copy_from(self._running.folder, path, to)
+                self._brought.add(to)
+        text = (self._running.folder.read(f"offsets/{batch}") or b"").decode()
+        OffsetEntry.parse(text.encode(), self._running.folder.path(f"offsets/{batch}"))  # it may be gone by now
+        text = record_stores(text, self._new.stores)
+        text = reorder_offsets(text, self._old.source_order, self._new.source_order)
+        self._own.folder.write(f"offsets/{batch}", text.encode())
 
-    def _source_files(self, batch: int) -> list[tuple[str, str]]:
+    def _moved(self, paths: list[str]) -> Iterator[tuple[str, str]]:
         """The files of the sources' logs that a batch needs, and where they go."""
-        folders = source_folders(self._old, self._new)
-        found = []
-        for path in self._running.source_files(batch, self._old.source_order):
+        for path in paths:
             _, folder, name = path.split("/", 2)
-            to = folder if folders is None else folders.get(folder)
+            to = folder if self._folders is None else self._folders.get(folder)
             if to is not None:
-                found.append((path, f"sources/{to}/{name}"))
-        return found
+                yield path, f"sources/{to}/{name}"
+
+    def _check_whole(self, batch: int, entry: OffsetEntry, paths: list[str]) -> None:
+        """CorruptError unless all entries of file sources' logs that came with a batch are there. A batch has several
+        where the running version listed files and was ended before it logged them (FileStreamSource.fetchMaxOffset),
+        and the running version removes them by their age (CompactibleFileStreamLog.deleteExpiredLog)."""
+        before = dict(self._log_offsets(self._own_entry(batch - 1), self._new.source_order))
+        for name, last in self._log_offsets(entry, self._old.source_order):
+            folder = self._folder_of(name, entry)
+            numbers = {p.rsplit("/", 1)[1] for p in paths if p.startswith(f"sources/{folder}/")}
+            compacted = max((int(n.removesuffix(".compact")) for n in numbers if n.endswith(".compact")), default=-1)
+            for number in range(max(before.get(name, last - 1), compacted) + 1, last + 1):
+                if str(number) not in numbers:
+                    where = self._running.folder.path(f"sources/{folder}")
+                    raise CorruptError(f"{where} has no entry {number}, which batch {batch} needs")
+
+    def _own_entry(self, batch: int) -> OffsetEntry:
+        return self._own.offsets(batch)
+
+    def _folder_of(self, name: str, entry: OffsetEntry) -> str:
+        return name if entry.names else str(list(dict.fromkeys(self._old.source_order)).index(name))
+
+    def _log_offsets(self, entry: OffsetEntry, order: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+        """The file sources of an entry, and how far they have come in their logs."""
+        for name, text in zip(entry.names or order, entry.sources, strict=False):
+            offset = json.loads(text) if text.strip() not in ("-", "") else None
+            if isinstance(offset, dict) and set(offset) == {"logOffset"}:
+                yield name, int(offset["logOffset"])

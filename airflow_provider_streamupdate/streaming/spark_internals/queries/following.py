@@ -1,33 +1,33 @@
 """A query that runs the batches which another version has logged, one at a time, into a sink that writes nothing; and
 from a moment on its own batches into its own sink, without being started again.
 
-Private fields and methods of Spark 4.2 and 4.3 that this uses, each verified with javap:
+Private fields and methods of Spark 4.2 and 4.3 that this uses are in USED, each verified with javap;
+`check_followable_here` looks for them in the Spark that runs.
 
-    MicroBatchExecution      logicalPlan, sources(), sourceIdMap(), triggerExecutor()
-    StreamExecution          sink, triggerClock, offsetLog()
-    ProcessingTimeExecutor   clock, intervalMs, the context of the next batch (TriggerExecutor.execCtx)
-    MicroBatchExecutionContext, ProgressContext   sink, triggerClock
-    FileStreamSource         metadataLog, metadataLogCurrentOffset, seenFiles
-    DataStreamWriter         all fields but the Dataset's
+How it works (*measured*, tests/spark/test_following*.py): the stream thread waits for a clock that only this module
+sets (ManualClock). While it waits, the context of its next batch is given what the offset log's entry says, and is
+marked as constructed, as on a restart that finds a batch which was logged and has not committed (populateStartOffsets);
+so Spark neither asks the sources for offsets, nor decides whether a batch without data is due, nor tells the sources
+that they may clean up. Then the clock passes the trigger's time once.
 
-How it works (*measured*, tests/spark/test_following.py): the stream thread waits for a clock that only this module sets
-(ManualClock). While it waits, the context of its next batch is given what the offset log's entry says, and is marked as
-constructed, as on a restart that finds a batch which was logged and has not committed (populateStartOffsets); so Spark
-neither asks the sources for offsets, nor decides whether a batch without data is due, nor tells the sources that they
-may clean up. Then the clock passes the trigger's time once.
+A stage that the other version has not would keep rows whose results nobody writes. So until the takeover there is a
+filter below it that no row passes, and that Spark cannot see through; the plan without it is put in at the takeover.
+Its state is empty then, as after a restart.
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ....core.errors import RefusedError
-from ..jvm import STREAMING, java_class, module, named, sequence, static
+from ..jvm import STREAMING, array, function, java_class, method, module, named, scala_seq, sequence, static
 from .empty_sources import with_empty_sources
 from .queries import execution_of, sleeping_between_batches, thread_alive
 from .writers import writer_frame
@@ -36,24 +36,100 @@ _RUNTIME = f"{STREAMING}.runtime"
 _EXECUTION, _STREAM = f"{_RUNTIME}.MicroBatchExecution", f"{_RUNTIME}.StreamExecution"
 _CONTEXTS = (f"{_RUNTIME}.MicroBatchExecutionContext", f"{_RUNTIME}.ProgressContext")
 _TIMER, _FILES = f"{_RUNTIME}.ProcessingTimeExecutor", f"{_RUNTIME}.FileStreamSource"
+_SEEN, _ENTRY = f"{_FILES}$SeenFilesMap", f"{_FILES}$FileEntry"
+_PATH = "org.apache.spark.paths.SparkPath"
+_WRITES = f"{STREAMING}.sources.WriteToMicroBatchDataSource"
+_ARRAYS = "scala.runtime.ScalaRunTime"
 _NEXT = "org$apache$spark$sql$execution$streaming$runtime$TriggerExecutor$$execCtx"
-_WRITES = f"{STREAMING}.sources"
 _STEP_MS = 3_600_000  # between two triggers, by the clock that is set
+
+_STAGE = "__stage__"  # of the alias around what a stage reads (streaming/stages.py)
+_SEED = -730_717_340_727  # by which the filter is known again
+_NO_ROW = f"rand({_SEED}L) < -1.0D"  # not deterministic, so that no rule folds or moves it
+
+# Class -> fields, methods (with the number of their arguments) and constructors (``<init>``) of it.
+USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
+    _EXECUTION: (
+        ("logicalPlan",),
+        (("sources", 0), ("sourceIdMap", 0), ("triggerExecutor", 0), ("watermarkTracker", 0), ("logicalPlan", 0)),
+    ),
+    _STREAM: (("sink", "triggerClock"), (("offsetLog", 0), ("queryExecutionThread", 0), ("id", 0))),
+    _TIMER: (("clock", "intervalMs"), ((_NEXT, 0),)),
+    _CONTEXTS[0]: (("sink", "triggerClock"), (("isCurrentBatchConstructed_$eq", 1),)),
+    _CONTEXTS[1]: (("sink", "triggerClock"), ()),
+    f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
+    f"{_RUNTIME}.WatermarkTracker": ((), (("setWatermark", 1), ("currentWatermark", 0))),
+    _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
+    _SEEN: ((), (("add", 2),)),
+    _ENTRY: ((), (("sparkPath", 0), ("timestamp", 0))),
+    _WRITES: ((), (("<init>", 6), ("relation", 0), ("writeOptions", 0), ("outputMode", 0))),
+    f"{_WRITES}V1": ((), (("<init>", 7), ("catalogTable", 0), ("writeOptions", 0), ("outputMode", 0))),
+    f"{STREAMING}.checkpointing.OffsetSeqLog": ((), (("getLatest", 0),)),
+    f"{STREAMING}.checkpointing.OffsetSeqBase": ((), (("toStreamProgress", 2), ("metadataOpt", 0))),
+    "org.apache.spark.util.ManualClock": ((), (("<init>", 1), ("advance", 1))),
+    "org.apache.spark.util.SystemClock": ((), (("<init>", 0),)),
+    "org.apache.spark.sql.classic.StreamingQueryManager": ((), (("startQuery", 13),)),
+    "org.apache.spark.sql.classic.DataStreamWriter": (("trigger", "extraOptions", "outputMode", "ds"), ()),
+}
+
+
+def check_followable_here(spark: SparkSession) -> None:
+    """RefusedError unless the Spark that runs has all that this module uses of its inside."""
+    for owner, (fields, methods) in USED.items():
+        if missing := _missing(spark, owner, fields, methods):
+            raise RefusedError(f"this Spark ({spark.version}) cannot be followed: {missing}; use strategy standby")
+
+
+def _missing(spark: SparkSession, owner: str, fields: Collection[str], methods: Collection[tuple[str, int]]) -> str:
+    try:
+        found = java_class(spark._jvm, owner)
+    except Exception:  # py4j: ClassNotFoundException
+        return f"there is no class {owner}"
+    texts = module(spark, "scala.runtime.ScalaRunTime")
+    given = set(re.findall(r"\.([^\s.,]+)(?=[,)])", str(texts.stringOf(found.getDeclaredFields()))))
+    for field in fields:
+        if field not in given:
+            return f"class {owner} has no field {field}"
+    signatures = str(texts.stringOf(found.getMethods())) + str(texts.stringOf(found.getDeclaredMethods()))
+    made = str(texts.stringOf(found.getConstructors()))
+    for name, arguments in methods:
+        wanted, where = (owner, made) if name == "<init>" else (f".{name}", signatures)
+        known = re.findall(rf"{re.escape(wanted)}\(([^()]*)\)", where)
+        if not any(len([a for a in each.split(",") if a.strip()]) == arguments for each in known):
+            return f"class {owner} has no {'constructor' if name == '<init>' else f'method {name}'} of {arguments}"
+    return ""
 
 
 class FollowedQuery:
     """A started query whose next batch runs when it is told. Its checkpoint's last logged batch has not committed: that
-    is its first one."""
+    is its first one.
+
+    The swap takes about 5 ms whatever was followed (*measured*, docs/design.md), because the memory of file sources is
+    brought up to date with each batch, and all else is made by `prepare`.
+    """
 
     def __init__(
-        self, spark: SparkSession, writer: DataStreamWriter, name: str, checkpoint: str, scratch: Path
+        self,
+        spark: SparkSession,
+        writer: DataStreamWriter,
+        name: str,
+        checkpoint: str,
+        scratch: Path,
+        new_stages: Collection[str] = (),
     ) -> None:
-        """scratch: an empty local folder. RefusedError where the writer's trigger or sink cannot be taken over."""
+        """scratch: an empty local folder. new_stages: stages that the other version has not. RefusedError where the
+        writer's trigger, sink or plan cannot be taken over."""
         self._spark, self._jvm = spark, spark._jvm
         self._interval_ms = _interval_ms(writer)
-        self._plan, self._sink = _own_write(writer, scratch)
+        self._write, self._sink = _own_write(writer, scratch)
+        self._frame = _without_rows(writer_frame(writer), new_stages)
         self._clock = named(self._jvm, "org.apache.spark.util.ManualClock")(_now(self._jvm))
+        self._made: tuple[Any, Any] | None = None  # the own plan, and a clock that goes by itself
         self._query = self._start(writer, name, checkpoint)
+        execution = execution_of(self._query)
+        if (kind := str(execution.getClass().getName())) != _EXECUTION:
+            self._query.stop()
+            raise RefusedError(f"the query is run by {kind}, which cannot be followed; use strategy standby")
 
     @property
     def query(self) -> StreamingQuery:
@@ -69,33 +145,46 @@ class FollowedQuery:
         """Have it run the batch that was logged last. It waits."""
         execution = execution_of(self._query)
         _, entry = _pair(execution.offsetLog().getLatest().get())
-        context = getattr(execution.triggerExecutor(), _NEXT)()
+        context = self._next()
         getattr(context, "endOffsets_$eq")(entry.toStreamProgress(execution.sources(), execution.sourceIdMap()))
         getattr(context, "offsetSeqMetadata_$eq")(entry.metadataOpt().get())
         getattr(context, "isCurrentBatchConstructed_$eq")(True)
+        self._note_files()
         self._clock.advance(_STEP_MS)
 
-    def take_over(self) -> None:
-        """Have it run batches of its own, into its own sink, from now on. It waits."""
-        execution = execution_of(self._query)
-        executor, clock = execution.triggerExecutor(), named(self._jvm, "org.apache.spark.util.SystemClock")()
-        context = getattr(executor, _NEXT)()
-        for source in sequence(execution.sources()):
-            if source.getClass().getName() == _FILES:
-                self._note_files(source)
-        below = execution.logicalPlan().children().apply(0)
-        write = self._plan
-        version_1 = str(write.getClass().getSimpleName()).endswith("V1")
+    def prepare(self) -> None:
+        """Make all that the takeover needs. It waits, and has run a batch."""
+        if self._made is not None:
+            return
+        execution, write = execution_of(self._query), self._write
+        version_1 = str(write.getClass().getName()).endswith("V1")
         into = (write.catalogTable(), self._sink) if version_1 else (write.relation(),)
-        made = named(self._jvm, str(write.getClass().getName()))(
+        plan = named(self._jvm, str(write.getClass().getName()))(
             *into,
-            below,
+            _with_rows(self._jvm, execution.logicalPlan().children().apply(0)),
             str(execution.id().toString()),
             write.writeOptions(),
             write.outputMode(),
             static(self._jvm, "scala.Option#apply")(None),
         )
-        self._put(execution, _EXECUTION, "logicalPlan", made)
+        for of, names in self._swapped:
+            for name in names:
+                self._field(of, name)
+        self._made = plan, named(self._jvm, "org.apache.spark.util.SystemClock")()
+
+    def take_over(self, watermark_ms: int = 0) -> None:
+        """Have it run batches of its own, into its own sink, from now on. It waits.
+
+        watermark_ms: that the other version's next batch would have had. The query's own may be behind it, where
+        sources or stages differ, and Spark's never goes back (WatermarkTracker.updateWatermark)
+        """
+        self.prepare()
+        assert self._made is not None
+        plan, clock = self._made
+        execution, executor, context = execution_of(self._query), self._executor, self._next()
+        if watermark_ms > int(self._watermarks.currentWatermark()):
+            self._watermarks.setWatermark(watermark_ms)
+        self._put(execution, _EXECUTION, "logicalPlan", plan)
         self._put(execution, _STREAM, "sink", self._sink)
         self._put(execution, _STREAM, "triggerClock", clock)
         for owner in _CONTEXTS:
@@ -104,6 +193,13 @@ class FollowedQuery:
         self._put(executor, _TIMER, "clock", clock)
         self._field(_TIMER, "intervalMs").setLong(executor, self._interval_ms)
         self._clock.advance(_STEP_MS)
+
+    _swapped = (
+        (_EXECUTION, ("logicalPlan",)),
+        (_STREAM, ("sink", "triggerClock")),
+        *((owner, ("sink", "triggerClock")) for owner in _CONTEXTS),
+        (_TIMER, ("clock", "intervalMs")),
+    )
 
     def _start(self, writer: DataStreamWriter, name: str, checkpoint: str) -> StreamingQuery:
         """As DataStreamWriter.startQuery does, with another sink and another clock."""
@@ -116,7 +212,7 @@ class FollowedQuery:
                 option(name),
                 option(None),  # userSpecifiedSinkName
                 option(checkpoint),
-                writer_frame(writer)._jdf,
+                self._frame._jdf,
                 _value(writer._jwrite, "extraOptions").originalMap(),
                 module(self._spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable"),
                 _value(writer._jwrite, "outputMode"),
@@ -130,25 +226,116 @@ class FollowedQuery:
         )
         return StreamingQuery(started)
 
-    def _note_files(self, source: Any) -> None:
+    @functools.cached_property
+    def _executor(self) -> Any:
+        return execution_of(self._query).triggerExecutor()
+
+    @functools.cached_property
+    def _watermarks(self) -> Any:
+        return execution_of(self._query).watermarkTracker()
+
+    @functools.cached_property
+    def _file_sources(self) -> list[tuple[Any, Any, Any]]:
+        """Each with its log, and the function that adds an entry of it to what the source has seen."""
+        sources = sequence(execution_of(self._query).sources())
+        files = [source for source in sources if source.getClass().getName() == _FILES]
+        log, seen = self._field(_FILES, "metadataLog"), self._field(_FILES, "seenFiles")
+        return [(source, log.get(source), _adds(self._jvm, seen.get(source))) for source in files]
+
+    def _next(self) -> Any:
+        """The context of the next batch."""
+        return getattr(self._executor, _NEXT)()
+
+    def _note_files(self) -> None:
         """A file source remembers what it has listed, and reads its log at its start only."""
-        log, seen = (self._field(_FILES, name).get(source) for name in ("metadataLog", "seenFiles"))
-        last = self._field(_FILES, "metadataLogCurrentOffset")
-        newest = log.getLatestBatchId()
-        if not newest.isDefined():
-            return
-        for number in itertools.count(int(last.get(source)) + 1):
-            if number > int(newest.get()):
-                break
-            for entry in log.get(number).get():
-                seen.add(entry.sparkPath(), entry.timestamp())
-        last.setLong(source, int(newest.get()))
+        last, sequences = self._field(_FILES, "metadataLogCurrentOffset"), module(self._spark, _ARRAYS)
+        for source, log, add in self._file_sources:
+            newest = log.getLatestBatchId()
+            if not newest.isDefined():
+                continue
+            for number in range(int(last.getLong(source)) + 1, int(newest.get()) + 1):
+                entries = log.get(number)
+                if entries.isDefined():  # else a compaction that came later has it (FileStreamSourceLog.get)
+                    sequences.genericWrapArray(entries.get()).foreach(add)
+            last.setLong(source, int(newest.get()))
 
     def _put(self, owner: Any, of: str, name: str, value: Any) -> None:
         self._field(of, name).set(owner, value)
 
     def _field(self, of: str, name: str) -> Any:
-        return _accessible(java_class(self._jvm, of).getDeclaredField(name))
+        return _field(self._jvm, of, name)
+
+
+@functools.cache
+def _field(jvm: Any, of: str, name: str) -> Any:
+    return _accessible(java_class(jvm, of).getDeclaredField(name))
+
+
+def _adds(jvm: Any, seen: Any) -> Any:
+    """The scala.Function1 that adds an entry of the log to what a file source has seen: ``seen.add(entry.sparkPath,
+    entry.timestamp)``. A call from Python for each file would take seconds for many files."""
+    handles = jvm.java.lang.invoke.MethodHandles
+    primitive = {name: java_class(jvm, f"java.lang.{name}").getField("TYPE").get(None) for name in ("Long", "Void")}
+    kinds = array(jvm, "java.lang.Class", [java_class(jvm, _PATH), primitive["Long"]])
+    add = handles.publicLookup().unreflect(java_class(jvm, _SEEN).getMethod("add", kinds)).bindTo(seen)
+    asked = [method(jvm, _ENTRY, name) for name in ("sparkPath", "timestamp")]
+    twice = handles.filterArguments(add, 0, array(jvm, "java.lang.invoke.MethodHandle", asked))  # of the entry, and of the entry
+    once = jvm.java.lang.invoke.MethodType.methodType(primitive["Void"], java_class(jvm, _ENTRY))
+    both = jvm.java.lang.reflect.Array.newInstance(java_class(jvm, "java.lang.Integer").getField("TYPE").get(None), 2)
+    entry = handles.permuteArguments(twice, once, both)
+    return function(jvm, entry)
+
+
+def _without_rows(df: DataFrame, stages: Collection[str]) -> DataFrame:
+    """The same with a filter that no row passes below each of these stages."""
+    if not stages:
+        return df
+    spark = df.sparkSession
+    plan, done = _filtered(spark, df._jdf.queryExecution().analyzed(), {_STAGE + name for name in stages})
+    if missing := sorted(set(stages) - {name.removeprefix(_STAGE) for name in done}):
+        raise RefusedError(f"stage {missing[0]} is new and was not found in the plan by its name; use strategy standby")
+    made = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, plan)
+    return DataFrame(made, spark)
+
+
+def _filtered(spark: SparkSession, plan: Any, names: Collection[str]) -> tuple[Any, set[str]]:
+    """The plan with the filters, and the names that were found."""
+    made = [_filtered(spark, child, names) for child in sequence(plan.children())]
+    children, found = [child for child, _ in made], set().union(*(done for _, done in made))
+    here = _marked(children, names)
+    if here is not None:
+        children = [_filter(spark, child) for child in children]
+        found.add(here)
+    if not found:
+        return plan, found
+    return plan.withNewChildren(scala_seq(spark._jvm, children)), found
+
+
+def _marked(children: list[Any], names: Collection[str]) -> str | None:
+    """The name in the first child of a stage: a projection above an alias (streaming/stages.py, markers.py)."""
+    if not children or str(children[0].getClass().getSimpleName()) != "Project":
+        return None
+    alias = children[0].children().apply(0)
+    if str(alias.getClass().getSimpleName()) != "SubqueryAlias":
+        return None
+    name = str(alias.alias())
+    return name if name in names else None
+
+
+def _filter(spark: SparkSession, plan: Any) -> Any:
+    rows = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, plan)
+    return rows.filter(_NO_ROW).queryExecution().analyzed()
+
+
+def _with_rows(jvm: Any, plan: Any) -> Any:
+    """The plan without those filters."""
+    children = sequence(plan.children())
+    if str(plan.getClass().getSimpleName()) == "Filter" and str(_SEED) in str(plan.condition().toString()):
+        return _with_rows(jvm, children[0])
+    made = [_with_rows(jvm, child) for child in children]
+    if all(a is b for a, b in zip(children, made, strict=True)):
+        return plan
+    return plan.withNewChildren(scala_seq(jvm, made))
 
 
 def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
