@@ -5,13 +5,14 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from .commands import adopt, apps, dags, doctor, gc, snapshots, status, supervise, updates
+from .commands import adopt, apps, dags, doctor, gc, snapshots, standby, status, supervise, updates
 from .group import main
 
 for _command in (
     apps.submit,
     apps.restart,
     supervise.supervise,
+    standby.standby,
     updates.update,
     updates.rollback,
     updates.plan,

@@ -13,6 +13,7 @@ from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
 from .operations import check as checking
+from .operations import hot_standby as standing_by
 from .operations import rehearse as rehearsing
 from .operations import restart as restarting
 from .operations import stop as stopping
@@ -87,6 +88,8 @@ class StreamUpdateClient:
     restart = Operation(restarting.restart)
     supervise = Operation(supervising.supervise)
     switch_supervision = Operation(supervising.switch)
+    stand_by = Operation(standing_by.stand_by)
+    stand_down = Operation(standing_by.stand_down)
     health = Operation(verifying.health)
     wait_healthy = Operation(verifying.wait_healthy)
     begin_cancel = Operation(stopping.begin_cancel)

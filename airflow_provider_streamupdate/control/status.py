@@ -11,7 +11,9 @@ from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
+from .operations import hot_standby
 from .operations.context import Context
+from .operations.hot_standby import StandsBy
 from .supervision.outlook import Outlook, outlook, told
 from .update.strategies import strategy_named
 
@@ -33,6 +35,7 @@ class AppStatus:
     update: the one under way; interrupted: the details when no process works on it
     beside: the new version that runs beside the current deployment
     supervision: what it makes of a dead driver
+    hot_standby: the driver that takes over when the current one dies; None: the app is to have none
     """
 
     app: str
@@ -45,6 +48,7 @@ class AppStatus:
     beside: Beside | None = None
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
+    hot_standby: StandsBy | None = None
 
     @property
     def next_step(self) -> str | None:
@@ -77,6 +81,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         beside=beside(registry, drivers, current, update),
         interrupted=interruption(registry, update),
         supervision=outlook(registry, current, state, driver),
+        hot_standby=hot_standby.look(registry, drivers),
     )
 
 

@@ -187,6 +187,9 @@ def _parser(name: str) -> argparse.ArgumentParser:
     run.add_argument(
         "--follow", action="store_true", help="with --standby: run the current deployment's batches, muted"
     )
+    run.add_argument(
+        "--hot", action="store_true", help="with --standby: follow, and take over when the current driver dies"
+    )
     run.add_argument("--beside", action="store_true", help="run beside the current deployment, until it is promoted")
     plan = modes.add_parser("plan", help="write the plan, start nothing")
     plan.add_argument("--out", required=True, help="file to write the plan (JSON) to")

@@ -60,6 +60,11 @@ def plan_of(application: Mapping[str, Any]) -> AppPlan:
             operator="stateStoreSave",
             operator_id=number,
             definition={"keys": keys},
+            types={},
+            filters=(),
+            hidden=(),
+            arrivals=(),
+            paths=(("from source-1.",),),
         )
         for number, (name, keys) in enumerate(application.get("STAGES", {"rooms": ["room"]}).items())
     )
@@ -98,6 +103,7 @@ class FakeEngine:
         self._status = QueryStatus()
         self._made = time.monotonic()
         self._followed: Checkpoint | None = None
+        self._only_committed = False
 
     @property
     def app(self) -> str:
@@ -143,7 +149,8 @@ class FakeEngine:
     def unfollowable(self, saved: SavedState) -> list[str]:
         return unfollowable(self._plan, saved.plan)
 
-    def follow(self, find: Callable[[], SavedState]) -> None:
+    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
+        self._only_committed = committed
         saved = find()
         if saved.holds(QUERY):
             self._build(saved)
@@ -154,7 +161,7 @@ class FakeEngine:
             raise CorruptError("a followed batch fails")
         if self._followed is None:
             return True
-        last = self._followed.logged_batch() or 0
+        last = (self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()) or 0
         for batch in range(self.committed()[QUERY] + 1, last + 1):
             entry = self._followed.folder.read(f"offsets/{batch}")
             if entry is None:
@@ -167,6 +174,10 @@ class FakeEngine:
         if self._followed is not None:
             self.keep_up()
             assert self.committed()[QUERY] == saved.queries[QUERY].batch
+            if (batch := saved.queries[QUERY].in_flight) is not None:
+                entry = self._followed.folder.read(f"offsets/{batch}")
+                assert entry is not None
+                self._checkpoint.folder.write(f"offsets/{batch}", entry)
             self._mark(saved)
 
     def used_beyond(self, parent: str) -> bool:

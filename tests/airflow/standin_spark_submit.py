@@ -128,7 +128,15 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     engine = FakeEngine(application, registry, options.deployment)
     pace = PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)
     agent = Agent(
-        registry, options.deployment, options.epoch, engine, options.standby, options.beside, pace, options.follow
+        registry,
+        options.deployment,
+        options.epoch,
+        engine,
+        options.standby,
+        options.beside,
+        pace,
+        options.follow,
+        options.hot,
     )
     return agent.run()
 
@@ -145,6 +153,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--hot", action="store_true")
     parser.add_argument("--beside", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])

@@ -24,6 +24,7 @@ COMMANDS = (
     "submit",
     "restart",
     "supervise",
+    "standby",
     "update",
     "rollback",
     "plan",

@@ -237,6 +237,10 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     if found.beside:
         batches = f", {text}" if (text := _batches(figures(found.beside.status)["batches"])) else ""
         facts["beside it"] = f"{found.beside.deployment} is {found.beside.state}{batches}"
+    if found.hot_standby:
+        behind = found.hot_standby.behind
+        batches = "" if behind is None else f", {behind} {'batch' if behind == 1 else 'batches'} behind"
+        facts["hot standby"] = f"{found.hot_standby.deployment} is {found.hot_standby.state}{batches}"
     return facts
 
 

@@ -182,6 +182,12 @@ class Drivers:
             folder.remove(left)
         return self._launch(spec, epoch, "--standby", *(["--follow"] if follow else []))
 
+    def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
+        """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
+        in `epoch` or a later one."""
+        self._check_launcher()
+        return self._launch(spec, epoch, "--standby", "--hot")
+
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver that gets ready, and runs its queries beside the current one when told to.
 

@@ -20,6 +20,7 @@ class Action(TextEnum):
     START = "start"
     GIVE_UP = "give-up"
     RECOVERED = "recovered"
+    STAND_BY = "stand-by"
 
 
 @attrs.frozen(kw_only=True)
@@ -31,6 +32,8 @@ class Found:
     updating: the deployment that an update under way brings in
     off: why the app is not supervised
     asked_to_end: the driver was suspended, or had been told to end, before it died
+    taking_over: the hot standby that is about to replace it
+    needs_standby: the app is to have a hot standby, could have one now, and has none
     """
 
     current: Current | None
@@ -40,6 +43,8 @@ class Found:
     updating: str | None = None
     off: str | None = None
     asked_to_end: bool = False
+    taking_over: str | None = None
+    needs_standby: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +76,8 @@ def decide(found: Found, known: Supervision, backoff: Backoff, since_start: floa
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):
             return Decision(action=Action.RECOVERED, reason="its driver runs")
+        if found.needs_standby and found.updating is None:
+            return Decision(action=Action.STAND_BY, reason="its hot standby has ended")
         return NOTHING
     if found.updating is not None:  # whoever works on it ends it or rolls it back
         return Decision(
@@ -80,6 +87,11 @@ def decide(found: Found, known: Supervision, backoff: Backoff, since_start: floa
         )
     if found.asked_to_end:
         return Decision(action=Action.NONE, reason="its driver died after it was told to end, or suspended")
+    if found.taking_over is not None:
+        return Decision(
+            action=Action.NONE,
+            reason=f"its driver is {found.state}, and {found.taking_over}, its hot standby, takes over",
+        )
     if mine and known.gave_up is not None:
         return NOTHING
     why = f"failed with {found.error}" if found.state == FAILED and found.error else f"is {found.state}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -14,10 +15,12 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, Status
+from ...core.registry.deployment import FAILED, LOST, RUNNING, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
+from ..operations import hot_standby
 from ..operations.context import Context
+from ..operations.hot_standby import StandsBy
 from ..operations.restart import restart
 from ..waiting import Progress, quiet
 from . import watch
@@ -27,6 +30,7 @@ from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
 REASON = 2000  # characters
+TAKEOVER_SECONDS = 30.0  # for a hot standby to take over; then the dead driver is started again
 
 
 @attrs.frozen(kw_only=True)
@@ -107,6 +111,7 @@ class _Supervisor:
         self._told: dict[str, str] = {}
         self._watched: set[str] = set()
         self._over = threading.Event()
+        self._dead_since: dict[str, tuple[int, float]] = {}  # in which epoch, and since when by this process's clock
         self.gave_up: dict[str, GaveUp] = {}
 
     def look(self) -> None:
@@ -147,6 +152,9 @@ class _Supervisor:
             assert found.current is not None
             self._tell(app.name, f"{app.name}: {decision.reason}; starting it again")
             self._starting[app.name] = self._pool.submit(self._restart, app, found.current.deployment)
+        elif decision.action is Action.STAND_BY:
+            self._tell(app.name, f"{app.name}: {decision.reason}; starting another one")
+            self._starting[app.name] = self._pool.submit(self._stand_by, app)
         elif decision.action is Action.GIVE_UP:
             self._give_up(app, found, known, decision)
         elif decision.action is Action.RECOVERED:
@@ -178,15 +186,42 @@ class _Supervisor:
             return Found(current=None)
         # One look alone has to watch a silent driver; many looks see for themselves whether it gives a sign of life.
         state, status = self._context.drivers(app, watch=self._once).look(current.deployment)
+        standby = hot_standby.look(app, self._context.drivers(app, watch=False))
+        committed = status is not None and _committed(status)
         return Found(
             current=current,
             state=state,
             error=status.error if status else None,
-            committed=status is not None and _committed(status),
+            committed=committed,
+            taking_over=self._taking_over(app, current, state, standby),
+            needs_standby=standby is not None and not standby.alive and state == RUNNING and committed,
             updating=update.new if update else None,
             off=off.reason if (off := supervision.off(app.folder)) else None,
             asked_to_end=state in (LOST, FAILED) and asked_to_end(app, current, status),
         )
+
+    def _taking_over(
+        self, app: AppRegistry, current: Current, state: DriverState, standby: StandsBy | None
+    ) -> str | None:
+        """The hot standby that is still expected to take over from a dead driver."""
+        if state not in (LOST, FAILED) or standby is None or not standby.alive:
+            self._dead_since.pop(app.name, None)
+            return None
+        epoch, since = self._dead_since.setdefault(app.name, (current.epoch, time.monotonic()))
+        if epoch != current.epoch:
+            epoch, since = self._dead_since[app.name] = (current.epoch, time.monotonic())
+        return standby.deployment if time.monotonic() - since < TAKEOVER_SECONDS else None
+
+    def _stand_by(self, app: AppRegistry) -> None:
+        def still() -> None:
+            if self._over.is_set() or self._decide(app)[2].action is not Action.STAND_BY:
+                raise NotNow("nothing is to be started any more")
+
+        try:
+            found = hot_standby.stand_by(self._context, app.name, self._timeout, before=still)
+            self._tell(app.name, f"{found.deployment} stands by for {app.name}")
+        except StreamUpdateError as error:
+            self._tell(app.name, f"{app.name} has no hot standby: {error}")
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:
         boundary("start-decided")

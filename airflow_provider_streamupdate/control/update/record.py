@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import socket
 
 import attrs
 
@@ -153,11 +151,6 @@ def end(
             registry.set_update(record)
             boundary("ended")
         return record
-
-
-def this_user() -> str:
-    """Return this process's user and host, the default for "asked by"."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def interrupted(context: Context, digest: str, deployment: str | None, app: str | None = None) -> UpdateRecord | None:

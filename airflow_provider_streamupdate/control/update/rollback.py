@@ -25,8 +25,8 @@ from ..operations.batch_ids import check_later_ids, committed_since, ids_used_ag
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
+from ..this_user import this_user
 from ..waiting import Progress, quiet, wait_for
-from .record import this_user
 from .strategies import strategy_named
 
 

@@ -27,6 +27,7 @@ class DriverContext:
 
     box: the commands to it
     final: the state and the reason to end with; None while it is to go on
+    why: the reason for which it runs; None: it was started
     successor: who may commit now, by this driver's own doing
     """
 
@@ -51,13 +52,14 @@ class DriverContext:
         self.signals = Signals()
         self.settings = DriverSettings()
         self.final: tuple[str, str | None] | None = None
+        self.why: str | None = None
         self.successor: Successor | None = None
 
     def start(self) -> None:
         """Start the queries."""
         self.engine.start()
         boundary("queries-started")
-        self.reporter.report(state=RUNNING, reason=None)
+        self.reporter.report(state=RUNNING, reason=self.why)
         boundary("running-reported")
 
     def end(self, reason: str) -> bool:

@@ -53,6 +53,7 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
         standby=options.standby,
         beside=options.beside,
         follows=options.follow,
+        hot=options.hot,
     )
     return agent.run()
 

@@ -82,9 +82,13 @@ class QueryEngine(Protocol):
         """Why the running deployment, whose state `saved` is, cannot be followed; empty where it can."""
         ...
 
-    def follow(self, find: Callable[[], SavedState]) -> None:
+    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
         """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
-        the batches that it logs from then on. find: returns that state. RefusedError where that cannot be done."""
+        the batches that it logs from then on. RefusedError where that cannot be done.
+
+        find: returns that state
+        committed: run a batch only once the running deployment has committed it: its driver may die in one
+        """
         ...
 
     def keep_up(self) -> bool:
@@ -94,7 +98,7 @@ class QueryEngine(Protocol):
 
     def catch_up(self, saved: SavedState) -> None:
         """Run what is left of the batches that the other deployment, which runs none any more, has ended with (`saved`)
-        and wait for it. `start` then lets the queries go on by themselves."""
+        and wait for it. `start` then lets the queries go on by themselves, first of all with a batch in flight."""
         ...
 
     def used_beyond(self, parent: str) -> bool:

@@ -16,6 +16,7 @@ from ...core.registry.registry import AppRegistry
 from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
+from ..restore.skipped import in_sink
 from .following import Following
 from .queries import RunningQueries
 
@@ -34,9 +35,12 @@ class Followers:
         app: AppRegistry,
         deployment: str,
         migrations: MigrationFunctions,
+        committed: bool = False,
     ) -> None:
+        """committed: follow batches only once they have committed"""
         self._spark, self._plan, self._writers = spark, plan, writers
         self._app, self._deployment, self._migrations = app, deployment, migrations
+        self._committed = committed
         self._following: dict[str, Following] = {}
 
     def begin(self, find: Callable[[], SavedState]) -> None:
@@ -55,6 +59,7 @@ class Followers:
                 query,
                 Checkpoint(saved.folders[query.name]),
                 Checkpoint(self._app.checkpoint(self._deployment, query.name)),
+                self._committed,
             )
 
     def keep_up(self) -> bool:
@@ -65,12 +70,29 @@ class Followers:
         return all(following.behind <= 1 for following in self._following.values())
 
     def catch_up(self, saved: SavedState) -> None:
-        """Run what is left of the batches that the other deployment has ended with (`saved`), and wait for it."""
-        while not all(f.at(saved.queries[name].batch) for name, f in self._following.items()):
-            self.keep_up()
-            time.sleep(POLL_SECONDS)
+        """Run what is left of the batches that the other deployment has ended with (`saved`), and wait for it.
+
+        Its batch in flight is logged here, too, for the takeover to run. Where the sink has it already, and would skip
+        it without making its state, it is run here.
+        """
+        ends = {name: saved.queries[name].batch for name in self._following}
+        self._wait_for(ends)
+        for name, following in self._following.items():
+            if (batch := saved.queries[name].in_flight) is not None:
+                query = self._plan.query(name)
+                assert query is not None  # it follows
+                following.log_in_flight(batch)
+                if in_sink(query, batch):
+                    ends[name] = batch
+        self._wait_for(ends)
         for name in self._following:
             mark_taken_over(saved, name, self._app, self._deployment)
+
+    def _wait_for(self, batches: Mapping[str, int]) -> None:
+        while not all(following.at(batches[name]) for name, following in self._following.items()):
+            for name, following in self._following.items():
+                following.step(batches[name])
+            time.sleep(POLL_SECONDS)
 
     def take_over(self, queries: RunningQueries) -> None:
         """Have them go on by themselves, as `queries`. One that had no batch to follow is left for a start."""

@@ -34,10 +34,13 @@ class Following:
         new: QueryPlan,
         running: Checkpoint,
         own: Checkpoint,
+        only_committed: bool = False,
     ) -> None:
+        """only_committed: follow a batch only once the running version has committed it"""
         self._spark, self._writer = spark, writer
         self._old, self._new = old, new
         self._running, self._own = running, own
+        self._only_committed = only_committed
         self._folders = source_folders(old, new)
         self._followed: FollowedQuery | None = None
         self._begun = -1  # the last batch that was begun here
@@ -45,7 +48,7 @@ class Following:
 
     @property
     def behind(self) -> int:
-        return (self._running.logged_batch() or 0) - (self._own.committed_batch() or 0)
+        return (self._there() or 0) - (self._own.committed_batch() or 0)
 
     @property
     def committed(self) -> int:
@@ -59,10 +62,17 @@ class Following:
         """None before the first batch that could be followed."""
         return self._followed.query if self._followed else None
 
-    def step(self) -> bool:
+    def _there(self) -> int | None:
+        """The last batch that may be followed."""
+        return self._running.committed_batch() if self._only_committed else self._running.logged_batch()
+
+    def step(self, last: int | None = None) -> bool:
         """Begin the next batch, if the running version has logged it and the one before has ended here. DriverError
-        when the running version has removed what it takes."""
-        committed, logged = self._own.committed_batch(), self._running.logged_batch()
+        when the running version has removed what it takes.
+
+        last: the last batch to run, logged there for certain; None: as far as the running version has come
+        """
+        committed, logged = self._own.committed_batch(), self._there() if last is None else last
         assert committed is not None  # it was restored
         if self._followed is not None and not self._rests(committed):
             return False
@@ -112,10 +122,16 @@ class Following:
         if self._followed is not None:
             self._followed.prepare()
 
+    def log_in_flight(self, batch: int) -> None:
+        """Log the batch that the running version had begun when it died, and that has not committed there."""
+        self._bring(batch)
+
     def take_over(self) -> None:
-        """Go on with batches of its own. The running version begins none, and all of its batches have ended here."""
-        assert self._followed is not None and self.behind == 0
-        self._followed.take_over(self._watermark_ms())
+        """Go on with batches of its own; first with one that is logged here and has not been run. The running version
+        begins none, and all that it has committed has ended here."""
+        assert self._followed is not None
+        logged, committed = self._own.logged_batch(), self._own.committed_batch()
+        self._followed.take_over(self._watermark_ms(), again=logged != committed)
 
     def _watermark_ms(self) -> int:
         """That the running version's next batch would have had."""

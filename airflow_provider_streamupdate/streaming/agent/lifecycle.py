@@ -35,6 +35,7 @@ from ..planning.author import told
 from ..restore.saved_state import SavedState, recorded_settings
 from .context import DriverContext, print_error
 from .engine import QueryEngine
+from .hot_standby import HotStandby
 from .origin import Origin
 from .pace import Pace
 from .serving import serve
@@ -48,6 +49,7 @@ class Agent:
     ends at once, and stops when current.json shows that its epoch is over.
 
     standby: get ready beside the current deployment and take over from it when it hands `epoch` over
+    hot: take over from it when its driver dies, and not before
     follows: until then, run the current deployment's batches on a copy of its state, into nothing
     beside: run the queries beside the current deployment; `epoch` becomes the app's when this one is promoted
     """
@@ -62,9 +64,11 @@ class Agent:
         beside: bool = False,
         pace: Pace | None = None,
         follows: bool = False,
+        hot: bool = False,
     ) -> None:
         self.driver = DriverContext(app, deployment, epoch, engine, standby, beside, pace or Pace())
-        self.follows = follows
+        self.follows = follows or hot
+        self.hot = hot
         self.origin = Origin(app, self.driver.spec)
 
     def run(self) -> int:
@@ -98,14 +102,14 @@ class Agent:
             assert saved is not None  # a standby goes on from a deployment
             beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             if self.follows:
-                self.driver.engine.follow(self.origin.before_last)
+                self.driver.engine.follow(self.origin.before_last, committed=self.hot)
                 boundary("following")
             else:
                 self.driver.engine.practise(saved)
                 self.driver.engine.bring_ahead(self.origin.running)
                 boundary("practised")
         if gets_ready:
-            if not stand_by(self.driver, self.follows):
+            if not stand_by(self.driver, self.follows, HotStandby(self.driver) if self.hot else None):
                 return
             saved = self.origin.drained() if self.driver.epoch.standby else self.origin.saved()
         if saved is not None:

@@ -114,9 +114,9 @@ class SparkEngine:
     def unfollowable(self, saved: SavedState) -> list[str]:
         return unfollowable(self.plan, saved.plan)
 
-    def follow(self, find: Callable[[], SavedState]) -> None:
+    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
         self._followers = Followers(
-            self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations
+            self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations, committed
         )
         self._followers.begin(find)
 

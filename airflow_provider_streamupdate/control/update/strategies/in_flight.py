@@ -21,9 +21,9 @@ from ....core.registry.update import UpdateRecord
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
 from ...operations.submit import Deployed
+from ...this_user import this_user
 from ...waiting import Progress, wait_for
 from ..options import UpdateOptions
-from ..record import this_user
 from ..step import Step
 from ..update import Update
 from .strategy import ALL_STEPS, Strategy

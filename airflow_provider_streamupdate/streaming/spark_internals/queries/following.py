@@ -143,6 +143,10 @@ class FollowedQuery:
 
     def run(self) -> None:
         """Have it run the batch that was logged last. It waits."""
+        self._set_batch()
+        self._clock.advance(_STEP_MS)
+
+    def _set_batch(self) -> None:
         execution = execution_of(self._query)
         _, entry = _pair(execution.offsetLog().getLatest().get())
         context = self._next()
@@ -150,7 +154,6 @@ class FollowedQuery:
         getattr(context, "offsetSeqMetadata_$eq")(entry.metadataOpt().get())
         getattr(context, "isCurrentBatchConstructed_$eq")(True)
         self._note_files()
-        self._clock.advance(_STEP_MS)
 
     def prepare(self) -> None:
         """Make all that the takeover needs. It waits, and has run a batch."""
@@ -172,9 +175,10 @@ class FollowedQuery:
                 self._field(of, name)
         self._made = plan, named(self._jvm, "org.apache.spark.util.SystemClock")()
 
-    def take_over(self, watermark_ms: int = 0) -> None:
+    def take_over(self, watermark_ms: int = 0, again: bool = False) -> None:
         """Have it run batches of its own, into its own sink, from now on. It waits.
 
+        again: the first one is the batch that was logged last, which another driver has not committed
         watermark_ms: that the other version's next batch would have had. The query's own may be behind it, where
         sources or stages differ, and Spark's never goes back (WatermarkTracker.updateWatermark)
         """
@@ -182,6 +186,8 @@ class FollowedQuery:
         assert self._made is not None
         plan, clock = self._made
         execution, executor, context = execution_of(self._query), self._executor, self._next()
+        if again:
+            self._set_batch()
         if watermark_ms > int(self._watermarks.currentWatermark()):
             self._watermarks.setWatermark(watermark_ms)
         self._put(execution, _EXECUTION, "logicalPlan", plan)

@@ -1,0 +1,184 @@
+"""Give an app a hot standby: a driver with the same code that follows the current one, and takes over when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+
+import attrs
+
+from ...core import clock
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.coordination.following import unfollowable
+from ...core.errors import LeaseHeldError, NotRunningError, RefusedError, StreamUpdateError
+from ...core.registry import hot_standby
+from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverState
+from ...core.registry.hot_standby import HotStandby
+from ...core.registry.registry import AppRegistry
+from ..app_lease import holding
+from ..drivers.drivers import Drivers
+from ..this_user import this_user
+from ..waiting import Progress, quiet
+from .context import Context
+from .stop import stop_deployment
+from .version import store_application
+
+_SUFFIX = re.compile(r"-standby-\d+$")
+
+
+@attrs.frozen(kw_only=True)
+class StandsBy:
+    """The hot standby that an app is to have.
+
+    state: of its driver; behind: how many batches the current deployment has committed and it has not (None: unknown)
+    """
+
+    deployment: str
+    state: DriverState
+    behind: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it will take over, now or when it has started."""
+        return self.state not in (*FINAL_STATES, NEW)
+
+
+def stand_by(
+    context: Context,
+    app: str,
+    timeout: float = 300.0,
+    progress: Progress = quiet,
+    before: Callable[[], None] | None = None,
+) -> StandsBy:
+    """Start a hot standby of the app's current deployment, unless it has one; wait until it has caught up.
+
+    From then on the app is to have one: a supervisor starts another after it has taken over or died. NotRunningError
+    when the app does not run, or has committed nothing yet; RefusedError when its queries cannot be followed;
+    LeaseHeldError when an update is under way; DriverError when the standby's driver dies.
+
+    timeout: seconds until it must stand by
+    before: called under the app's lease, before anything is done; what it raises ends the start
+    """
+    registry = context.registry.existing(app)
+    context.need_launcher().check()
+    context.registry.folder.check_writable()
+    drivers = context.drivers(registry)
+    deployment, _ = _standing(registry, drivers)
+    with holding(registry, deployment, f"a hot standby of {deployment} is started"):
+        if before is not None:
+            before()
+        _check_no_update(registry)
+        deployment, epoch = _standing(registry, drivers)
+        found = look(registry, drivers)
+        if found is None or not found.alive or registry.spec(found.deployment).parent != deployment:
+            spec = _store(registry, drivers, deployment)
+            wanted = hot_standby.read(registry.folder)
+            asked = (wanted.asked_by, wanted.asked_at) if wanted else (this_user(), clock.now())
+            # Before its driver is started: one that is not named here ends at once.
+            hot_standby.write(
+                registry.folder, HotStandby(deployment=spec.deployment, asked_by=asked[0], asked_at=asked[1])
+            )
+            drivers.start_hot_standby(spec, epoch + 1)
+            progress(f"hot standby {spec.deployment} of {app}: driver started beside {deployment}")
+    found = look(registry, drivers)
+    assert found is not None  # it was started or found
+    drivers.wait_for_states(found.deployment, (STANDBY, RUNNING), timeout)
+    progress(f"hot standby {found.deployment} of {app} follows {deployment}")
+    return look(registry, drivers) or found
+
+
+def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | None:
+    """End the app's hot standby; it is to have none from then on. Return its deployment; None without one.
+
+    LeaseHeldError when another process works on the app.
+    """
+    registry = context.registry.existing(app)
+    with holding(registry, registry.running()[0], "its hot standby is ended"):
+        wanted = hot_standby.read(registry.folder)
+        if wanted is None:
+            return None
+        current = registry.current_id()
+        hot_standby.write(registry.folder, None)
+        if wanted.deployment != current:  # else it has taken over, and is the app
+            stop_deployment(context, app, wanted.deployment)
+            progress(f"hot standby {wanted.deployment} of {app} has ended")
+        return wanted.deployment
+
+
+def look(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
+    """Return the hot standby that the app is to have; None: none is wanted."""
+    wanted = hot_standby.read(registry.folder)
+    if wanted is None:
+        return None
+    current = registry.current_id()
+    if wanted.deployment == current or registry.launch(wanted.deployment) is None:  # it has taken over; it never began
+        return StandsBy(deployment=wanted.deployment, state=NEW)
+    return StandsBy(
+        deployment=wanted.deployment,
+        state=drivers.state(wanted.deployment),
+        behind=_behind(registry, str(current), wanted.deployment),
+    )
+
+
+def _behind(registry: AppRegistry, leader: str, follower: str) -> int | None:
+    plan = registry.plan(leader)
+    found = []
+    with contextlib.suppress(StreamUpdateError):  # its checkpoint is being built
+        for query in plan.queries if plan is not None else ():
+            there = Checkpoint(registry.checkpoint(leader, query.name)).committed_batch()
+            here = Checkpoint(registry.checkpoint(follower, query.name)).committed_batch()
+            if there is None or here is None:
+                return None
+            found.append(there - here)
+    return max(found, default=None)
+
+
+def _standing(registry: AppRegistry, drivers: Drivers) -> tuple[str, int]:
+    """The current deployment and its epoch, if it runs and has something to follow."""
+    deployment, epoch = registry.running()
+    state, plan = drivers.state(deployment), registry.plan(deployment)
+    if state != RUNNING or plan is None:
+        raise NotRunningError(
+            f"app {registry.name} is {state} (deployment {deployment}); only an app that runs can have a hot standby"
+        )
+    if problems := unfollowable(plan, plan):
+        raise RefusedError(f"app {registry.name} cannot have a hot standby: {'; '.join(problems)}")
+    for query in plan.queries:
+        if Checkpoint(registry.checkpoint(deployment, query.name)).committed_batch() is None:
+            raise NotRunningError(
+                f"query {query.name} of {registry.name} has not committed a batch yet, so there is nothing to follow; "
+                "try again when it has"
+            )
+    return deployment, epoch
+
+
+def _check_no_update(registry: AppRegistry) -> None:
+    if (update := registry.update_under_way()) is not None:
+        raise LeaseHeldError(
+            f"an update of {registry.name} to {update.new} is under way; start the hot standby when it has ended"
+        )
+
+
+def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSpec:
+    """Store a deployment with the code, files and parameters of its parent."""
+    stem, taken = _SUFFIX.sub("", parent), registry.deployment_ids()
+    number = 1 + sum(name.startswith(f"{stem}-standby-") for name in taken)
+    while (name := f"{stem}-standby-{number}") in taken:
+        number += 1
+    of = registry.spec(parent)
+    spec = DeploymentSpec(
+        app=registry.name,
+        deployment=name,
+        application=store_application(drivers.application(of), registry.deployment_folder(name)),
+        digest=of.digest,
+        submitted_at=clock.now(),
+        parent=parent,
+        # It is not stored. A driver that is started again before it has built its checkpoint continues from what its
+        # parent has left (streaming/agent/origin.py).
+        from_snapshot=f"before-{name}",
+        agree=of.agree,
+        owner=f"hot standby of {parent}",
+    )
+    registry.create_deployment(spec)
+    return spec

@@ -1,0 +1,34 @@
+"""That an app is to have a hot standby, and which one it has. Written under the app's lease."""
+
+from __future__ import annotations
+
+import attrs
+
+from .. import clock
+from ..names import named
+from ..serde import from_json, to_json
+from ..storage import Folder
+
+PATH = "hot-standby.json"
+
+
+@attrs.frozen(kw_only=True)
+class HotStandby:
+    """deployment: the one that was started last to stand by; asked_by, asked_at: who wants one, since when (ISO)"""
+
+    deployment: str = attrs.field(validator=named("deployment"))
+    asked_by: str
+    asked_at: str = attrs.field(validator=clock.is_moment)
+
+
+def read(app: Folder) -> HotStandby | None:
+    """Of the app in this folder; None: it is to have none."""
+    text = app.read(PATH)
+    return None if text is None else from_json(text, HotStandby, app.path(PATH))
+
+
+def write(app: Folder, wanted: HotStandby | None) -> None:
+    if wanted is None:
+        app.remove(PATH)
+    else:
+        app.write(PATH, to_json(wanted))

@@ -1,0 +1,99 @@
+"""A driver that follows the current deployment for good, and takes over when the driver of that one dies."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.fence import put_up
+from ...core.coordination import lease
+from ...core.coordination.commands import CommandBox
+from ...core.coordination.watched import Watched
+from ...core.errors import LeaseHeldError
+from ...core.processes.process_identity import ProcessIdentity
+from ...core.registry import hot_standby, supervision
+from ...core.registry.deployment import CANCELLED, FINISHED, SUSPENDED, Current, Status
+from .context import DriverContext
+
+LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
+
+
+class HotStandby:
+    """Of a deployment with the code of its parent. Whoever holds the app's lease decides about the app, so the takeover
+    needs it: during an update, or while somebody starts the dead driver again, this one waits."""
+
+    def __init__(self, driver: DriverContext) -> None:
+        self._driver = driver
+        self._leader: Watched | None = None
+        self._next_look = 0.0
+
+    def look(self) -> None:
+        """Take over when that is due; have the driver end when it is not needed any more."""
+        driver, now = self._driver, time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + (LOOK_SECONDS if driver.folder.cheap_calls else driver.pace.commands)
+        current, parent = driver.app.current(), driver.spec.parent
+        wanted = hot_standby.read(driver.app.folder)
+        if current is None or current.deployment != parent:
+            driver.end(f"{parent}, which it stood by for, was replaced")
+        elif wanted is None or wanted.deployment != driver.spec.deployment:
+            driver.end("it is not to stand by any more")
+        elif driver.app.spec(current.deployment).application.params != driver.spec.application.params:
+            driver.end(f"the parameters of {parent} were changed")
+        elif death := self._death(current):
+            self._take_over(current, death)
+
+    def _death(self, current: Current) -> str | None:
+        """Why the current driver needs a replacement."""
+        if self._leader is None or self._leader.epoch != current.epoch:
+            self._leader = Watched(self._driver.app, current.deployment, current.epoch)
+        status = self._leader.status()
+        if self._ended_on_request(current, status):
+            return None
+        if status is None:
+            return "its process exited without a heartbeat" if self._leader.is_gone(None) else None
+        return self._leader.death_of(status)
+
+    def _ended_on_request(self, current: Current, status: Status | None) -> bool:
+        """Whether it is not to run: it was told to end, or suspended, or is left alone."""
+        if status is not None and status.state in (CANCELLED, FINISHED):
+            return self._driver.end(f"{current.deployment}, which it stood by for, is {status.state}") is False
+        box = CommandBox(self._driver.app.deployment_folder(current.deployment), current.epoch)
+        suspended = status is not None and status.state == SUSPENDED
+        return suspended or box.told_to_end() or supervision.off(self._driver.app.folder) is not None
+
+    def _take_over(self, current: Current, death: str) -> None:
+        driver, app = self._driver, self._driver.app
+        with contextlib.suppress(LeaseHeldError):
+            held = lease.acquire(
+                app.folder,
+                driver.spec.deployment,
+                ProcessIdentity.own(),
+                needed=lambda _: app.update_under_way() is not None,
+                alive=lambda other: other.holder is None or other.holder.lives() is not False,
+                work=f"hot standby {driver.spec.deployment} takes over",
+            )
+            try:
+                if app.current() != current or app.update_under_way() is not None or self._death(current) is None:
+                    return
+                self._fence(current)
+                epoch = current.epoch + 1
+                if not app.claim(Current(deployment=driver.spec.deployment, epoch=epoch, promoted=current.promoted)):
+                    return
+                driver.epoch.number, driver.box = epoch, CommandBox(driver.folder, epoch)
+                driver.why = f"took over from {current.deployment}, which died: {death}"
+                driver.report_or_later(epoch=epoch, reason=driver.why)
+                driver.reporter.events.add("taken over", of=current.deployment, reason=death)
+            finally:
+                lease.release(app.folder, held)
+
+    def _fence(self, current: Current) -> None:
+        """Keep a driver that may still run on another machine from beginning a batch."""
+        app, leader = self._driver.app, self._leader
+        assert leader is not None  # it was looked at
+        plan = app.plan(current.deployment)
+        if plan is not None and not leader.is_gone(leader.status()):
+            for query in plan.queries:
+                put_up(Checkpoint(app.checkpoint(current.deployment, query.name)))
