@@ -147,6 +147,12 @@ FILES = (
         format=Format(holds="core.registry.supervision.Supervision"),
     ),
     File(
+        path="hot-standby.json",
+        about="that the app is to have a hot standby, and which one it has",
+        format=Format(holds="core.registry.hot_standby.HotStandby"),
+        drivers=True,
+    ),
+    File(
         path="deployments/<deployment>/spec.json",
         about="what was submitted",
         format=Format(holds="core.registry.deployment.DeploymentSpec"),

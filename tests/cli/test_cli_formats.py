@@ -81,6 +81,7 @@ LATER = {
     "supervision.json",
     "supervision-off.json",
     "supervisor/lease/<number>.json",
+    "hot-standby.json",
 }
 
 

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from airflow_provider_streamupdate.cli import main as command_line
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
@@ -51,7 +52,7 @@ def application(folder: Path, version: str, **constants: object) -> str:
 
 def live(run: Callable[..., object], folder: Path) -> None:
     """Everything that makes files: submit, snapshots, a rehearsal, updates by three strategies, a change in flight, a
-    rollback, gc, a look of a supervisor."""
+    rollback, gc, a look of a supervisor, a hot standby."""
     five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
     run("submit", application(folder, "v1"), "--deployment", "v1", *five)
     StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).wait_healthy(APP)  # s1 is of a batch that was committed
@@ -67,7 +68,10 @@ def live(run: Callable[..., object], folder: Path) -> None:
     run("supervise", APP, "--once")
     run("supervise", APP, "--on")
     run("supervise", APP, "--off", "the golden root is made")
+    run("standby", "on", APP)
     run("cancel", APP)
+    drivers = StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).drivers(APP)
+    wait_for(lambda: drivers.gone("v4-standby-1") or None, "the end of the hot standby", 60.0)
 
 
 def rest(app: AppRegistry) -> None:
