@@ -28,9 +28,10 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from crashlib.cases import SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
+from crashlib.cases import STAND_BY, SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
 from crashlib.ground import Ground  # noqa: E402
 from crashlib.result import Result  # noqa: E402
+from crashlib.standing_by import run_hot_standby  # noqa: E402
 from crashlib.striking import run_update  # noqa: E402
 from crashlib.supervising import run_supervise  # noqa: E402
 
@@ -54,7 +55,7 @@ class Runner:
             if self.ground is None:
                 self.ground, self.cases = Ground(self._new_root(), self.spark_submit), 0
                 self.ground.start()
-            run = run_supervise if case.strategy == SUPERVISE else run_update
+            run = {SUPERVISE: run_supervise, STAND_BY: run_hot_standby}.get(case.strategy, run_update)
             result = run(self.ground, case)
         except Exception as error:
             traceback.print_exc()
@@ -80,7 +81,7 @@ class Runner:
 @click.command(context_settings={"show_default": True})
 @click.option("--list", "only_list", is_flag=True, help="Print the cases and run none.")
 @click.option("--only", metavar="REGEX", help="Run the cases whose name (way:boundary:victims) matches.")
-@click.option("--strategy", type=click.Choice([*WAYS, SUPERVISE]), help="Of this strategy only.")
+@click.option("--strategy", type=click.Choice([*WAYS, SUPERVISE, STAND_BY]), help="Of this strategy only.")
 @click.option("--limit", type=int, help="Run at most so many.")
 @click.option("--seconds", type=float, help="Begin no case after so many seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")

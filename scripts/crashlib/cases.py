@@ -19,6 +19,7 @@ from airflow_provider_streamupdate.core.boundaries import BOUNDARIES
 TASK, OLD, NEW, SUPERVISOR, STORAGE = "task", "old", "new", "supervisor", "storage"
 USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated, while a supervisor waits
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
+STAND_BY = "hot-standby"  # the same, where a hot standby takes over
 
 
 @attrs.frozen(kw_only=True)
@@ -212,9 +213,16 @@ AGAIN = (
 )
 
 
+# As a hot standby takes over from a driver that has died.
+TAKES_OVER = (
+    "epoch-claimed current-replaced epoch-seen driver-claimed restoring checkpoint-built checkpoint-marked "
+    "queries-started running-reported first-commit-seen"
+)
+
+
 def cases() -> list[Case]:
     """All of them, in an order in which any first part has something of everything."""
-    found = [*_updates(), *_ways_back(), *_supervise(), *_supervised()]
+    found = [*_updates(), *_ways_back(), *_supervise(), *_supervised(), *_hot_standby()]
     return sorted(found, key=lambda case: hashlib.sha256(case.name.encode()).digest())
 
 
@@ -300,6 +308,12 @@ def _supervised() -> Iterator[Case]:
                 after=stretch.after,
                 supervised=True,
             )
+
+
+def _hot_standby() -> Iterator[Case]:
+    for boundary in TAKES_OVER.split():
+        for victim in (OLD, NEW, STORAGE):  # the old one has died in all of them
+            yield Case(strategy=STAND_BY, boundary=boundary, process=NEW, victims=(victim,))
 
 
 def never_struck() -> set[str]:

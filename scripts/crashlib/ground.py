@@ -62,11 +62,8 @@ class Ground:
         for _ in range(5):
             self._write()
         self._feeding.start()
-        self._call(
-            f"from crashlib import task; task.client({str(self.folder / 'root')!r}, {self.spark_submit!r})"
-            f".submit(task.application({str(Path(__file__).parent / 'app.py')!r}, {self._params(False)!r}), 'v0', "
-            f"app={APP!r})"
-        )
+        application = f"task.application({str(Path(__file__).parent / 'app.py')!r}, {self._params(False)!r})"
+        self.call(f".submit({application}, 'v0', app={APP!r})")
         self.settle()
 
     def end(self) -> None:
@@ -201,14 +198,18 @@ class Ground:
             "fails": "yes" if fails else "",
         }
 
-    def _call(self, code: str) -> None:
+    def call(self, operation: str) -> None:
+        """Have the client do it in a process whose drivers get to the boundaries."""
+        code = (
+            f"from crashlib import task; task.client({str(self.folder / 'root')!r}, {self.spark_submit!r}){operation}"
+        )
         log = self.folder / "start.log"
         with open(log, "ab") as output:
             done = subprocess.run(
                 [sys.executable, "-c", code], env=self.environment, stdout=output, stderr=output, check=False
             )
         if done.returncode:
-            raise Stuck(f"the app did not start; see {log}")
+            raise Stuck(f"{operation.split('(')[0]} failed; see {log}")
 
     def _noted(self, worker: AnyWorker) -> AnyWorker:
         self._workers.append(worker)
