@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -82,6 +82,9 @@ bench-state: setup  ## what a restore, a check and a migration of state cost (AR
 
 bench-pause: setup  ## how long an update's pause is, by strategy, and beside Flink's (ARGS=--help)
 	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/pause.py $(ARGS)
+
+bench-failover: setup  ## how long after a driver was killed the next batch commits, with and without a hot standby (ARGS=--help)
+	@$(ENV) .venv/bin/python benchmarks/failover.py $(ARGS)
 
 bench-snapshot: setup  ## what a snapshot of a running app costs, beside Flink's savepoint (ARGS=--help)
 	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)
