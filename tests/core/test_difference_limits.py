@@ -1,0 +1,138 @@
+"""Limits as a user writes them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_streamupdate.core.difference.limits import (
+    Limits,
+    parse_limits,
+    parse_ratio,
+    parse_share,
+    percent,
+)
+from airflow_provider_streamupdate.core.errors import CorruptError, InvalidInputError
+from airflow_provider_streamupdate.core.serde import from_json, to_json
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("5%", 0.05), ("0.05", 0.05), (".05", 0.05), (0.05, 0.05), ("0", 0), (0, 0), ("0%", 0), ("100%", 1), ("250%", 2.5),
+     ("0.1%", 0.001), ("29%", 0.29), ("00.5%", 0.005), (1e-07, 1e-07), (None, None)],
+)  # fmt: skip
+def test_shares(text: str | float | None, share: float | None) -> None:
+    assert parse_share("x", text) == share
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"), [("1.5", 1.5), ("1", 1), (2, 2), (1.25, 1.25), ("10", 10), (1e22, 1e22), (None, None)]
+)
+def test_ratios(text: str | float | None, ratio: float | None) -> None:
+    assert parse_ratio("x", text) == ratio
+
+
+BOTH = [
+    ("", "x='' is empty; write a"),
+    (" ", "x=' ' has a space in it; write a"),
+    ("-1.5", "x='-1.5' is negative; write a"),
+    (-0.5, "x=-0.5 is negative; write a"),
+    ("nan", "x='nan' is not finite; write a"),
+    (math.nan, "x=nan is not finite; write a"),
+    ("inf", "x='inf' is not finite; write a"),
+    ("-Infinity", "x='-Infinity' is not finite; write a"),
+    (math.inf, "x=inf is not finite; write a"),
+    ("%5", "x='%5' is no number; write a"),
+    ("1,5", "x='1,5' is no number; write a"),
+    ("1_0", "x='1_0' is no number; write a"),
+    ("1e0", "x='1e0' is no number; write a"),
+    ("0x1", "x='0x1' is no number; write a"),
+    ("1.", "x='1.' is no number; write a"),
+    ("+1", "x='+1' is no number; write a"),
+    ("٣", "x='٣' is no number; write a"),
+    (" 1.5", "x=' 1.5' has a space in it; write a"),
+    ("1.5\n", r"x='1.5\n' has a space in it; write a"),
+    ("9" * 400, "is too long; write a"),
+    (True, "x=True is no number; write a"),
+    ([5], "x=[5] is no number; write a"),
+]
+SHARES = [
+    ("5", "x='5' would be 500%; write 5% or 500%"),
+    ("1", "x='1' would be 100%; write 1% or 100%"),
+    (5, "x=5 would be 500%; write 5% or 500%"),
+    (1.5, "x=1.5 would be 150%; write 1.5% or 150%"),
+    ("%", "x='%' has no number; write a share of 0 or more: 5% or 0.05"),
+    ("5 %", "x='5 %' has a space in it; write a share"),
+    ("5%%", "x='5%%' is no number; write a share"),
+    ("-5%", "x='-5%' is negative; write a share"),
+    ("nan%", "x='nan%' is not finite; write a share"),
+]
+RATIOS = [
+    ("0.5", "x='0.5' is less than 1; write a number of 1 or more: 1.5 lets the new version take one and a half"),
+    (0, "x=0 is less than 1; write a number"),
+    ("150%", "x='150%' is a percentage; write a number"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BOTH + SHARES)
+def test_what_is_no_share(text: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_share("x", text)
+    assert message in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(("text", "message"), BOTH + RATIOS)
+def test_what_is_no_ratio(text: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_ratio("x", text)
+    assert message in str(caught.value) and len(str(caught.value)) < 200
+
+
+odd = st.one_of(
+    st.text(),
+    st.text(alphabet="0123456789.%-+eE_ nai٣"),
+    st.floats(),
+    st.integers(),
+    st.floats().map(str),
+    st.floats(min_value=0).map(lambda f: f"{f}%"),
+)
+
+
+@given(odd)
+def test_odd_input_is_a_finite_limit_or_an_error_of_ours(given_: str | float) -> None:
+    for parse, least in ((parse_share, 0), (parse_ratio, 1)):
+        try:
+            value = parse("x", given_)
+        except InvalidInputError:
+            continue
+        assert isinstance(value, float) and math.isfinite(value) and value >= least
+        if not isinstance(given_, str):
+            assert value == float(given_)
+        elif given_.endswith("%"):
+            assert value == pytest.approx(float(given_[:-1]) / 100)
+        else:
+            assert value == float(given_)
+
+
+@given(st.integers(0, 10**6))
+def test_a_percentage_reads_back(thousandths: int) -> None:
+    text = percent(thousandths / 100000)
+    assert parse_share("x", text) == thousandths / 100000
+
+
+def test_limits_are_none_unless_given_and_are_persisted() -> None:
+    assert Limits() == parse_limits() and not Limits().any
+    made = parse_limits(max_slower="1.5", max_rows_changed="5%", max_state_changed=0)
+    assert made == Limits(max_slower=1.5, max_rows_changed=0.05, max_state_changed=0) and made.any
+    assert Limits(max_state_changed=0.0).any
+    assert from_json(to_json(made), Limits, "here") == made
+    with pytest.raises(InvalidInputError, match="max_rows_changed='-1' is negative"):
+        parse_limits(max_rows_changed="-1")
+    for wrong in ({"max_slower": 0.9}, {"max_rows_changed": -0.1}, {"max_state_changed": math.nan}):
+        with pytest.raises(InvalidInputError, match="must be a number of"):
+            Limits(**wrong)
+    with pytest.raises(CorruptError):
+        from_json(b'{"max_slower": 0.5}', Limits, "here")
