@@ -1,0 +1,383 @@
+"""The figures of two versions beside each other: what is compared, what is too much, and what cannot be told."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_streamupdate.core.difference.difference import (
+    MIN_BATCHES,
+    ROWS_IN,
+    ROWS_OUT,
+    SECONDS,
+    STATE,
+    QueryDifference,
+    compare,
+)
+from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
+from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures, merge
+from airflow_provider_streamupdate.core.difference.limits import Limits
+from airflow_provider_streamupdate.core.difference.report import DifferenceError, DifferenceReport
+from airflow_provider_streamupdate.core.difference.row_difference import CHANGED, ONLY_NEW, RowDifference, Sample
+from airflow_provider_streamupdate.core.errors import CorruptError, InvalidInputError
+from airflow_provider_streamupdate.core.serde import from_json, to_json
+
+
+def figures(
+    batch: int,
+    rows_out: int | None = 100,
+    seconds: float = 1.0,
+    rows_in: int | None = 1000,
+    state: dict[str, int] | None = None,
+) -> BatchFigures:
+    return BatchFigures(batch=batch, rows_in=rows_in, rows_out=rows_out, seconds=seconds, state_rows=state)
+
+
+def batches(*rows_out: int | None, first: int = 7, **other) -> list[BatchFigures]:
+    return [figures(first + n, rows, **other) for n, rows in enumerate(rows_out)]
+
+
+ROWS = Limits(max_rows_changed=0.05)
+STATES = Limits(max_state_changed=0.05)
+TIMES = Limits(max_slower=1.5)
+
+
+# figures
+
+
+def test_merged_batches_are_ordered_the_later_list_wins_and_the_last_are_kept() -> None:
+    again = figures(3, None, 9.0)
+    assert merge([figures(3), figures(1)], [figures(2), again]) == (figures(1), figures(2), again)
+    many = merge([figures(n) for n in range(KEPT + 7)])
+    assert [f.batch for f in many] == list(range(7, KEPT + 7))
+    assert merge() == merge([], []) == ()
+
+
+@given(st.lists(st.lists(st.integers(0, 80), max_size=60), max_size=4))
+def test_merging_bit_by_bit_is_merging_at_once(lists: list[list[int]]) -> None:
+    told = [[figures(n, rows_out=at) for n in ids] for at, ids in enumerate(lists)]
+    kept: tuple[BatchFigures, ...] = ()
+    for part in told:
+        kept = merge(kept, part)
+    assert [f.batch for f in merge(*told)] == sorted({n for ids in lists for n in ids})[-KEPT:]
+    assert kept == merge(*told)
+
+
+def test_a_number_that_spark_does_not_know_is_none() -> None:
+    assert figures(1, rows_out=-1, rows_in=-1) == figures(1, rows_out=None, rows_in=None)
+    assert figures(1).rows_kept is None and figures(1, state={"a": 2, "b": 3}).rows_kept == 5
+    for wrong in ({"batch": -1, "seconds": 1.0}, {"batch": 1, "seconds": math.nan}, {"batch": 1, "seconds": -1.0}):
+        with pytest.raises(ValueError):
+            BatchFigures(**wrong)
+
+
+def test_figures_are_persisted() -> None:
+    for one in (figures(1, None), figures(2, 5, 0.25, None, {"daily": 3}), figures(3, state={})):
+        assert from_json(to_json(one), BatchFigures, "here") == one
+    with pytest.raises(CorruptError):
+        from_json(b'{"batch": 1, "seconds": 1, "rows_in": "many"}', BatchFigures, "here")
+
+
+# what is compared
+
+
+def test_old_stands_beside_new_for_the_batches_that_both_have() -> None:
+    found = compare(batches(100, 110, 120, first=6), batches(110, 130, 50, 60, first=7), "q")
+    assert [(p.batch, p.old.rows_out, p.new.rows_out) for p in found.batches] == [(7, 110, 110), (8, 120, 130)]
+    rows_in, rows_out = found.figure(ROWS_IN), found.figure(ROWS_OUT)
+    assert rows_in is not None and (rows_in.old, rows_in.new, rows_in.changed) == (2000, 2000, "none")
+    assert rows_out is not None and (rows_out.old, rows_out.new, rows_out.batches) == (230, 240, (7, 8))
+    assert rows_out.change == pytest.approx(10 / 230) and rows_out.changed == "4.348% more"
+    assert found.problems == ()  # nothing is limited
+    assert from_json(to_json(found), QueryDifference, "here") == found
+
+
+def test_the_order_in_which_batches_are_told_does_not_count() -> None:
+    old, new = batches(1, 2, 3, 4), batches(2, 2, 3, 9)
+    assert compare(old[::-1], new[::-1], "q", ROWS) == compare(old, new, "q", ROWS)
+
+
+def test_no_batch_in_common() -> None:
+    free = compare(batches(1, 2, first=3), [], "q")
+    assert free.not_compared == ("query q: no batch was run by both versions (old: 3 to 4; new: none)",)
+    assert free.problems == () and free.figures == ()
+    [problem] = compare(batches(1, 2, first=3), batches(1, first=9), "q", TIMES).problems
+    assert problem == (
+        "query q: no batch was run by both versions (old: 3 to 4; new: 9), so that its limits cannot be checked"
+    )
+
+
+# rows to the sink
+
+
+def test_a_change_of_the_rows_is_summed_over_the_batches() -> None:
+    assert compare(batches(100, 100), batches(105, 105), "q", ROWS).problems == ()
+    assert compare(batches(100, 100), batches(95, 95), "q", ROWS).problems == ()
+    [more] = compare(batches(100, 100), batches(100, 111), "q", ROWS).problems
+    assert more == (
+        "query q: rows out changed by 5.5% in batches 7 to 8 (200 before, 211 now); 5% is allowed; "
+        "most in batch 8, 11 rows more"
+    )
+    [less] = compare(batches(100), batches(94), "q", ROWS).problems
+    assert less == "query q: rows out changed by 6% in batch 7 (100 before, 94 now); 5% is allowed"
+
+
+def test_a_limit_is_held_as_it_is_written() -> None:
+    for percentage in range(1, 100):
+        limit = Limits(max_rows_changed=percentage / 100)
+        assert compare(batches(100), batches(100 + percentage), "q", limit).problems == (), percentage
+        assert compare(batches(100), batches(101 + percentage), "q", limit).problems, percentage
+        assert compare(batches(100), batches(99 - percentage), "q", limit).problems, percentage
+
+
+def test_rows_where_there_were_none_are_infinitely_many() -> None:
+    for limit in (0.0, 5.0, 1e300):
+        [problem] = compare(batches(0, 0), batches(0, 1), "q", Limits(max_rows_changed=limit)).problems
+        assert "rows out changed by infinitely much in batches 7 to 8 (0 before, 1 now)" in problem
+    assert compare(batches(0, 0), batches(0, 0), "q", Limits(max_rows_changed=0.0)).problems == ()
+    unlimited = compare(batches(0, 0), batches(0, 1), "q")
+    assert unlimited.problems == () and unlimited.figure(ROWS_OUT).changed == "infinitely much more"
+    assert from_json(to_json(unlimited), QueryDifference, "here") == unlimited
+
+
+def test_rows_that_one_version_does_not_know() -> None:
+    unknown = compare(batches(100, 100, 100), batches(None, None, None), "q", ROWS)
+    missing = "query q: rows out were not compared: not known of the new version in batches 7 to 9"
+    assert missing in unknown.not_compared
+    assert unknown.problems == (f"{missing}: its limit cannot be checked",)
+    assert compare(batches(100, 100, 100), batches(None, None, None), "q").problems == ()
+    partly = compare(batches(100, None, None, 100), batches(100, None, 200, 100), "q", ROWS)
+    assert partly.problems == () and partly.figure(ROWS_OUT).batches == (7, 10)
+    assert (
+        "query q: rows out were not compared: not known of either version in batch 8, "
+        "not known of the old version in batch 9"
+    ) in partly.not_compared
+
+
+# times
+
+
+def timed(*seconds: float, **other) -> list[BatchFigures]:
+    return [figures(n, seconds=s, **other) for n, s in enumerate(seconds)]
+
+
+def test_medians_of_the_times_are_compared() -> None:
+    old = timed(1, 1, 1, 30)
+    assert compare(old, timed(1.5, 90, 1.5, 1.5), "q", TIMES).problems == ()
+    [slow] = compare(old, timed(1.6, 1.6, 1.6, 1.6), "q", TIMES).problems
+    assert slow == (
+        "query q: the median time of batches 0 to 3 is 1.6 times the old version's (1 s before, 1.6 s now); "
+        "1.5 times is allowed"
+    )
+    assert compare(old, timed(0.01, 0.01, 0.01, 0.01), "q", TIMES).problems == ()  # faster
+    strict = Limits(max_slower=1.0)
+    assert compare(old, old, "q", strict).problems == ()
+    assert compare(old, timed(1.01, 1.01, 1.01, 30), "q", strict).problems
+
+
+def test_a_time_that_was_nothing() -> None:
+    [problem] = compare(timed(0, 0, 0), timed(0.1, 0.1, 0.1), "q", Limits(max_slower=1e300)).problems
+    assert "is infinitely many times the old version's" in problem
+    assert compare(timed(0, 0, 0), timed(0, 0, 0), "q", TIMES).problems == ()
+
+
+def test_batches_without_input_do_not_count_and_few_say_nothing() -> None:
+    empty = [figures(10 + n, seconds=0.01, rows_in=0) for n in range(20)]
+    slow = [figures(10 + n, seconds=50, rows_in=0) for n in range(20)]
+    few = compare([*timed(1, 1), *empty], [*timed(9, 9), *slow], "q", TIMES)
+    assert few.figure(SECONDS) is None
+    [problem] = few.problems
+    assert problem == (
+        f"query q: median seconds were not compared: 2 batches with input, at least {MIN_BATCHES} are needed: "
+        "its limit cannot be checked"
+    )
+    assert compare([*timed(1, 1), *empty], [*timed(9, 9), *slow], "q").problems == ()
+    enough = compare([*timed(1, 1, 1), *empty], [*timed(1, 1, 1), *slow], "q", TIMES)
+    assert enough.problems == () and enough.figure(SECONDS).batches == (0, 1, 2)
+    unknown = compare(timed(1, 1, 1, rows_in=None), timed(1, 1, 1, rows_in=None), "q", TIMES)
+    assert "0 batches with input" in unknown.problems[0]
+    one_side = compare(timed(1, 1, 1, rows_in=None), timed(1, 1, 1), "q", TIMES)
+    assert one_side.problems == () and one_side.figure(SECONDS).batches == (0, 1, 2)
+
+
+# state
+
+
+def test_state_rows_of_a_stage_after_the_last_batch() -> None:
+    old = [figures(1, state={"a": 10, "b": 10}), figures(2, state={"a": 100, "b": 100})]
+    new = [figures(1, state={"a": 90, "b": 10}), figures(2, state={"a": 105, "b": 106})]
+    found = compare(old, new, "q", STATES)
+    assert found.problems == (
+        "query q: state rows of stage b changed by 6% after batch 2 (100 before, 106 now); 5% is allowed",
+    )
+    assert found.figure(STATE, "a").batches == (2,)
+    [gone] = compare(old, [new[0], figures(2, state={"a": 100, "b": 0})], "q", STATES).problems
+    assert "changed by 100%" in gone
+
+
+def test_stages_of_one_version_are_told_beside_those_of_both() -> None:
+    old, new = [figures(1, state={"a": 10, "gone": 5})], [figures(1, state={"a": 10, "added": 7})]
+    found = compare(old, new, "q", STATES)
+    assert found.problems == ()
+    assert found.not_compared[1:] == (
+        "query q: state rows of stage gone were not compared: only the old version has it",
+        "query q: state rows of stage added were not compared: only the new version has it",
+    )
+
+
+def test_state_that_cannot_be_compared_is_a_problem_under_a_limit() -> None:
+    for old, new in (({"a": 1}, {"b": 1}), ({"a": 1}, {}), ({"a": 1}, None), (None, {"a": 1}), (None, None)):
+        limited = compare([figures(1, state=old)], [figures(1, state=new)], "q", STATES)
+        assert limited.problems and all("its limit cannot be checked" in p for p in limited.problems), (old, new)
+        assert compare([figures(1, state=old)], [figures(1, state=new)], "q").problems == ()
+    stateless = compare([figures(1, state={})], [figures(1, state={})], "q", STATES)
+    assert stateless.problems == ()  # known, and nothing to limit
+
+
+def test_state_rows_that_are_not_exact_after_the_last_batch() -> None:
+    old = [figures(1, state={"a": 10}), figures(2, state={"a": 20})]
+    new = [figures(1, state={"a": 11}), figures(2, state=None)]
+    found = compare(old, new, "q", STATES)
+    assert found.problems == (
+        "query q: state rows of stage a changed by 10% after batch 1 (10 before, 11 now); 5% is allowed",
+    )
+    assert "query q: state rows were not compared: not known of the new version in batch 2" in found.not_compared
+
+
+# all of them, against plain arithmetic
+
+some = st.one_of(st.none(), st.integers(0, 40))
+told = st.builds(
+    figures,
+    st.integers(0, 9),
+    some,
+    st.integers(0, 8).map(lambda n: n / 4),
+    some,
+    st.one_of(st.none(), st.dictionaries(st.sampled_from("ab"), st.integers(0, 40))),
+)
+versions = st.lists(told, max_size=10, unique_by=lambda f: f.batch)
+limit = st.one_of(st.none(), st.integers(0, 8).map(lambda n: n / 4))
+
+
+@given(versions, versions, limit, limit, limit)
+def test_a_limit_is_passed_exactly_when_plain_arithmetic_says_so(old, new, slower, rows, state) -> None:
+    slower = None if slower is None else 1 + slower
+    found = compare(old, new, "q", Limits(max_slower=slower, max_rows_changed=rows, max_state_changed=state))
+    pairs = [(o, n) for n in sorted(new, key=lambda f: f.batch) for o in old if o.batch == n.batch]
+    assert [(p.old, p.new) for p in found.batches] == pairs
+
+    def wrong(before: float, after: float, allowed: float) -> bool:
+        return before != after if before == 0 else abs(after - before) / before > allowed
+
+    out = [(o.rows_out, n.rows_out) for o, n in pairs if o.rows_out is not None and n.rows_out is not None]
+    assert (found.figure(ROWS_OUT) is not None) == bool(out)
+    bad_rows = rows is not None and (not out or wrong(sum(o for o, _ in out), sum(n for _, n in out), rows))
+    times = [(o.seconds, n.seconds) for o, n in pairs if o.rows_in or n.rows_in]
+    assert (found.figure(SECONDS) is not None) == (len(times) >= 3)
+    bad_times = slower is not None and len(times) < 3
+    if slower is not None and len(times) >= 3:
+        middle = [sorted(side)[(len(side) - 1) // 2 : len(side) // 2 + 1] for side in zip(*times, strict=True)]
+        before, after = (sum(side) / len(side) for side in middle)
+        bad_times = after > before * slower
+    states = [(o.state_rows, n.state_rows) for o, n in pairs if o.state_rows is not None and n.state_rows is not None]
+    bad_state = state is not None and not states
+    if state is not None and states:
+        before, after = states[-1]
+        both = before.keys() & after.keys()
+        bad_state = any(wrong(before[s], after[s], state) for s in both) or (bool(before or after) and not both)
+    assert bool(found.problems) == (bad_rows or bad_times or bad_state), found.problems
+    assert all(p.startswith("query q: ") for p in (*found.problems, *found.not_compared))
+    assert from_json(to_json(found), QueryDifference, "here") == found
+
+
+# rows, and the report
+
+
+def row_difference(**fields) -> RowDifference:
+    return RowDifference(query="q", batches=(3, 4), keys=("k",), equal=9, **fields)
+
+
+SAMPLE = Sample(kind=CHANGED, old={"k": "1", "total": "5"}, new={"k": "1", "total": None})
+
+
+def test_rows_that_differ_are_a_problem_and_expected_ones_are_none() -> None:
+    assert row_difference(expected=7).problems == []
+    [problem] = row_difference(changed=2, only_old=1, samples=(SAMPLE,)).problems
+    assert problem == (
+        "query q: of the rows of batches 3 to 4, 2 differ, 1 are gone, 9 are the same; "
+        "for example k=1: total was 5 and is null"
+    )
+    alone = Sample(kind=ONLY_NEW, new={"k": "2", "total": "x" * 200})
+    [problem] = RowDifference(query="q", batches=(3, 3), only_new=1, samples=(alone,)).problems
+    assert problem.startswith("query q: of the rows of batch 3, 1 are new, 0 are the same; for example only new: k=2, ")
+    assert len(problem) < 250
+    assert list(row_difference(old_columns=("a", "b"), unlike=("column c: no",)).notes()) == [
+        "query q: only the old version's rows have a, b",
+        "query q: column c: no",
+    ]
+
+
+def test_the_report_of_an_app() -> None:
+    figures_only = compare(batches(100, 100), batches(100, 120), "q", ROWS)
+    rows = row_difference(changed=1, samples=(SAMPLE, Sample(kind=ONLY_NEW, new={"k": "a|b\nc", "total": "7"})))
+    report = DifferenceReport(app="a", queries=(figures_only,), rows=(rows,))
+    assert not report.passed and report.outcome == "too different"
+    assert report.problems == [*figures_only.problems, *rows.problems] and len(report.problems) == 2
+    assert from_json(to_json(report), DifferenceReport, "here") == report
+    assert list(report.batch_rows()) == [
+        ("q", 7, 1000, 1000, 100, 100, None, None, 1.0, 1.0),
+        ("q", 8, 1000, 1000, 120, 100, None, None, 1.0, 1.0),
+    ]
+    assert list(report.figure_rows()) == [
+        ("q", "rows in", 2000, 2000, "none", None, "2 batches"),
+        ("q", "rows out", 220, 200, "10% more", "5%", "2 batches"),
+    ]
+    assert list(report.difference_rows()) == [("q", "3-4", 9, 1, 0, 0, 0)]
+    assert list(report.sample_rows()) == [
+        ("q", "changed", "k", "1", "1"),
+        ("q", "changed", "total", "null", "5"),
+        ("q", "only new", "k", "a|b\nc", ""),
+        ("q", "only new", "total", "7", ""),
+    ]
+    for columns, found in (
+        (report.BATCH_COLUMNS, report.batch_rows()),
+        (report.FIGURE_COLUMNS, report.figure_rows()),
+        (report.ROW_COLUMNS, report.difference_rows()),
+        (report.SAMPLE_COLUMNS, report.sample_rows()),
+    ):
+        assert all(len(row) == len(columns) for row in found)
+    text = report.to_markdown()
+    assert text.startswith("The new version of **a** beside the old one: **too different**\n\n- query q: rows out ")
+    assert "| q | 8 | 1000 | 1000 | 120 | 100 |  |  | 1.0 | 1.0 |" in text
+    assert "| q | only new | k | a\\|b c |  |" in text
+    assert "- query q: median seconds were not compared: 2 batches with input" in text
+    with pytest.raises(DifferenceError) as caught:
+        raise DifferenceError("no", report)
+    assert caught.value.report is report
+
+
+def test_a_report_without_problems_or_without_anything() -> None:
+    same = compare(batches(1, 2, 3), batches(1, 2, 3), "q", Limits(max_slower=2, max_rows_changed=0))
+    good = DifferenceReport(app="a", queries=(same,), rows=(row_difference(expected=2),))
+    assert good.passed and good.outcome == "no problem"
+    empty = DifferenceReport(app="a")
+    assert empty.passed and empty.outcome == "nothing was compared"
+    assert empty.to_markdown() == "The new version of **a** beside the old one: **nothing was compared**\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "message"),
+    [
+        ("a/b", "true", "query name 'a/b' is not allowed"),
+        ("", "true", "query name is empty"),
+        ("q", "", "where='' is no condition"),
+        ("q", " \n", "is no condition"),
+        ("q", None, "where=None is no condition"),
+    ],
+)
+def test_an_expected_difference_has_a_query_and_a_condition(query: str, where: str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        ExpectedDifference(query=query, where=where)
