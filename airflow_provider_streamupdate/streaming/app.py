@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from ..core.difference.expected import ExpectedDifference
 from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
@@ -42,6 +43,7 @@ class StreamingApp:
         self.seen_batch: dict[str, str] = {}  # as declared, by query
         self._asked: set[str] = set()  # the parameters that the query functions read when they were called last
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
+        self.expected_differences: tuple[ExpectedDifference, ...] = ()
 
     def query(self, name: str, seen_batch: str | None = None) -> Callable[[QueryFunction], QueryFunction]:
         """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint
@@ -84,6 +86,15 @@ class StreamingApp:
             return function
 
         return register
+
+    def expect_difference(self, query: str, where: str) -> None:
+        """State that rows of a query may differ from the old version's when both run the same batches (strategy
+        ``follow``). It changes nothing else: neither what the app computes nor whether it continues from saved state.
+
+        where: an SQL predicate over the columns that the query writes, for example ``carrier = 'XX'``. A row for which
+            it is NULL is not expected to differ. Several calls for one query: one of their predicates must hold
+        """
+        self.expected_differences += (ExpectedDifference(query=query, where=where),)
 
     def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
         """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""

@@ -1,0 +1,1 @@
+"""Rows of two versions compared in Spark. `compare_rows` (rows.py) is the door."""
