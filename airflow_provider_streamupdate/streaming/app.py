@@ -33,6 +33,8 @@ class StreamingApp:
         called again with the new values, in the same session
     """
 
+    expected_differences: tuple[ExpectedDifference, ...] = ()
+
     def __init__(self, name: str, require_names: bool = False, reloadable: Iterable[str] = ()) -> None:
         self.name = check_name("app", name)
         self.require_names = require_names
@@ -43,7 +45,11 @@ class StreamingApp:
         self.seen_batch: dict[str, str] = {}  # as declared, by query
         self._asked: set[str] = set()  # the parameters that the query functions read when they were called last
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
-        self.expected_differences: tuple[ExpectedDifference, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a function that uses the app takes along to where it runs, and what its digest is of: what is expected
+        to differ is no part of what it computes."""
+        return {name: value for name, value in self.__dict__.items() if name != "expected_differences"}
 
     def query(self, name: str, seen_batch: str | None = None) -> Callable[[QueryFunction], QueryFunction]:
         """Register a query function: ``(spark, params) -> DataStreamWriter``, not started, without a checkpoint

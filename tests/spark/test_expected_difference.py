@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from bench import Bench
+from pyspark import cloudpickle
 
 from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
+from airflow_provider_streamupdate.streaming.code import describe
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -54,3 +56,16 @@ def test_the_plan_and_its_digests_are_the_same(spark, tmp_path) -> None:
             app.expect_difference("q", where="k = 'a'")
         plans.append(to_json(plan_app(spark, "bench", app.build(spark, {}), migrations=app.migrations)))
     assert plans[0] == plans[1] and b"totals" in plans[0]
+
+
+def test_the_digest_of_a_function_that_uses_the_app_is_the_same() -> None:
+    def digest(name: str, expects: bool):
+        app = StreamingApp(name)
+        if expects:
+            app.expect_difference("q", where="k = 'a'")
+        return describe(cloudpickle.dumps(lambda k: k + app.name))
+
+    assert digest("a", True) == digest("a", False) != digest("b", False)
+    assert digest("a", True).digest is not None
+    taken = cloudpickle.loads(cloudpickle.dumps(StreamingApp("a")))
+    assert taken.name == "a" and taken.expected_differences == ()
