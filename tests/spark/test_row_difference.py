@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -228,6 +229,7 @@ def test_a_difference_is_expected_where_a_predicate_is_true_for_every_row_of_it(
     assert found.expected == 3 and numbers(found) == {"equal": 0, "changed": 3, "only_old": 0, "only_new": 0}
     assert {s.new["k"] for s in found.samples} == {"2", "3", "4"}
     assert compare_rows(old, new, ["k"], ["c = 'XX'", "k = 2 OR k = 3", "k = 4"]).problems == []
+    assert compare_rows(old, new, ["k"], ["k IN (SELECT id FROM range(4))", "CAST(NULL AS boolean)"]).expected == 3
     single = compare_rows(old, new, [], ["c = 'XX'"])
     assert single.expected == 5 and numbers(single) == {"equal": 0, "changed": 0, "only_old": 2, "only_new": 3}
 
@@ -252,7 +254,7 @@ def test_expected_rows_among_random_ones(spark) -> None:
                 )
                 for side in (gone, come)
             ]
-            pairs += list(zip_longest_(*sides))
+            pairs += list(zip_longest(*sides))
         pairs = pairs or [(r, None) for r in gone.elements()] + [(None, r) for r in come.elements()]
         unexpected = [p for p in pairs if not all(holds(r) for r in p if r)]
         found = compare_rows(
@@ -269,10 +271,6 @@ def test_expected_rows_among_random_ones(spark) -> None:
             shown = [(side and tuple(side.values())) for s in found.samples for side in (s.old, s.new)]
             wanted = [side and tuple(None if v is None else str(v) for v in side) for p in unexpected for side in p]
             assert Counter(shown) == Counter(wanted)
-
-
-def zip_longest_(a: list, b: list) -> list[tuple]:
-    return [(a[n] if n < len(a) else None, b[n] if n < len(b) else None) for n in range(max(len(a), len(b)))]
 
 
 def test_of_rows_that_are_the_same_but_for_a_column_of_one_version_the_unexpected_count(spark) -> None:
@@ -366,6 +364,9 @@ def value(spark, sql: str):
     return spark.sql(f"SELECT 1 AS k, {sql} AS v")
 
 
+PLACE = "st_geomfromwkb(X'0101000000000000000000f03f000000000000{}')"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "same"),
     [
@@ -407,6 +408,8 @@ def value(spark, sql: str):
         ("cast('nan' AS float)", "cast('nan' AS double)", True),
         ("cast('-0.0' AS float)", "0.0D", True),
         ("sequence(1, 300)", "sequence(1L, 300L)", True),
+        (PLACE.format("0000"), PLACE.format("0000"), True),
+        (PLACE.format("0000"), PLACE.format("0040"), False),
     ],
 )
 def test_values_of_two_types(spark, old: str, new: str, same: bool) -> None:
@@ -470,7 +473,7 @@ class Point:
     __UDT__ = PointType()
 
 
-def test_user_defined_types_and_places(spark) -> None:
+def test_user_defined_types(spark) -> None:
     schema = T.StructType([T.StructField("k", T.IntegerType()), T.StructField("p", PointType())])
     old = spark.createDataFrame([(1, Point(0.0, 1.0)), (2, Point(NAN, 1.0)), (3, None)], schema)
     new = spark.createDataFrame([(1, Point(-0.0, 1.0)), (2, Point(NAN, 2.0)), (3, None)], schema)

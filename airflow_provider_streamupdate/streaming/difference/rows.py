@@ -82,7 +82,8 @@ def _with_columns(frame: DataFrame, missing: Iterable[T.StructField]) -> DataFra
 def _check_predicate(predicate: str, frame: DataFrame, frames: tuple[DataFrame, DataFrame]) -> None:
     """Have Spark resolve it, before any row is read."""
     try:
-        frame.where(F.expr(predicate))
+        frame.where(F.expr(predicate))  # only here Spark refuses what is of many rows, or makes some
+        frame.select(_holds(predicate))
     except ParseException as error:
         raise InvalidInputError(f"expected difference {predicate!r} is not SQL: {_first_line(error)}") from error
     except AnalysisException as error:
@@ -97,6 +98,11 @@ def _check_predicate(predicate: str, frame: DataFrame, frames: tuple[DataFrame, 
             f"expected difference {predicate!r} names {name}, which neither version's rows have; they have: "
             f"{', '.join(names)}"
         ) from error
+
+
+def _holds(predicate: str) -> Column:
+    """Whether it is true, and not null."""
+    return F.coalesce(F.expr(predicate).cast("boolean"), F.lit(False))
 
 
 def _first_line(error: Exception) -> str:
@@ -114,7 +120,7 @@ def _rows(frame: DataFrame, columns: Columns, predicates: Sequence[str], old: bo
     values = [_value(column, columns, old) for column in columns.compared] or [F.lit(int(old))]
     holds = F.lit(False)
     for predicate in predicates:
-        holds = holds | F.coalesce(F.expr(predicate), F.lit(False))
+        holds = holds | _holds(predicate)
     return frame.select(
         *(value.alias(name) for value, name in zip(values, _names(columns), strict=True)),
         F.lit(int(old)).alias("old"),
