@@ -24,7 +24,7 @@ from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.agent.state_rows import StateRows
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
-from airflow_provider_streamupdate.streaming.spark_internals import OperatorReport
+from airflow_provider_streamupdate.streaming.spark_internals import ExecutedBatch, OperatorReport
 from tests.golden import STORES
 from tests.golden.__main__ import choose_store
 from tests.golden.app import NAME, QUERIES, app
@@ -141,31 +141,35 @@ def report(rows: int, removed: int, runs: float = 1) -> OperatorReport:
     return OperatorReport(rows=rows, removed=removed, stores=int(2 * runs), partitions=2)
 
 
+def batch(number: int, *stages: OperatorReport) -> ExecutedBatch:
+    return ExecutedBatch(batch=number, rows_in=1, rows_out=-1, seconds=0.1, stages=stages)
+
+
 def test_what_left_is_added_up_and_unknown_after_a_gap() -> None:
     rows = StateRows.since(4)
     assert (rows.rows, rows.after([], [KEYED, KEYED]).rows, rows.exact) == (None, None, False)
-    rows = rows.after([(5, [report(10, 1), report(3, 0)]), (6, [report(9, 2), report(3, 1)])], [KEYED, KEYED])
+    rows = rows.after([batch(5, report(10, 1), report(3, 0)), batch(6, report(9, 2), report(3, 1))], [KEYED, KEYED])
     assert (rows.start, rows.batch, rows.rows, rows.exact, rows.removed) == (4, 6, (9, 3), True, (3, 1))
-    rows = rows.after([(7, [report(9, 0), report(2, 1)])], [KEYED, KEYED])
+    rows = rows.after([batch(7, report(9, 0), report(2, 1))], [KEYED, KEYED])
     assert (rows.batch, rows.rows, rows.removed) == (7, (9, 2), (3, 2))
-    gap = rows.after([(9, [report(8, 1), report(2, 0)]), (10, [report(8, 1), report(2, 0)])], [KEYED, KEYED])
+    gap = rows.after([batch(9, report(8, 1), report(2, 0)), batch(10, report(8, 1), report(2, 0))], [KEYED, KEYED])
     assert (gap.batch, gap.rows, gap.exact, gap.removed) == (10, (8, 2), True, None)
 
 
 @pytest.mark.parametrize("runs", [2, 1.5, 0.5])
 def test_what_ran_twice_or_in_part_is_not_exact(runs: float) -> None:
-    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(20, 2, runs)])], [KEYED])
+    rows = StateRows.since(4).after([batch(5, report(10, 1)), batch(6, report(20, 2, runs))], [KEYED])
     assert (rows.rows, rows.exact, rows.removed) == ((20,), False, None)
-    assert rows.after([(7, [report(9, 1)])], [KEYED]).removed is None
+    assert rows.after([batch(7, report(9, 1))], [KEYED]).removed is None
 
 
 def test_a_stage_that_spark_gathers_in_one_partition_opens_one_store() -> None:
-    assert StateRows.since(4).after([(5, [report(1, 0, runs=0.5)])], [LIMIT]).exact
-    assert not StateRows.since(4).after([(5, [report(1, 0, runs=1)])], [LIMIT]).exact  # it ran twice
+    assert StateRows.since(4).after([batch(5, report(1, 0, runs=0.5))], [LIMIT]).exact
+    assert not StateRows.since(4).after([batch(5, report(1, 0, runs=1))], [LIMIT]).exact  # it ran twice
 
 
 def test_a_batch_that_its_sink_did_not_ask_for_says_nothing() -> None:
-    rows = StateRows.since(4).after([(5, [report(10, 1)]), (6, [report(0, 0, 0)])], [KEYED])
+    rows = StateRows.since(4).after([batch(5, report(10, 1)), batch(6, report(0, 0, 0))], [KEYED])
     assert (rows.rows, rows.exact, rows.removed) == ((10,), False, None)
 
 

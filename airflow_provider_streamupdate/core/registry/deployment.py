@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from .. import clock
+from ..difference.figures import BatchFigures
 from ..names import named
 from ..processes.process_identity import ProcessIdentity
 from ..text_enum import TextEnum
@@ -124,7 +125,8 @@ class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
     state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); removed_rows: those
     that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
-    committed. idle: between triggers, with no new data. error: what it failed with (None: it did not)."""
+    committed. idle: between triggers, with no new data. error: what it failed with (None: it did not). figures: of its
+    last batches."""
 
     batch: int = -1
     last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
@@ -143,6 +145,7 @@ class QueryStatus:
     active: bool = True
     idle: bool = False
     error: str | None = None
+    figures: tuple[BatchFigures, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

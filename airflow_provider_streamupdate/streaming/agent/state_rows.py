@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import attrs
 
+from ...core.difference.figures import BatchFigures
 from ...core.plan.plan import StagePlan
 from ...core.plan.state_stores import single_partition
-from ..spark_internals import OperatorReport
+from ..spark_internals import ExecutedBatch, OperatorReport
 
-Reported = Sequence[tuple[int, Sequence[OperatorReport]]]  # batch, and its stages in the order of operator ids
+Reported = Sequence[ExecutedBatch]
 
 
 @attrs.frozen(kw_only=True)
@@ -33,8 +34,8 @@ class StateRows:
     def after(self, reported: Reported, plans: Sequence[StagePlan]) -> StateRows:
         """With what was reported of later batches, oldest first, of the stages of these plans."""
         now = self
-        for batch, stages in reported:
-            exact = len(stages) == len(plans) and all(map(_once, stages, plans))
+        for report in reported:
+            batch, stages, exact = report.batch, report.stages, counted_once(report, plans)
             removed: tuple[int, ...] | None = None
             if exact and now.removed is not None and batch == now.batch + 1:
                 before = now.removed or (0,) * len(stages)
@@ -43,6 +44,23 @@ class StateRows:
             rows = tuple(stage.rows for stage in stages) if ran else now.rows
             now = StateRows(start=self.start, batch=batch, rows=rows, exact=exact, removed=removed)
         return now
+
+
+def counted_once(report: ExecutedBatch, plans: Sequence[StagePlan]) -> bool:
+    """Whether each stage ran once in the batch, as a whole."""
+    return len(report.stages) == len(plans) and all(map(_once, report.stages, plans))
+
+
+def figures(report: ExecutedBatch, plans: Sequence[StagePlan]) -> BatchFigures:
+    """A batch as it is compared with another version's."""
+    rows = {plan.name: stage.rows for plan, stage in zip(plans, report.stages, strict=False)}
+    return BatchFigures(
+        batch=report.batch,
+        rows_in=report.rows_in,
+        rows_out=report.rows_out,
+        state_rows=rows if counted_once(report, plans) else None,
+        seconds=report.seconds,
+    )
 
 
 def _once(stage: OperatorReport, plan: StagePlan) -> bool:

@@ -15,9 +15,11 @@ from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
 from .queries.following import FollowedQuery
 from .queries.queries import (
+    ExecutedBatch,
     OperatorReport,
     executed_batches,
     join_thread,
+    rows_written,
     sleeping_between_batches,
     stop_after_batch,
     tasks_running,
@@ -47,6 +49,7 @@ __all__ = [
     "FILE_MANAGER",
     "FOREACH",
     "DryRun",
+    "ExecutedBatch",
     "FollowedQuery",
     "OperatorReport",
     "activate",
@@ -75,6 +78,7 @@ __all__ = [
     "parallelism",
     "plan_shape",
     "rewrite_stores",
+    "rows_written",
     "save_aggregation",
     "session_setting",
     "sleeping_between_batches",

@@ -11,6 +11,10 @@ from pyspark.sql.streaming import StreamingQuery
 from ..jvm import STREAMING, module, scala_map
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
+# Operators that give as many rows as they are given, and do not count them (Spark: *Exec.scala).
+_KEEPS_ROWS = frozenset(
+    {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ShuffleExchangeExec", "SortExec", "CollectMetricsExec"}
+)
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
 
 
@@ -24,6 +28,18 @@ class OperatorReport:
     removed: int
     stores: int
     partitions: int
+
+
+@attrs.frozen(kw_only=True)
+class ExecutedBatch:
+    """What Spark reports of a batch. rows_in: counted as rows of operators are; rows_out: to the sink, -1 where it does
+    not say; seconds: of the whole trigger; stages: in the order of operator ids"""
+
+    batch: int
+    rows_in: int
+    rows_out: int
+    seconds: float
+    stages: tuple[OperatorReport, ...]
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
@@ -82,11 +98,11 @@ def sleeping_between_batches(spark: SparkSession, query: StreamingQuery) -> bool
     return _sleeps(_frames(spark, execution_of(query).queryExecutionThread()))
 
 
-def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[OperatorReport]]]:
-    """The batches after `after` that Spark reports as executed, oldest first: the id, and each stateful operator.
-    Spark keeps a hundred reports (numRecentProgressUpdates), so that the first one may be later than ``after + 1``. A
-    trigger that found nothing to do is reported too, without ``addBatch``."""
-    found: list[tuple[int, list[OperatorReport]]] = []
+def executed_batches(query: StreamingQuery, after: int) -> list[ExecutedBatch]:
+    """The batches after `after` that Spark reports as executed, oldest first. Spark keeps a hundred reports
+    (numRecentProgressUpdates), so that the first one may be later than ``after + 1``. A trigger that found nothing to
+    do is reported too, without ``addBatch``."""
+    found: list[ExecutedBatch] = []
     reports = query._jsq.recentProgress()
     for index in range(len(reports) - 1, -1, -1):
         report = reports[index]
@@ -94,8 +110,30 @@ def executed_batches(query: StreamingQuery, after: int) -> list[tuple[int, list[
             continue
         if (batch := int(report.batchId())) <= after:
             break
-        found.append((batch, [_report(operator) for operator in report.stateOperators()]))
+        found.append(
+            ExecutedBatch(
+                batch=batch,
+                rows_in=int(report.numInputRows()),
+                rows_out=int(report.sink().numOutputRows()),
+                seconds=int(report.durationMs().get("triggerExecution")) / 1000,
+                stages=tuple(_report(operator) for operator in report.stateOperators()),
+            )
+        )
     return found[::-1]
+
+
+def rows_written(query: StreamingQuery) -> tuple[int, int] | None:
+    """The batch that was executed last, and how many rows it gave its sink, from the metrics of its plan, for a sink
+    that does not say (SinkProgress: version 1 reports -1). None where the plan does not tell. Counted as often as the
+    sink asked for the batch, and while it runs, in part."""
+    execution = execution_of(query).lastExecution()
+    if execution is None:
+        return None
+    plan = execution.executedPlan()
+    while str(plan.getClass().getSimpleName()) in _KEEPS_ROWS:
+        plan = plan.children().apply(0)
+    rows = plan.metrics().get("numOutputRows")
+    return (int(execution.currentBatchId()), int(rows.get().value())) if rows.isDefined() else None
 
 
 def _report(operator: Any) -> OperatorReport:
