@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ..core.compatibility.report import CompatibilityReport
+    from ..core.difference.report import DifferenceReport
     from ..core.registry.deployment import DriverState
     from ..core.snapshots.rehearsal import RehearsalReport
 
@@ -176,11 +177,14 @@ def number(value: float | None) -> str | None:
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
-def report_document(report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
+def report_document(report: CompatibilityReport | RehearsalReport | DifferenceReport) -> dict[str, Any]:
     """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
+    from ..core.difference.report import DifferenceReport
     from ..core.serde import to_dict
     from ..core.snapshots.rehearsal import RehearsalReport
 
+    if isinstance(report, DifferenceReport):
+        return {**to_dict(report), "passed": report.passed, "outcome": report.outcome, "problems": report.problems}
     if isinstance(report, RehearsalReport):
         compared = report_document(report.compatibility)
         told = {"passed": report.passed, "outcome": report.outcome, "problems": report.problems}

@@ -283,6 +283,12 @@ FILES = (
     ),
     File(path="updates/<deployment>.rehearsal.report.md", about="the same as text", why=_PEOPLE),
     File(
+        path="differences/<deployment>.json",
+        about="what it and the version before made of the same batches, before it took over",
+        format=Format(holds="core.difference.report.DifferenceReport"),
+    ),
+    File(path="differences/<deployment>.md", about="the same as text", why=_PEOPLE),
+    File(
         path="rollbacks/<number>.json",
         about="the record of a rollback",
         format=Format(holds="core.registry.rollback.RollbackRecord"),

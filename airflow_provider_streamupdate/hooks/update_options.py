@@ -36,6 +36,10 @@ class UpdateArguments(TypedDict, total=False):
     check_only: Any
     run_beside: Any
     catch_up_timeout: Any
+    max_slower: Any
+    max_rows_changed: Any
+    max_state_changed: Any
+    diff: Any
     verify_for: Any
     drain_timeout: Any
     submit_timeout: Any

@@ -12,6 +12,7 @@ from typing import Any
 from ..control.operations.snapshots.collect import Collected
 from ..core.checkpoint.snapshot import Snapshot
 from ..core.compatibility.report import CompatibilityReport
+from ..core.difference.report import DifferenceReport
 from ..core.serde import to_dict
 from ..core.snapshots.rehearsal import RehearsalReport
 
@@ -63,6 +64,16 @@ def report_dict(report: CompatibilityReport) -> dict[str, Any]:
     return {
         **plain(report),
         "compatible": report.compatible,
+        "outcome": report.outcome,
+        "problems": plain(report.problems),
+    }
+
+
+def difference_dict(report: DifferenceReport) -> dict[str, Any]:
+    """Return the report, with its outcome and problems."""
+    return {
+        **plain(report),
+        "passed": report.passed,
         "outcome": report.outcome,
         "problems": plain(report.problems),
     }

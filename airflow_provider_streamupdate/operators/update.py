@@ -13,13 +13,14 @@ from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.step import Step
 from ..control.update.update import Update
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
+from ..core.difference.report import DifferenceError, DifferenceReport
 from ..core.errors import DriverError
 from ..core.names import check_name
 from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
 from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.templated_values import optional_text, seconds, truth
-from ..hooks.xcom import plain, rehearsal_dict, report_dict
+from ..hooks.xcom import difference_dict, plain, rehearsal_dict, report_dict
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
@@ -175,10 +176,15 @@ def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     return None if report is None else _show(context, update, report)
 
 
-def _show(context: Any, update: Update, report: CompatibilityReport | RehearsalReport) -> dict[str, Any]:
+def _show(
+    context: Any, update: Update, report: CompatibilityReport | RehearsalReport | DifferenceReport
+) -> dict[str, Any]:
     markdown = report.to_markdown()
     update.progress(markdown)
-    shown = rehearsal_dict(report) if isinstance(report, RehearsalReport) else report_dict(report)
+    if isinstance(report, DifferenceReport):
+        shown = difference_dict(report)
+    else:
+        shown = rehearsal_dict(report) if isinstance(report, RehearsalReport) else report_dict(report)
     context["ti"].xcom_push(key="report", value=shown)
     context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
     if isinstance(report, CompatibilityReport) and not update.options.check_only:
@@ -197,6 +203,9 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     starts = task.step_name == (Step.STANDBY if strategy.starts_early else Step.SUBMIT) and not strategy.in_place
     try:
         result = engine.run(task.step_name, update)
+    except DifferenceError as error:
+        _show(context, update, error.report)
+        raise
     except DriverError as error:
         if task.step_name == Step.SUBMIT:  # the old version is down: go back without delay
             raise AirflowFailException(str(error)) from error
@@ -208,6 +217,8 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     finally:
         if record.runs in update.registry.deployment_ids():
             link_driver(context, task.client, record.app, record.runs)
+    if isinstance(result, DifferenceReport):
+        return _show(context, update, result)
     return plain(result) if isinstance(result, Deployed) else result
 
 

@@ -202,7 +202,11 @@ def _parser(name: str) -> argparse.ArgumentParser:
     run.add_argument("--epoch", type=int, required=True)
     run.add_argument("--standby", action="store_true", help="get ready, and start when the epoch is handed over")
     run.add_argument(
-        "--follow", action="store_true", help="with --standby: run the current deployment's batches, muted"
+        "--follow",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --standby: run the current deployment's batches, muted, from the last N on",
     )
     run.add_argument(
         "--hot", action="store_true", help="with --standby: follow, and take over when the current driver dies"

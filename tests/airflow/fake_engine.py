@@ -34,6 +34,7 @@ from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
 from airflow_provider_streamupdate.core.coordination.following import unfollowable
+from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, DriverError, describe
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
@@ -161,6 +162,8 @@ class FakeEngine:
             raise CorruptError("a followed batch fails")
         if self._followed is None:
             return True
+        if self._fails("lag"):
+            return False
         last = (self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()) or 0
         for batch in range(self.committed()[QUERY] + 1, last + 1):
             entry = self._followed.folder.read(f"offsets/{batch}")
@@ -257,10 +260,21 @@ class FakeEngine:
             status,
             active=self._active,
             error=None if self._error is None else describe(self._error),
+            figures=tuple(map(self._figures, range(max(batch - 20, 0), batch + 1))),
             lag=0.0,
             state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
         )
         return {QUERY: self._status}
+
+    def _figures(self, batch: int) -> BatchFigures:
+        """As its application file says that its batches go."""
+        return BatchFigures(
+            batch=batch,
+            rows_in=10,
+            rows_out=self._application.get("ROWS_OUT", 10),
+            state_rows={stage.name: self._application.get("STATE_ROWS", 10) for stage in self._plan.queries[0].stages},
+            seconds=self._application.get("BATCH_TIME", 0.05),
+        )
 
     def committed(self) -> dict[str, int]:
         batch = self._checkpoint.committed_batch()

@@ -152,7 +152,7 @@ def main(argv: list[str]) -> int:
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--standby", action="store_true")
-    parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--follow", type=int, default=0)
     parser.add_argument("--hot", action="store_true")
     parser.add_argument("--beside", action="store_true")
     parser.add_argument("--set", action="append", default=[])

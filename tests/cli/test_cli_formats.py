@@ -82,6 +82,7 @@ LATER = {
     "supervision-off.json",
     "supervisor/lease/<number>.json",
     "hot-standby.json",
+    "differences/<deployment>.json",
 }
 
 

@@ -51,7 +51,7 @@ def application(folder: Path, version: str, **constants: object) -> str:
 
 
 def live(run: Callable[..., object], folder: Path) -> None:
-    """Everything that makes files: submit, snapshots, a rehearsal, updates by three strategies, a change in flight, a
+    """Everything that makes files: submit, snapshots, a rehearsal, updates by four strategies, a change in flight, a
     rollback, gc, a look of a supervisor, a hot standby."""
     five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
     run("submit", application(folder, "v1"), "--deployment", "v1", *five)
@@ -63,7 +63,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
     run("update", application(folder, "v3"), "--deployment", "v3", "--strategy", "restart", *five)
     run("rollback", APP)
     run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
-    run("update", application(folder, "v4"), "--deployment", "v4", *seven)
+    run("update", application(folder, "v4"), "--deployment", "v4", "--strategy", "follow", *seven)
     run("gc", APP, "--keep-deployments", "0")
     run("supervise", APP, "--once")
     run("supervise", APP, "--on")

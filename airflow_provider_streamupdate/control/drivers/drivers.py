@@ -169,10 +169,11 @@ class Drivers:
             for query in plan.queries:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
-    def start_standby(self, spec: DeploymentSpec, epoch: int, follow: bool = False) -> Launch:
+    def start_standby(self, spec: DeploymentSpec, epoch: int, follow: int = 0) -> Launch:
         """Start a driver that gets ready beside the current one and runs its queries once it holds `epoch`.
 
-        No other driver of the deployment runs. follow: it runs the current one's batches meanwhile, muted
+        No other driver of the deployment runs. follow: it runs the current one's batches meanwhile, muted, from so many
+        of the last ones on; 0: it does not
         """
         self._check_launcher()
         # Remove the files of an earlier standby driver of this deployment: its heartbeat, the commands to it, and its
@@ -180,7 +181,7 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
-        return self._launch(spec, epoch, "--standby", *(["--follow"] if follow else []))
+        return self._launch(spec, epoch, "--standby", *(["--follow", str(follow)] if follow else []))
 
     def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,

@@ -14,6 +14,7 @@ import attrs
 
 from ...core.boundaries import boundary
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
+from ...core.difference.report import DifferenceReport
 from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry.registry import AppRegistry
@@ -249,13 +250,14 @@ class UpdateEngine:
         self._done(update, "rehearsed")
         return report
 
-    def _get_ready(self, update: Update) -> None:
+    def _get_ready(self, update: Update) -> DifferenceReport | None:
         if not update.pending:
-            return
+            return None
         strategy = strategy_of(update)
-        strategy.get_ready(update)
+        report = strategy.get_ready(update)
         self._done(update, strategy.ready, snapshot=update.snapshot if strategy.runs_beside else None)
         boundary("standby-noted")
+        return report
 
     def _stop_old(self, update: Update) -> str:
         strategy, noted = strategy_of(update), update.registry.update(update.record.new)

@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 # The groups of the form.
-APPLICATION, STATE, STEPS, PARALLEL_ONLY = "The application", "Its state", "The steps", "With strategy parallel"
+APPLICATION, STATE, STEPS = "The application", "Its state", "The steps"
+PARALLEL_ONLY, FOLLOW_ONLY = "With strategy parallel", "With strategy follow"
 
 
 class Kind(enum.Enum):

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 
 import attrs
 
+from ...core.difference.limits import Limits, parse_limits
+from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
 from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS, RUN_FOR_VARIABLE
-from .option import APPLICATION, PARALLEL_ONLY, STATE, STEPS, Kind, option, options_of
+from .option import APPLICATION, FOLLOW_ONLY, PARALLEL_ONLY, STATE, STEPS, Kind, option, options_of
 
 DRAIN_SECONDS = 300.0
 SUBMIT_SECONDS = 300.0
@@ -110,6 +112,41 @@ class UpdateOptions:
         title="Catch-up timeout",
         section=STEPS,
     )
+    max_slower: str | None = option(
+        Kind.NAME,
+        "With strategy follow: how long the new version's batches may take (their median), as a multiple of the old "
+        "one's. Above that the update fails before the old version is touched.",
+        blank="it is told, and not limited",
+        examples=("1.5",),
+        metavar="RATIO",
+        section=FOLLOW_ONLY,
+    )
+    max_rows_changed: str | None = option(
+        Kind.NAME,
+        "With strategy follow: how many more or fewer rows the new version may write, as a share of the old one's.",
+        blank="it is told, and not limited",
+        examples=("5%",),
+        metavar="SHARE",
+        section=FOLLOW_ONLY,
+    )
+    max_state_changed: str | None = option(
+        Kind.NAME,
+        "With strategy follow: how many more or fewer rows a stage of the new version may hold, as a share of the old "
+        "one's.",
+        blank="it is told, and not limited",
+        examples=("5%",),
+        metavar="SHARE",
+        section=FOLLOW_ONLY,
+    )
+    diff: tuple[str, ...] = option(
+        Kind.NAMES,
+        "With strategy follow: compare the rows of this query, QUERY or QUERY=COLUMN,COLUMN with the columns by which "
+        "rows are paired. A third driver runs the old version's batches along for that. Rows that differ and that the "
+        "application does not expect to (expect_difference) fail the update.",
+        default=(),
+        examples=("counts=carrier,window",),
+        section=FOLLOW_ONLY,
+    )
     verify_for: float = option(
         Kind.SECONDS,
         "How long the new version must have run, and be healthy at the end, before it is promoted. It must also have "
@@ -144,6 +181,31 @@ class UpdateOptions:
             from ..operations.rehearse import check_batches
 
             check_batches(self.rehearse)
+        self.limits  # noqa: B018 (raises what is wrong with them)
+        self.diff_keys  # noqa: B018
+
+    @property
+    def limits(self) -> Limits:
+        """How much the new version's figures may differ."""
+        return parse_limits(self.max_slower, self.max_rows_changed, self.max_state_changed)
+
+    @property
+    def diff_keys(self) -> dict[str, tuple[str, ...]]:
+        """The queries whose rows are compared, with the columns by which they are paired."""
+        found = {}
+        for text in self.diff:
+            query, _, keys = text.partition("=")
+            names = tuple(key.strip() for key in keys.split(",")) if keys else ()
+            check_name("query", query.strip())
+            if "=" in text and not all(names or [""]):
+                raise InvalidInputError(f"diff={text!r} has an empty column; write QUERY or QUERY=COLUMN,COLUMN")
+            found[query.strip()] = names
+        return found
+
+    @property
+    def compares(self) -> bool:
+        """Whether a difference between the versions may end the update."""
+        return self.limits.any or bool(self.diff)
 
 
 OPTIONS = options_of(UpdateOptions)

@@ -17,6 +17,7 @@ from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
 from ..restore.skipped import in_sink
+from .batch_reports import BatchReports
 from .following import Following
 from .queries import RunningQueries
 
@@ -42,6 +43,7 @@ class Followers:
         self._app, self._deployment, self._migrations = app, deployment, migrations
         self._committed = committed
         self._following: dict[str, Following] = {}
+        self._figures: dict[str, BatchReports] = {}
 
     def begin(self, find: Callable[[], SavedState]) -> None:
         """Restore the state that `find` returns, without a mark (it is not the state that the running deployment ends
@@ -110,7 +112,15 @@ class Followers:
 
     def progress(self) -> dict[str, QueryStatus]:
         """What has committed here of the running deployment's batches."""
-        return {name: QueryStatus(batch=following.committed) for name, following in self._following.items()}
+        return {name: self._told(name, following) for name, following in self._following.items()}
+
+    def _told(self, name: str, following: Following) -> QueryStatus:
+        committed, figures = following.committed, self._figures.setdefault(name, BatchReports())
+        if following.query is not None:
+            query = self._plan.query(name)
+            assert query is not None  # it follows
+            figures.look(following.query, query.stages, committed)
+        return QueryStatus(batch=committed, figures=figures.warm)
 
     def _restored(self, find: Callable[[], SavedState]) -> SavedState:
         for left in reversed(range(RESTORE_TRIES)):

@@ -50,7 +50,8 @@ class Agent:
 
     standby: get ready beside the current deployment and take over from it when it hands `epoch` over
     hot: take over from it when its driver dies, and not before
-    follows: until then, run the current deployment's batches on a copy of its state, into nothing
+    follows: until then, run the current deployment's batches on a copy of its state, into nothing, from so many of the
+        last ones on; 0: do not
     beside: run the queries beside the current deployment; `epoch` becomes the app's when this one is promoted
     """
 
@@ -63,11 +64,11 @@ class Agent:
         standby: bool = False,
         beside: bool = False,
         pace: Pace | None = None,
-        follows: bool = False,
+        follows: int = 0,
         hot: bool = False,
     ) -> None:
         self.driver = DriverContext(app, deployment, epoch, engine, standby, beside, pace or Pace())
-        self.follows = follows or hot
+        self.follows = follows or int(hot)
         self.hot = hot
         self.origin = Origin(app, self.driver.spec)
 
@@ -102,14 +103,14 @@ class Agent:
             assert saved is not None  # a standby goes on from a deployment
             beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             if self.follows:
-                self.driver.engine.follow(self.origin.before_last, committed=self.hot)
+                self.driver.engine.follow(lambda: self.origin.before(self.follows), committed=self.hot)
                 boundary("following")
             else:
                 self.driver.engine.practise(saved)
                 self.driver.engine.bring_ahead(self.origin.running)
                 boundary("practised")
         if gets_ready:
-            if not stand_by(self.driver, self.follows, HotStandby(self.driver) if self.hot else None):
+            if not stand_by(self.driver, bool(self.follows), HotStandby(self.driver) if self.hot else None):
                 return
             saved = self.origin.drained() if self.driver.epoch.standby else self.origin.saved()
         if saved is not None:

@@ -44,9 +44,9 @@ class Origin:
         """What the parent, which still runs, has committed."""
         return self._find(self.app, f"deployment:{self.spec.parent}")
 
-    def before_last(self) -> SavedState:
-        """What the parent, which still runs, had committed before its last batch."""
-        return SavedState.find(self.app, f"deployment:{self.spec.parent}", again=1).under(self.spec.renames)
+    def before(self, batches: int) -> SavedState:
+        """What the parent, which still runs, had committed before its last `batches` batches."""
+        return SavedState.find(self.app, f"deployment:{self.spec.parent}", again=batches).under(self.spec.renames)
 
     def drained(self) -> SavedState:
         """What the parent, which runs no more batches, has left."""

@@ -14,13 +14,13 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.difference.figures import BatchFigures, merge
 from ...core.errors import describe
 from ...core.plan.plan import AppPlan, StagePlan
 from ...core.registry.deployment import QueryStatus
 from ...core.storage import Folder
 from .. import spark_internals
-from .state_rows import Reported, StateRows, figures
+from .batch_reports import BatchReports
+from .state_rows import StateRows
 
 DRAIN_POLL_SECONDS = 0.05
 MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended
@@ -43,7 +43,7 @@ class RunningQueries:
         self._queries: dict[str, StreamingQuery] = {}
         self._status = {name: QueryStatus() for name in writers}
         self._rows: dict[str, StateRows] = {}
-        self._figures: dict[str, tuple[BatchFigures, ...]] = {}
+        self._reports: dict[str, BatchReports] = {}
         self._before: dict[str, int] = {}  # the last batch committed before this driver's first start
         self._reported: dict[str, dict[str, Any] | None] = {}  # the last report before a query was adopted
 
@@ -157,10 +157,8 @@ class RunningQueries:
             return status
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
-        executed = _executed(query, self._rows[name].batch)
-        self._figures[name] = _with_rows_out(
-            merge(self._figures.get(name, ()), (figures(report, stages) for report in executed)), query, status.batch
-        )
+        reports = self._reports.setdefault(name, BatchReports(self._before[name]))
+        executed = reports.look(query, stages, status.batch)
         rows = self._rows[name] = self._rows[name].after(executed, stages)
         behind = rows_behind(progress, operators.source_order if operators else ())
         return attrs.evolve(
@@ -175,31 +173,14 @@ class RunningQueries:
             rows_batch=rows.batch if rows.exact else None,
             removed_rows=_by_stage(stages, rows.removed),
             removed_since=rows.start,
-            figures=self._figures[name],
+            figures=reports.known,
         )
-
-
-def _with_rows_out(known: tuple[BatchFigures, ...], query: StreamingQuery, committed: int) -> tuple[BatchFigures, ...]:
-    """With the rows of the last batch to a sink that does not report them, where the batch has ended."""
-    if not known or known[-1].batch != committed or known[-1].rows_out is not None:
-        return known
-    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
-        written = spark_internals.rows_written(query)
-        if written is not None and written[0] == committed:
-            return (*known[:-1], attrs.evolve(known[-1], rows_out=written[1]))
-    return known
 
 
 def _by_stage(stages: Sequence[StagePlan], rows: Sequence[int] | None) -> dict[str, int] | None:
     if rows is None or len(rows) != len(stages):
         return None
     return {stage.name: n for stage, n in zip(stages, rows, strict=True)}
-
-
-def _executed(query: StreamingQuery, after: int) -> Reported:
-    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
-        return spark_internals.executed_batches(query, after)
-    return ()
 
 
 def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:

@@ -7,6 +7,7 @@ import time
 
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination.following import unfollowable
+from ....core.difference.report import DifferenceReport
 from ....core.errors import DriverError, RefusedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.plan.rename import rename
@@ -17,6 +18,7 @@ from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
+from .comparing import batches_again, check_difference
 from .standby import Standby, note_ready, start
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
@@ -30,9 +32,10 @@ class Follow(Standby):
     name = "follow"
     summary = "the new version runs the old one's batches along, muted, until it takes over (twice the work until then)"
     catches_up = True
+    compares = True
 
     def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, functools.partial(start, follow=True))
+        return own_driver.plan(update, functools.partial(start, follow=batches_again(update)))
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
@@ -41,16 +44,19 @@ class Follow(Standby):
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
-    def get_ready(self, update: Update) -> None:
-        deployment = update.record.new
+    def get_ready(self, update: Update) -> DifferenceReport | None:
+        deployment, report = update.record.new, None
         with holding(update.registry, deployment):
-            if start(update, follow=True):
+            if start(update, follow=batches_again(update)):
                 wait_caught_up(update)
+                report = check_difference(update)
                 note_ready(update)
+        return report
 
     def stop_old(self, update: Update) -> None:
         if update.pending and update.drivers.state(str(update.record.old)) not in FINAL_STATES:
             wait_caught_up(update)
+            check_difference(update)
         super().stop_old(update)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
+from ....core.difference.report import DifferenceReport
 from ....core.errors import AlreadyExistsError, DriverError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY
 from ....core.registry.registry import AppRegistry
@@ -45,8 +46,9 @@ class Standby(Strategy):
     def drop(self, update: Update) -> None:
         own_driver.drop(update)
 
-    def get_ready(self, update: Update) -> None:
+    def get_ready(self, update: Update) -> DifferenceReport | None:
         stand_by(update)
+        return None
 
     def stop_old(self, update: Update) -> None:
         runs = check_saved(update)
@@ -55,14 +57,14 @@ class Standby(Strategy):
             note_checked(update.registry, update.record.new, update.snapshot)
 
 
-def start(update: Update, follow: bool = False) -> bool:
+def start(update: Update, follow: int = 0) -> bool:
     """Start the new version's driver beside the running one, unless the driver of an earlier try runs.
 
     False when the new version has taken over. It will continue from the state that the current deployment ends with,
     which is stored as its snapshot after the hand-over. The running deployment is not touched. The caller has begun the
     update: the driver ends when the update ends.
 
-    follow: the driver runs the running one's batches until it takes over
+    follow: the driver runs the running one's batches until it takes over, from so many of the last ones on
     """
     app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
     deployment = version.deployment

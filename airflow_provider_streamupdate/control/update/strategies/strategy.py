@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+from ....core.difference.report import DifferenceReport
 from ....core.errors import InvalidInputError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES
@@ -47,6 +48,7 @@ class Strategy:
     in_place: the running deployment continues, and no new one is made
     replaces_dead: it can replace a version whose driver failed or was lost
     catches_up: the new version runs behind the old one, and has to come close before it takes over
+    compares: both versions run the same batches, so that their results can be compared before the new one takes over
     has_pause: for some time neither version commits
     """
 
@@ -58,6 +60,7 @@ class Strategy:
     starts_early: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
     catches_up: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
     has_pause: ClassVar[bool] = True
     replaces_dead: ClassVar[bool] = False
 
@@ -81,6 +84,11 @@ class Strategy:
                 f"with strategy {self.name} the new version has nothing to catch up with: leave out --catch-up-timeout "
                 "(catch_up_timeout), or use strategy follow or parallel"
             )
+        if options.compares and not self.compares:
+            raise InvalidInputError(
+                f"with strategy {self.name} the versions do not run the same batches: leave out --max-slower, "
+                "--max-rows-changed, --max-state-changed and --diff, or use strategy follow"
+            )
         return self
 
     def plan(self, update: Update) -> Planned | None:
@@ -93,8 +101,10 @@ class Strategy:
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """Raise RefusedError when the strategy cannot bring in a version with this plan."""
 
-    def get_ready(self, update: Update) -> None:
-        """The step `standby`: do what can be done while the old version works."""
+    def get_ready(self, update: Update) -> DifferenceReport | None:
+        """The step `standby`: do what can be done while the old version works. Return what was found where the versions
+        were compared."""
+        return None
 
     def pursuit(self, update: Update) -> Pursuit | None:
         """Return what `stop_old` waits for; None: nothing."""

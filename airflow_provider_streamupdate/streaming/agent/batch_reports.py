@@ -1,0 +1,57 @@
+"""The figures of a query's batches, as Spark reports them, over repeated looks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import attrs
+from pyspark.sql.streaming import StreamingQuery
+
+from ...core.difference.figures import BatchFigures, merge
+from ...core.plan.plan import StagePlan
+from .. import spark_internals
+from ..spark_internals import ExecutedBatch
+from .state_rows import figures
+
+COLD_BATCHES = 3
+
+
+class BatchReports:
+    """known: of the last batches, in their order. after: the batch before the first one that is looked for"""
+
+    def __init__(self, after: int = -1) -> None:
+        self.known: tuple[BatchFigures, ...] = ()
+        self._last = after
+        self._cold: tuple[int, ...] = ()  # the first batches that were seen
+
+    def look(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
+        """Note what has been executed since the last look, and return it. committed: the last batch that has"""
+        executed = _executed(query, self._last)
+        self._cold = (*self._cold, *(e.batch for e in executed))[:COLD_BATCHES]
+        if executed:
+            self._last = executed[-1].batch
+        self.known = _with_rows_out(merge(self.known, (figures(e, stages) for e in executed)), query, committed)
+        return executed
+
+    @property
+    def warm(self) -> tuple[BatchFigures, ...]:
+        """Without the first batches of the driver, which take longer than later ones."""
+        return tuple(figures for figures in self.known if figures.batch not in self._cold)
+
+
+def _executed(query: StreamingQuery, after: int) -> tuple[ExecutedBatch, ...]:
+    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
+        return tuple(spark_internals.executed_batches(query, after))
+    return ()
+
+
+def _with_rows_out(known: tuple[BatchFigures, ...], query: StreamingQuery, committed: int) -> tuple[BatchFigures, ...]:
+    """With the rows of the last batch to a sink that does not report them, where the batch has ended."""
+    if not known or known[-1].batch != committed or known[-1].rows_out is not None:
+        return known
+    with contextlib.suppress(Exception):  # a query whose JVM is going down has none
+        written = spark_internals.rows_written(query)
+        if written is not None and written[0] == committed:
+            return (*known[:-1], attrs.evolve(known[-1], rows_out=written[1]))
+    return known

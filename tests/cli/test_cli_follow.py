@@ -1,0 +1,137 @@
+"""An update by strategy `follow`, with drivers of the stand-in: the new version runs the old one's batches along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from airflow_provider_streamupdate.core.difference.report import DifferenceReport
+from airflow_provider_streamupdate.core.serde import from_json
+
+from .conftest import Site, document
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    return site
+
+
+def follow(site: Site, *options: str, **constants: Any) -> Result:
+    file = site.application("v2", **constants)
+    return site.run("update", file, "--deployment", "v2", "--strategy", "follow", *options)
+
+
+def report(site: Site) -> DifferenceReport:
+    folder = site.client.registry.app("alarm").folder
+    text = folder.read("differences/v2.json")
+    assert text is not None and (folder.read("differences/v2.md") or b"").startswith(b"The new version of")
+    return from_json(text, DifferenceReport, "report")
+
+
+def untouched(site: Site) -> bool:
+    current = site.client.registry.app("alarm").current()
+    return site.alive() == ["v1"] and current is not None and (current.deployment, current.epoch) == ("v1", 1)
+
+
+def commits(site: Site, deployment: str) -> list[int]:
+    folder = site.client.registry.app("alarm").checkpoint(deployment, "events")
+    return sorted(int(name) for name in folder.names("commits"))
+
+
+def test_it_takes_over_after_the_old_version_s_last_batch(running: Site) -> None:
+    result = follow(running)
+    assert result.exit_code == 0, result.stderr
+    assert "deployment v2 of alarm stands by" in result.stderr and "v1 hands over to v2" in result.stderr
+    old, new = commits(running, "v1"), commits(running, "v2")
+    assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and (record.strategy, record.outcome) == ("follow", "promoted")
+    assert record.pause_seconds is not None and running.client.snapshot("alarm", "before-v2").queries
+    assert running.run("rollback", "alarm").exit_code == 0 and running.alive() == ["v1"]
+
+
+def test_the_figures_of_both_are_told(running: Site) -> None:
+    result = follow(running, ROWS_OUT=11, STATE_ROWS=9)
+    assert result.exit_code == 0, result.stderr
+    assert "rows out 10% more, state rows of stage rooms 10% less" in " ".join(result.stderr.split())
+    query = report(running).queries[0]
+    assert query.batches and query.problems == () and query.batches[0].old.rows_out == 10
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "constant", "told"),
+    [
+        ("--max-rows-changed", "5%", {"ROWS_OUT": 11}, "rows out changed by 10%"),
+        ("--max-rows-changed", "0", {"ROWS_OUT": 9}, "rows out changed by 10%"),
+        ("--max-state-changed", "0.05", {"STATE_ROWS": 0}, "state rows of stage rooms changed by 100%"),
+        ("--max-slower", "1.5", {"BATCH_TIME": 0.1}, "is 2 times the old version's"),
+    ],
+)
+def test_a_limit_that_is_passed_stops_the_update(
+    running: Site, option: str, value: str, constant: dict[str, Any], told: str
+) -> None:
+    result = follow(running, option, value, **constant)
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and told in text and "nothing was stopped or changed, and v1 keeps running" in text
+    assert untouched(running) and not report(running).passed
+    again = running.run("update", running.application("v3"), "--strategy", "follow", option, value)
+    assert again.exit_code == 0, again.stderr
+
+
+@pytest.mark.parametrize(
+    "limit", [("--max-rows-changed", "10%"), ("--max-slower", "2"), ("--max-state-changed", "10%")]
+)
+def test_what_is_within_its_limit_is_brought_in(running: Site, limit: tuple[str, str]) -> None:
+    result = follow(running, *limit, ROWS_OUT=11, STATE_ROWS=11, BATCH_TIME=0.1)
+    assert result.exit_code == 0, result.stderr
+    assert len(report(running).queries[0].batches) >= 5
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--max-slower", "fast"), "max_slower='fast' is no number"),
+        (("--max-rows-changed", "5"), "write 5% or 500%"),
+        (("--max-state-changed", "-1%"), "is negative"),
+        (("--diff", "events=a,,b"), "has an empty column"),
+        (("--diff", "a/b"), "query name 'a/b'"),
+    ],
+)
+def test_a_limit_that_cannot_be_read_stops_nothing(running: Site, options: tuple[str, str], told: str) -> None:
+    result = follow(running, *options)
+    assert result.exit_code == 2 and told in result.stderr and untouched(running)
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby", "in_flight"])
+@pytest.mark.parametrize("option", [("--max-slower", "2"), ("--diff", "events")])
+def test_other_strategies_have_no_limits(running: Site, strategy: str, option: tuple[str, str]) -> None:
+    result = running.run("update", running.application("v2"), "--strategy", strategy, *option)
+    assert result.exit_code == 2 and "or use strategy follow" in result.stderr and untouched(running)
+
+
+def test_one_that_does_not_keep_up_is_not_brought_in(running: Site) -> None:
+    result = follow(running, "--catch-up-timeout", "2", FAIL="lag")
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "v2 of alarm has not caught up with v1 within 2 s: it is" in text
+    assert "batches behind; v1 runs" in text and "v2 0" in text
+    assert untouched(running)
+
+
+def test_one_whose_followed_batch_fails_is_not_brought_in(running: Site) -> None:
+    result = follow(running, FAIL="follow")
+    assert result.exit_code == 1 and "a followed batch fails" in result.stderr
+    assert untouched(running)
+
+
+def test_what_cannot_be_followed_is_refused_by_the_plan(running: Site) -> None:
+    result = follow(running, STAGES={"rooms": ["room", "floor"]})
+    assert result.exit_code == 1 and untouched(running)
+    sink = {"SINK": {"format": "socket"}}
+    result = running.run("update", running.application("v3", **sink), "--strategy", "follow", "--json")
+    message = document(result)["error"]["message"]
+    assert "strategy follow cannot be used" in message and "of format socket, which was not tried" in message
+    assert message.endswith("use strategy standby") and untouched(running)
