@@ -5,6 +5,7 @@ checkpoint gets an id of its own, because Spark runs no two queries of one id in
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import time
 import uuid
@@ -20,6 +21,7 @@ from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpe
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming.agent.following import Following
 from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
@@ -32,11 +34,16 @@ class Pair:
     before: what the old version has written, by batch id; bench.emitted: what the new one has
     """
 
-    def __init__(self, bench: Bench, old: Callable, new: Callable | None = None, mode: str = "update") -> None:
+    def __init__(
+        self, bench: Bench, old: Callable, new: Callable | None = None, mode: str = "update", trigger: str | None = None
+    ) -> None:
         self.bench, self.mode, self.new = bench, mode, new or old
         self.elder = copy.copy(bench)
         self.elder.spark = _session_like(bench.spark)
         self.elder.emitted = {}
+        if trigger is not None:
+            for one in (bench, self.elder):
+                one.sink, one.sink_seen_batch = functools.partial(_keep, one, trigger), "replaces"
         self.old_plan, writers = self.elder.plan(old, mode)
         self.plan: object = None
         self.running = Checkpoint(bench.registry.checkpoint("old", "q"))
@@ -85,8 +92,6 @@ class Pair:
         return problems
 
     def planned(self, saved: SavedState):
-        from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-
         app = self.bench.app(self.new, self.mode)
         writers = app.build(self.bench.spark, {})
         plan = plan_app(
@@ -148,8 +153,10 @@ class Pair:
 
 
 @contextmanager
-def running_pair(bench: Bench, old: Callable, new: Callable | None = None, mode: str = "update") -> Iterator[Pair]:
-    pair = Pair(bench, old, new, mode)
+def running_pair(
+    bench: Bench, old: Callable, new: Callable | None = None, mode: str = "update", trigger: str | None = None
+) -> Iterator[Pair]:
+    pair = Pair(bench, old, new, mode, trigger)
     try:
         yield pair
     finally:
@@ -183,6 +190,13 @@ def updated(
         _write(pair, file)
     pair.new_reads_all(clock)
     return pair
+
+
+def _keep(bench: Bench, trigger: str, writer):
+    def keep(batch, batch_id: int) -> None:
+        bench.keep(batch_id, [row.asDict(recursive=True) for row in batch.collect()])
+
+    return writer.trigger(processingTime=trigger).foreachBatch(keep)
 
 
 def _write(pair: Pair, file: object) -> None:

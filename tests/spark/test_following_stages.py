@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
-from followed_pair import running_pair, updated
+from followed_pair import running_pair, updated, wait_for
 from pyspark import cloudpickle
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 from test_stages import (
@@ -157,7 +158,7 @@ def test_timeouts_of_processing_time(spark, tmp_path) -> None:
     """Each row is in one of the counts, whichever version has told it."""
     first, meanwhile = [[row("a", 1), row("b", 2)]], [[row("a", 3)], [row("b", 4), row("c", 5)]]
     after = [[row("a", 6)], [row("c", 7), row("d", 8)]]
-    with running_pair(Bench(spark, tmp_path), quiet, mode="append") as pair:
+    with running_pair(Bench(spark, tmp_path), quiet, mode="append", trigger="1 second") as pair:
         updated(pair, first, meanwhile, after, clock=True)
         expected = Counter(r["k"] for f in first + meanwhile + after for r in f)
 
@@ -166,8 +167,6 @@ def test_timeouts_of_processing_time(spark, tmp_path) -> None:
             for r in [r for part in (pair.before, pair.bench.emitted) for rows in part.values() for r in rows]:
                 found[r["k"]] += r["n"]
             return found
-
-        from followed_pair import wait_for
 
         wait_for(lambda: told().total() >= expected.total(), "all timeouts", 30)
         assert told() == expected
@@ -182,27 +181,25 @@ class Timed(StatefulProcessor):
         self.count = handle.getValueState("count", "n long")
         self.recent = handle.getValueState("recent", "n long", ttlDurationMs=3_600_000)
 
-    def handleInputRows(self, key, rows, timers) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
         n = self.count.get()[0] if self.count.exists() else 0
         if n == 0:
             self.handle.registerTimer(timers.getCurrentProcessingTimeInMs() + 400)
-        self.count.update((n + sum(len(frame) for frame in rows),))
+        self.count.update((n + len(list(rows)),))
         self.recent.update((timers.getCurrentProcessingTimeInMs(),))
-        yield pd.DataFrame({"k": [], "n": []})
+        yield from ()
 
-    def handleExpiredTimer(self, key, timers, expired) -> Iterator[pd.DataFrame]:
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
         n = self.count.get()[0]
         self.count.clear()
-        yield pd.DataFrame({"k": [key[0]], "n": [n]})
+        yield Row(k=key[0], n=n)
 
     def close(self) -> None:
         pass
 
 
 def timed(bench: Bench):
-    made = (
-        bench.source().groupBy("k").transformWithStateInPandas(Timed(), "k string, n long", "Append", "ProcessingTime")
-    )
+    made = bench.source().groupBy("k").transformWithState(Timed(), "k string, n long", "Append", "ProcessingTime")
     return stage("timed", made)
 
 
@@ -211,7 +208,7 @@ def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, store
     """The times in the state are those of the old version's batches."""
     first, meanwhile = [[row("a", 1), row("b", 2)]], [[row("a", 3)], [row("b", 4), row("c", 5)]]
     after = [[row("a", 6)], [row("c", 7), row("d", 8)]]
-    with running_pair(Bench(spark, tmp_path, *store), timed, mode="append") as pair:
+    with running_pair(Bench(spark, tmp_path, *store), timed, mode="append", trigger="1 second") as pair:
         recent = {"stateVarName": "recent"}
         updated(pair, first, meanwhile, after, clock=True, states=(recent, {"stateVarName": "count"}))
         expected = Counter(r["k"] for f in first + meanwhile + after for r in f)
@@ -221,8 +218,6 @@ def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, store
             for r in [r for part in (pair.before, pair.bench.emitted) for rows in part.values() for r in rows]:
                 found[r["k"]] += int(r["n"])
             return found
-
-        from followed_pair import wait_for
 
         wait_for(lambda: told().total() >= expected.total(), "all timers", 30)
         assert told() == expected

@@ -285,9 +285,7 @@ def _adds(jvm: Any, seen: Any) -> Any:
     kinds = array(jvm, "java.lang.Class", [java_class(jvm, _PATH), primitive["Long"]])
     add = handles.publicLookup().unreflect(java_class(jvm, _SEEN).getMethod("add", kinds)).bindTo(seen)
     asked = [method(jvm, _ENTRY, name) for name in ("sparkPath", "timestamp")]
-    twice = handles.filterArguments(
-        add, 0, array(jvm, "java.lang.invoke.MethodHandle", asked)
-    )  # of the entry, and of the entry
+    twice = handles.filterArguments(add, 0, array(jvm, "java.lang.invoke.MethodHandle", asked))  # takes two entries
     once = jvm.java.lang.invoke.MethodType.methodType(primitive["Void"], java_class(jvm, _ENTRY))
     both = jvm.java.lang.reflect.Array.newInstance(java_class(jvm, "java.lang.Integer").getField("TYPE").get(None), 2)
     entry = handles.permuteArguments(twice, once, both)

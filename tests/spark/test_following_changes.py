@@ -1,0 +1,214 @@
+"""What changes between the two versions: stages and sources that come, go and change places, a migrated aggregation,
+a filter above a stage. The answer is that of an update by a restart, and every row is given once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import pytest
+from bench import HDFS, Bench, row, stage
+from followed_pair import Pair, running_pair, states, updated
+from pyspark.sql import functions as F
+from test_sources import EVOLUTION, oracle, ours, sparks, totals
+
+from airflow_provider_streamupdate.streaming import source
+
+
+def of(rows: list[dict]) -> Counter:
+    return Counter(tuple(r.values()) for r in rows)
+
+
+def counts(bench: Bench):
+    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
+    return [[row(k, n, minute=n) for k in keys] for n in numbers]
+
+
+def rows_of(pair: Pair, *parts: list) -> list[dict]:
+    return [r for part in parts for f in part for r in (f[0] if isinstance(f, tuple) else f)]
+
+
+def test_an_aggregation_gains_an_aggregate_and_loses_one(spark, tmp_path) -> None:
+    def now(bench: Bench):
+        counted = bench.source().groupBy("k").agg(F.max("a").alias("most"), F.count("*").alias("n"))
+        return stage("counts", counted)
+
+    bench = Bench(spark, tmp_path)
+    parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6, keys="bc")
+    with running_pair(bench, counts, now) as pair:
+        updated(pair, *parts, states=None)
+        by_key = defaultdict(list)
+        for r in rows_of(pair, *parts):
+            by_key[r["k"]].append(r)
+        found = pair.last("k")
+        assert {k: r["n"] for (k,), r in found.items()} == {k: len(rows) for k, rows in by_key.items()}
+        # The new one covers only rows from where the following began on, as it would from a restart on.
+        assert {k: r.get("most") for (k,), r in found.items()} == {"a": None, "b": 6, "c": 6}
+
+
+def test_a_filter_above_a_stage(spark, tmp_path) -> None:
+    """What the old version has written stays; from the takeover on the new filter holds."""
+
+    def above(bench: Bench):
+        return counts(bench).where("n % 2 = 0")
+
+    parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6, 7, keys="bc")
+    with running_pair(Bench(spark, tmp_path), counts, above) as pair:
+        updated(pair, *parts)
+        assert pair.bench.emitted
+        seen: Counter = Counter()
+        expected: dict[int, list[tuple]] = {}
+        for batch, rows in enumerate(f for part in parts for f in part):
+            seen.update(r["k"] for r in rows)
+            told = [(r["k"], seen[r["k"]]) for r in rows]
+            expected[batch] = sorted(t for t in told if batch <= pair.last_old or t[1] % 2 == 0)
+        both = {**pair.before, **pair.bench.emitted}
+        assert {b: sorted((r["k"], r["n"]) for r in rows) for b, rows in both.items()} == expected
+
+
+def passed(bench: Bench):
+    return bench.source().select("k", "a")
+
+
+def once(bench: Bench):
+    return stage("once", passed(bench).dropDuplicates(["k"]))
+
+
+def window_counts(bench: Bench):
+    rows = bench.source().withWatermark("ts", "1 minute")
+    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n"))).select(
+        "k", "n"
+    )
+
+
+def test_a_stage_is_added_and_begins_without_state(spark, tmp_path) -> None:
+    """As after a restart: what the old version wrote while it was followed is not in it."""
+    with running_pair(Bench(spark, tmp_path), passed, once, mode="append") as pair:
+        meanwhile, after = [[row("b", 2)], [row("b", 3), row("c", 4)]], [[row("b", 5), row("d", 6)], [row("d", 7)]]
+        updated(pair, [[row("a", 1)]], meanwhile, after, states=None)
+        assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("b", 3), ("c", 4), ("b", 5), ("d", 6)])
+
+
+def test_windows_are_added_and_count_no_row_that_was_written_before(spark, tmp_path) -> None:
+    def kept(bench: Bench):
+        return bench.source().withWatermark("ts", "1 minute").select("k", F.lit(1).cast("long").alias("n"))
+
+    with running_pair(Bench(spark, tmp_path), kept, window_counts, mode="append") as pair:
+        parts = minutes(0), minutes(1, 2, 4), minutes(5, 9, 12)
+        updated(pair, *parts, states=None)
+        written = [r for rows in pair.before.values() for r in rows]
+        counted = [r for rows in pair.bench.emitted.values() for r in rows]
+        assert len(written) == 8  # all rows of minutes 0 to 4
+        assert sorted((r["k"], r["n"]) for r in counted) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]  # minutes 5 and 9
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_stage_is_added_above_another_and_goes_again(spark, tmp_path, below: bool) -> None:
+    """The stage that stays gets another operator id; its state is the old one's."""
+
+    def more(bench: Bench):
+        return stage("once", counts(bench).dropDuplicates(["k", "n", "s"]))
+
+    old, new = (more, counts) if below else (counts, more)
+    bench = Bench(spark, tmp_path, HDFS)
+    with running_pair(bench, old, new) as pair:
+        parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6)
+        updated(pair, *parts, states=None)
+        ids = [plan.query("q").stage("counts").operator_id for plan in (pair.old_plan, pair.plan)]
+        assert sorted(ids) == [0, 1]
+        assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
+
+
+def test_stages_change_places(spark, tmp_path) -> None:
+    """Two branches in another order: each stage keeps its state under another operator id."""
+
+    def branches(first: str, second: str) -> Callable:
+        def build(bench: Bench):
+            made = [
+                stage(name, source(name, bench.source(name=name)).dropDuplicates(["k"])).select(
+                    F.concat(F.lit(name), "k").alias("k"), "a"
+                )
+                for name in (first, second)
+            ]
+            return made[0].union(made[1])
+
+        return build
+
+    with running_pair(Bench(spark, tmp_path), branches("x", "y"), branches("y", "x"), mode="append") as pair:
+        first = [([row("a", 1)], "x"), ([row("a", 2)], "y")]
+        meanwhile = [([row("a", 3), row("b", 4)], "x"), ([row("c", 5)], "y")]
+        after = [([row("b", 6), row("c", 7)], "x"), ([row("c", 8), row("b", 9)], "y")]
+        updated(pair, first, meanwhile, after, states=None)
+        for name in "xy":
+            old, new = (p.query("q").stage(name).operator_id for p in (pair.old_plan, pair.plan))
+            assert old != new
+        assert of(pair.all()) == Counter([("xa", 1), ("ya", 2), ("xb", 4), ("yc", 5), ("xc", 7), ("yb", 9)])
+
+
+@pytest.mark.parametrize("read", [ours, sparks], ids=["source", "name"])
+def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callable) -> None:
+    bench = Bench(spark, tmp_path, HDFS)
+    spark.conf.set(EVOLUTION, str(read is sparks).lower())
+    first = [([row("x", 1), row("y", 2)], "a"), ([row("x", 3)], "a"), ([row("x", 10)], "b")]
+    meanwhile = [([row("y", 20)], "b"), ([row("y", 4), row("z", 5)], "a")]
+    # c has data before the takeover, which is read after it
+    after = [([row("z", 6)], "a"), ([row("x", 30)], "b"), ([row("x", 200)], "c")]
+    bench.write([row("x", 100), row("z", 100)], "c")
+    with running_pair(bench, totals(read, "a", "b"), totals(read, "c", "b", "a")) as pair:
+        updated(pair, first, meanwhile, after)
+        assert pair.last("k") == oracle([*rows_of(pair, first, meanwhile, after), row("x", 100), row("z", 100)])
+
+
+def test_a_source_goes_from_a_query_without_state(spark, tmp_path) -> None:
+    def both(bench: Bench):
+        return ours(bench, "a").union(ours(bench, "b"))
+
+    first, meanwhile = [([row("x", 1)], "a"), ([row("x", 2)], "b")], [([row("y", 3)], "b"), ([row("y", 4)], "a")]
+    with running_pair(Bench(spark, tmp_path), both, lambda b: ours(b, "a"), mode="append") as pair:
+        updated(pair, first, meanwhile, [([row("z", 5)], "a"), ([row("z", 6)], "b")], states=None)
+        assert of(pair.all()) == Counter([("x", 1), ("x", 2), ("y", 3), ("y", 4), ("z", 5)])
+
+
+def test_a_source_with_a_watermark_comes_and_the_watermark_does_not_go_back(spark, tmp_path) -> None:
+    """The slowest source decides: the new one has given nothing yet, so that the query's own watermark stood still
+    while it followed. A row that the old version would have dropped as late is dropped."""
+
+    def reads(*names: str) -> Callable:
+        def build(bench: Bench):
+            parts = [source(n, bench.source(name=n)).withWatermark("ts", "1 minute") for n in names]
+            rows = parts[0] if len(parts) == 1 else parts[0].union(parts[1])
+            counted = rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n"))
+            return stage("w", counted).select(F.date_format("window.start", "HH:mm").alias("start"), "k", "n")
+
+        return build
+
+    with running_pair(Bench(spark, tmp_path), reads("a"), reads("a", "b"), mode="append") as pair:
+        first = [([row("x", 1, minute=0)], "a")]
+        meanwhile = [([row("x", 1, minute=5)], "a"), ([row("x", 1, minute=20)], "a")]
+        after = [([row("x", 1, minute=1)], "a"), ([row("x", 1, minute=40)], "a"), ([row("x", 1, minute=41)], "b")]
+        after += [([row("x", 1, minute=60)], "a"), ([row("x", 1, minute=60)], "b")]
+        updated(pair, first, meanwhile, after, states=None)
+        found = Counter(r["start"] for r in pair.all())
+        assert found["00:00"] == 1 and max(found.values()) == 1
+        starts = [pair.own.offsets(b).watermark_ms for b in (pair.last_old, pair.last_old + 1)]
+        assert starts[0] <= starts[1]
+        assert starts[1] == pair.running.next_watermark_ms(pair.last_old)
+
+
+def test_the_time_of_a_batch_is_the_old_one_s(spark, tmp_path) -> None:
+    """current_timestamp() is the batch's, in state, too."""
+
+    def stamped(bench: Bench):
+        rows = bench.source().select("k", F.unix_micros(F.current_timestamp()).alias("at"))
+        return stage("stamps", rows.dropDuplicates(["k", "at"]))
+
+    with running_pair(Bench(spark, tmp_path), stamped, mode="append") as pair:
+        updated(pair, [[row("a", 1)]], [[row("a", 2)], [row("a", 3)], [row("b", 4)]], [[row("a", 5)]])
+        told = [r["at"] for r in pair.all()]
+        assert len(told) == len(set(told)) == 5
+        assert told == sorted(told)
+        keys = [text for text in states(spark, pair.own) if "at=" in text]
+        assert len(keys) == 5 and all(any(f"at={at}" in text for text in keys) for at in told)
