@@ -257,3 +257,18 @@ def test_a_new_query_is_not_compared() -> None:
     one = app()
     other = attrs.evolve(one.queries[0], name="other")
     assert unfollowable(attrs.evolve(one, queries=(*one.queries, other)), one) == []
+
+
+def test_branches_of_a_new_source_bring_nothing_before_the_takeover() -> None:
+    other = source(name="b", location="file:/b")
+    keys = {"keys": ["⟨source-1.origin ∪ b.origin⟩"], "aggregates": ["count(1)"]}
+    two = app(
+        stage(paths=(("from b.",), ("from source-1.",)), definition=keys), sources=(source(), other),
+        watermarks=("source-1.ts 1 minute", "b.ts 1 minute"),
+    )  # fmt: skip
+    assert unfollowable(two, app(watermarks=("source-1.ts 1 minute",))) == []
+
+
+def test_a_new_stage_has_to_have_a_name() -> None:
+    above = stage("deduplicate-1", named=False, kind="deduplicate", definition={"keys": ["x"]})
+    assert any("has no name" in problem for problem in unfollowable(app(stage(), above), app()))

@@ -83,7 +83,7 @@ class Pair:
         problems = unfollowable(plan, self.old_plan)
         if refused:
             return problems
-        assert problems == []
+        assert not problems, "; ".join(problems)
         restore_app(saved, plan, writers, self.bench.registry, "new", self.bench.migrations)
         self.own.folder.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         old, new = self.old_plan.query("q"), plan.query("q")

@@ -10,8 +10,10 @@ be so is refused. A stage that is new is given no rows before the takeover (spar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
+
+import attrs
 
 from ..compatibility.compatibility import compare
 from ..compatibility.report import LOSS, REFUSED
@@ -27,6 +29,7 @@ from ..compatibility.rules.sources.source_options import (
     short_format,
 )
 from ..plan.plan import QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
+from ..union_branches import apart, ordered, without
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
 # (spark_internals/queries/following.py): a file source's, from its log; the others have none that decides about rows
@@ -111,12 +114,28 @@ def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
         return
     if old.output_mode != new.output_mode:
         yield f"query {new.name} has another output mode"
-    if old.watermarks != new.watermarks:
+    kept, come = _sources(old) & _sources(new), _sources(new) - _sources(old)
+    if sorted(old.watermarks) != sorted(apart(new.watermarks, come, kept)):
         yield f"query {new.name} has other watermarks"
     for stage in new.stages:
-        if was := old.stage(stage.name):
-            told = f"stage {stage.name} of query {new.name}"
-            yield from (f"{told} {problem}" for problem in _of_stage(was, stage, _new_names(old, new)))
+        was = old.stage(stage.name)
+        problems = _of_stage(was, _without(stage, come, kept), come) if was else _of_new(stage)
+        yield from (f"stage {stage.name} of query {new.name} {problem}" for problem in problems)
+
+
+def _of_new(stage: StagePlan) -> Iterator[str]:
+    if not stage.named:
+        yield "is new and has no name, by which it could be kept without rows until the takeover"
+
+
+def _without(stage: StagePlan, come: Collection[str], kept: Collection[str]) -> StagePlan:
+    """A stage without the branches of unions that begin at a new source: they bring no rows before the takeover."""
+
+    def left(value: Any) -> Any:
+        return ordered(without(value, come, kept))
+
+    windows = tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows)
+    return attrs.evolve(stage, definition=left(stage.definition), windows=windows)
 
 
 def _compaction(query: QueryPlan) -> str:
@@ -138,12 +157,11 @@ def _of_both(old: SourcePlan, new: SourcePlan) -> Iterator[str]:
         yield "has its name in another way"
 
 
-def _new_names(old: QueryPlan, new: QueryPlan) -> frozenset[str]:
-    return frozenset(s.name for s in new.sources) - {s.name for s in old.sources}
+def _sources(query: QueryPlan) -> frozenset[str]:
+    return frozenset(source.name for source in query.sources)
 
 
-def _of_stage(old: StagePlan, new: StagePlan, new_sources: frozenset[str]) -> Iterator[str]:
-    """A way that begins at a new source brings no rows before the takeover."""
+def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str]) -> Iterator[str]:
     if old.kind != new.kind:
         yield "is of another kind"
     if old.paths is None or new.paths is None:
@@ -165,7 +183,7 @@ def _of_stage(old: StagePlan, new: StagePlan, new_sources: frozenset[str]) -> It
     yield from _of_definition(old, new)
 
 
-def _from_any(path: Iterable[str], sources: frozenset[str]) -> bool:
+def _from_any(path: Iterable[str], sources: Collection[str]) -> bool:
     return any(f"from {name}." in path for name in sources)
 
 
@@ -174,7 +192,8 @@ def _of_definition(old: StagePlan, new: StagePlan) -> Iterator[str]:
     types, now_types = old.types or {}, new.types or {}
     if other := sorted(c for c in types.keys() & now_types.keys() if types[c] != now_types[c]):
         yield f"reads columns of other types ({', '.join(other)})"
-    if sorted(map(_window, old.windows)) != sorted(map(_window, new.windows)):
+    windows = [sorted(map(_window, stage.windows)) for stage in (old, new)]
+    if all(windows) and windows[0] != windows[1]:
         yield "has other windows: those that the running version closes would be other ones"
     elif _meaning(old) != _meaning(new):
         code = "other code or " if new.kind in _FUNCTIONS else ""
@@ -185,8 +204,8 @@ def _meaning(stage: StagePlan) -> dict[str, Any]:
     """What decides which groups or rows there are in the state and when they leave it. An aggregate more or less is
     kept in the same groups."""
     order = {"keys": sorted(_texts(stage.definition.get("keys")))} if stage.kind in _BY_KEYS else {}
-    kept = {**stage.definition, **order}
-    return {k: v for k, v in kept.items() if not (k == "aggregates" and stage.kind == "aggregate")}
+    told = {**ordered(stage.definition), **order}
+    return {k: v for k, v in told.items() if not (k == "aggregates" and stage.kind == "aggregate")}
 
 
 def _window(window: Any) -> tuple[str, int, int, int]:

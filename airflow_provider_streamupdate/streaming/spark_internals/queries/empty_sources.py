@@ -34,7 +34,9 @@ def with_empty_sources(df: DataFrame, folder: Path, files: int) -> DataFrame:
 def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> Any:
     """A relation with the leaf's own attributes, so that what is above needs no change."""
     session, schema = spark._jsparkSession, leaf.schema()
-    reader = session.readStream().schema(schema)
+    reader, given = session.readStream().schema(schema), leaf.sourceIdentifyingName()
+    if given.getClass().getSimpleName() == "UserProvided":  # where Spark wants names, all sources must have them
+        reader = reader.name(given.name())
     source = leaf.dataSource() if leaf.getClass().getSimpleName() == "StreamingRelation" else None
     if source is not None and str(source.className()).lower() == "json":
         file, kind = folder.with_suffix(".once"), "json"
@@ -50,7 +52,7 @@ def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> A
     for number in range(files):
         shutil.copyfile(file, folder / str(number))
     relation = reader.option("maxFilesPerTrigger", "1").format(kind).load(folder.as_uri()).queryExecution().analyzed()
-    return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), relation.sourceIdentifyingName())
+    return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), leaf.sourceIdentifyingName())
 
 
 def _with_sources(spark: SparkSession, plan: Any, empty: list[Any]) -> Any:
