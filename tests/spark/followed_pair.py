@@ -170,9 +170,11 @@ def updated(
     after: list,
     clock: bool = False,
     states: tuple[dict[str, str], ...] | None = ({},),
+    in_step: bool = False,
 ) -> Pair:
     """An update from the old to the new version. first, meanwhile, after: files (rows, or rows and their folder) that
-    come before the new version follows, while it does, and after it has taken over. states: what is compared."""
+    come before the new version follows, while it does, and after it has taken over. states: what is compared. in_step:
+    no file comes before the one before it has been followed."""
     for file in first:
         _write(pair, file)
     pair.start_old()
@@ -180,7 +182,9 @@ def updated(
     pair.follow()
     for file in meanwhile:
         _write(pair, file)
-        pair.catch_up()
+        if in_step:
+            pair.old_reads_all(clock)
+        pair.catch_up(pair.running.committed_batch() if in_step else None)
     pair.old_reads_all(clock)
     pair.end_old()
     if states is not None:

@@ -13,7 +13,7 @@ from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
-from .queries.following import FollowedQuery
+from .queries.following import FollowedQuery, check_followable_here
 from .queries.queries import (
     ExecutedBatch,
     OperatorReport,
@@ -57,6 +57,7 @@ __all__ = [
     "answer_at_once",
     "batch_function",
     "beside",
+    "check_followable_here",
     "check_version",
     "default_settings",
     "dry_run",

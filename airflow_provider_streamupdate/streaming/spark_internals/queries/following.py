@@ -104,8 +104,9 @@ class FollowedQuery:
     """A started query whose next batch runs when it is told. Its checkpoint's last logged batch has not committed: that
     is its first one.
 
-    The swap takes about 5 ms whatever was followed (*measured*, docs/design.md), because the memory of file sources is
-    brought up to date with each batch, and all else is made by `prepare`.
+    The swap takes 1 to 4 ms whatever was followed (*measured*: median 1.4 ms after 3, 30 and 100 batches, at load 5 on
+    two cores), because the memory of file sources is brought up to date with each batch, in one call of the JVM for all
+    files of a batch, and all else is made by `prepare`. Without either it took 27 ms, and 143 ms after 100 batches.
     """
 
     def __init__(
