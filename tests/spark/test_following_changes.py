@@ -33,7 +33,7 @@ def rows_of(pair: Pair, *parts: list) -> list[dict]:
 
 def test_an_aggregation_gains_an_aggregate(spark, tmp_path) -> None:
     def now(bench: Bench):
-        made = F.max("a").alias("most"), F.count("*").alias("n"), F.sum("a").alias("s")
+        made = F.count("*").alias("n"), F.sum("a").alias("s"), F.max("a").alias("most")
         return stage("counts", bench.source().groupBy("k").agg(*made))
 
     bench = Bench(spark, tmp_path)
@@ -150,6 +150,8 @@ def test_stages_change_places(spark, tmp_path) -> None:
 
 @pytest.mark.parametrize("read", [ours, sparks], ids=["source", "name"])
 def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callable) -> None:
+    if read is sparks and spark.version < "4.3":
+        pytest.skip("Spark 4.2 logs the offsets of such sources by position and keeps their logs by name: no snapshot")
     bench = Bench(spark, tmp_path, HDFS)
     spark.conf.set(EVOLUTION, str(read is sparks).lower())
     first = [([row("x", 1), row("y", 2)], "a"), ([row("x", 3)], "a"), ([row("x", 10)], "b")]
