@@ -53,6 +53,7 @@ class Pair:
         self.own = Checkpoint(bench.registry.checkpoint("new", "q"))
         self.follower: Following | None = None
         self.last_old = -1
+        self.taken_over = False
 
     @property
     def before(self) -> dict[int, list[dict]]:
@@ -123,6 +124,7 @@ class Pair:
     def take_over(self) -> None:
         assert self.follower is not None
         self.follower.take_over()
+        self.taken_over = True
 
     def new_reads_all(self, clock: bool = False) -> None:
         query = self.follower.query  # type: ignore[union-attr]
@@ -161,6 +163,9 @@ def running_pair(
         yield pair
     finally:
         pair.stop()
+    if pair.taken_over:
+        assert pair.follower is not None and pair.follower.query is not None
+        assert pair.follower.query.exception() is None
 
 
 def updated(
