@@ -187,6 +187,31 @@ def test_while_another_process_works_on_the_app_it_waits(hot: Site) -> None:
     until(lambda: current(hot).deployment == HOT, "it takes over")
 
 
+def test_a_rollback_after_it_took_over_goes_to_the_version_before(running: Site) -> None:
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.crash("v2")
+    until(lambda: current(running).deployment == "v2-standby-1", "it takes over")
+    running.client.wait_healthy("alarm")
+    assert "none yet: the one before took over" in running.run("status", "alarm").stdout
+    assert document(running.run("standby", "off", "alarm", "--json"))["ended"] is None
+    assert running.alive() == ["v2-standby-1"], "it is the app"
+    result = running.run("rollback", "alarm")
+    assert result.exit_code == 0, result.stderr
+    assert current(running).deployment == "v1" and running.alive() == ["v1"]
+
+
+def test_one_that_dies_as_it_starts_is_told_and_the_app_runs_on(running: Site) -> None:
+    name = f"deployments/v1/application/{running.application().name}"
+    folder = running.client.registry.app("alarm").folder
+    folder.write(name, (folder.read(name) or b"") + b"FAIL = 'follow'\n")
+    result = running.run("standby", "on", "alarm")
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "hot standby v1-standby-1 of alarm is failed" in text
+    assert "alarm runs without one; correct the cause and run streamupdate standby on alarm again" in text
+    until(lambda: running.alive() == ["v1"], "it ends")
+
+
 def test_other_parameters_end_it(hot: Site) -> None:
     app = hot.application(RELOADABLE=["mark"])
     result = hot.run("update", app, "--strategy", "in_flight", "--set", "mark=two")

@@ -240,7 +240,8 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     if found.hot_standby:
         behind = found.hot_standby.behind
         batches = "" if behind is None else f", {behind} {'batch' if behind == 1 else 'batches'} behind"
-        facts["hot standby"] = f"{found.hot_standby.deployment} is {found.hot_standby.state}{batches}"
+        shown = f"{found.hot_standby.deployment} is {found.hot_standby.state}{batches}"
+        facts["hot standby"] = "none yet: the one before took over" if found.hot_standby.took_over else shown
     return facts
 
 

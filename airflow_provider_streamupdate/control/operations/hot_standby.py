@@ -11,7 +11,14 @@ import attrs
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.coordination.following import unfollowable
-from ...core.errors import LeaseHeldError, NotRunningError, RefusedError, StreamUpdateError
+from ...core.errors import (
+    DriverError,
+    LeaseHeldError,
+    NotRunningError,
+    RefusedError,
+    StreamUpdateError,
+    WaitTimeoutError,
+)
 from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverState
 from ...core.registry.hot_standby import HotStandby
@@ -19,7 +26,7 @@ from ...core.registry.registry import AppRegistry
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..this_user import this_user
-from ..waiting import Progress, quiet
+from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .stop import stop_deployment
 from .version import store_application
@@ -31,12 +38,14 @@ _SUFFIX = re.compile(r"-standby-\d+$")
 class StandsBy:
     """The hot standby that an app is to have.
 
+    took_over: it is the app's current deployment by now
     state: of its driver; behind: how many batches the current deployment has committed and it has not (None: unknown)
     """
 
     deployment: str
     state: DriverState
     behind: int | None = None
+    took_over: bool = False
 
     @property
     def alive(self) -> bool:
@@ -83,13 +92,14 @@ def stand_by(
             progress(f"hot standby {spec.deployment} of {app}: driver started beside {deployment}")
     found = look(registry, drivers)
     assert found is not None  # it was started or found
-    drivers.wait_for_states(found.deployment, (STANDBY, RUNNING), timeout)
+    _wait(registry, drivers, found.deployment, timeout)
     progress(f"hot standby {found.deployment} of {app} follows {deployment}")
     return look(registry, drivers) or found
 
 
 def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | None:
-    """End the app's hot standby; it is to have none from then on. Return its deployment; None without one.
+    """End the app's hot standby; it is to have none from then on. Return its deployment; None without one, and when it
+    has taken over: then it is the app.
 
     LeaseHeldError when another process works on the app.
     """
@@ -100,9 +110,10 @@ def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | 
             return None
         current = registry.current_id()
         hot_standby.write(registry.folder, None)
-        if wanted.deployment != current:  # else it has taken over, and is the app
-            stop_deployment(context, app, wanted.deployment)
-            progress(f"hot standby {wanted.deployment} of {app} has ended")
+        if wanted.deployment == current:  # it has taken over, and is the app
+            return None
+        stop_deployment(context, app, wanted.deployment)
+        progress(f"hot standby {wanted.deployment} of {app} has ended")
         return wanted.deployment
 
 
@@ -112,13 +123,38 @@ def look(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
     if wanted is None:
         return None
     current = registry.current_id()
-    if wanted.deployment == current or registry.launch(wanted.deployment) is None:  # it has taken over; it never began
-        return StandsBy(deployment=wanted.deployment, state=NEW)
+    if wanted.deployment == current or registry.launch(wanted.deployment) is None:
+        return StandsBy(deployment=wanted.deployment, state=NEW, took_over=wanted.deployment == current)
     return StandsBy(
         deployment=wanted.deployment,
         state=drivers.state(wanted.deployment),
         behind=_behind(registry, str(current), wanted.deployment),
     )
+
+
+def _wait(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> None:
+    """Wait until it stands by. The app runs on, whatever becomes of it."""
+    app = registry.name
+
+    def poll() -> bool | None:
+        state = drivers.state(deployment)
+        if state in FINAL_STATES:
+            status = drivers.status(deployment)
+            why = (status.error or status.reason) if status else None
+            raise DriverError(
+                f"hot standby {deployment} of {app} is {state}: {why or 'its process exited without a final status'}. "
+                f"{app} runs without one; correct the cause and run streamupdate standby on {app} again, or standby "
+                f"off\n{drivers.last_lines(deployment)}"
+            )
+        return True if state in (STANDBY, RUNNING) else None
+
+    try:
+        wait_for(poll, f"hot standby {deployment} of {app} to stand by", timeout)
+    except WaitTimeoutError as error:
+        raise WaitTimeoutError(
+            f"{error}. It is still starting or catching up: watch it (streamupdate status {app}), give it more time "
+            f"(--timeout), or end it (streamupdate standby off {app})\n{drivers.last_lines(deployment)}"
+        ) from error
 
 
 def _behind(registry: AppRegistry, leader: str, follower: str) -> int | None:
@@ -178,7 +214,7 @@ def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSp
         # parent has left (streaming/agent/origin.py).
         from_snapshot=f"before-{name}",
         agree=of.agree,
-        owner=f"hot standby of {parent}",
+        owner=hot_standby.owner(parent),
     )
     registry.create_deployment(spec)
     return spec

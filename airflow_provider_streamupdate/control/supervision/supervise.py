@@ -15,7 +15,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, RUNNING, Current, DriverState, Status
+from ...core.registry.deployment import FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
 from ..operations import hot_standby
@@ -111,6 +111,8 @@ class _Supervisor:
         self._told: dict[str, str] = {}
         self._watched: set[str] = set()
         self._over = threading.Event()
+        self._stand_by_at: dict[str, float] = {}  # when the next hot standby is started at the earliest
+        self._failed_standbys: dict[str, int] = {}  # in a row
         self._dead_since: dict[str, tuple[int, float]] = {}  # in which epoch, and since when by this process's clock
         self.gave_up: dict[str, GaveUp] = {}
 
@@ -152,7 +154,7 @@ class _Supervisor:
             assert found.current is not None
             self._tell(app.name, f"{app.name}: {decision.reason}; starting it again")
             self._starting[app.name] = self._pool.submit(self._restart, app, found.current.deployment)
-        elif decision.action is Action.STAND_BY:
+        elif decision.action is Action.STAND_BY and time.monotonic() >= self._stand_by_at.get(app.name, 0.0):
             self._tell(app.name, f"{app.name}: {decision.reason}; starting another one")
             self._starting[app.name] = self._pool.submit(self._stand_by, app)
         elif decision.action is Action.GIVE_UP:
@@ -204,7 +206,7 @@ class _Supervisor:
         self, app: AppRegistry, current: Current, state: DriverState, standby: StandsBy | None
     ) -> str | None:
         """The hot standby that is still expected to take over from a dead driver."""
-        if state not in (LOST, FAILED) or standby is None or not standby.alive:
+        if state not in (LOST, FAILED) or standby is None or standby.state != STANDBY:
             self._dead_since.pop(app.name, None)
             return None
         epoch, since = self._dead_since.setdefault(app.name, (current.epoch, time.monotonic()))
@@ -219,9 +221,15 @@ class _Supervisor:
 
         try:
             found = hot_standby.stand_by(self._context, app.name, self._timeout, before=still)
+            self._failed_standbys.pop(app.name, None)
             self._tell(app.name, f"{found.deployment} stands by for {app.name}")
+        except NotNow:
+            pass
         except StreamUpdateError as error:
-            self._tell(app.name, f"{app.name} has no hot standby: {error}")
+            failed = self._failed_standbys[app.name] = self._failed_standbys.get(app.name, 0) + 1
+            delay = self._backoff.delay(failed)
+            self._stand_by_at[app.name] = time.monotonic() + delay
+            self._tell(app.name, f"{app.name} has no hot standby: {error}. The next one is started in {delay:g} s")
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:
         boundary("start-decided")

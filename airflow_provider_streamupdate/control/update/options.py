@@ -75,7 +75,8 @@ class UpdateOptions:
     )
     strategy: str = option(
         Kind.CHOICE,
-        "How the new version replaces the old one. With a given snapshot, restart is used in place of standby.",
+        "How the new version replaces the old one. With a given snapshot, restart is used in place of standby "
+        "and follow.",
         default=DEFAULT_STRATEGY,
         choices=_strategies,
         section=STEPS,

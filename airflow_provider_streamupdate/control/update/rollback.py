@@ -14,6 +14,7 @@ from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
 from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError
 from ...core.names import check_name
+from ...core.registry import hot_standby
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
@@ -56,8 +57,7 @@ def rollback(
         check_name("deployment", deployment)
     registry = context.registry.existing(app)
     new = deployment or _to_leave(registry)
-    record = registry.update(new) if new else None
-    old = record.old if record else registry.spec(str(new)).parent
+    old = _version_before(registry, new) if new else None
     if new is None or old is None:
         raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
     if registry.current_id() not in (new, old):
@@ -76,6 +76,17 @@ def rollback(
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
         return _go_back(context, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
+
+
+def _version_before(registry: AppRegistry, deployment: str) -> str | None:
+    """The deployment that this one replaced. One that took over as a hot standby has the code of the one it replaced,
+    so that the version before is the one before that."""
+    while (record := registry.update(deployment)) is None:
+        spec = registry.spec(deployment)
+        if (leader := hot_standby.leader(spec)) is None:
+            return spec.parent
+        deployment = leader
+    return record.old
 
 
 def _go_back(

@@ -8,8 +8,10 @@ from .. import clock
 from ..names import named
 from ..serde import from_json, to_json
 from ..storage import Folder
+from .deployment import DeploymentSpec
 
 PATH = "hot-standby.json"
+_OWNER = "hot standby of "  # in the spec of one
 
 
 @attrs.frozen(kw_only=True)
@@ -19,6 +21,16 @@ class HotStandby:
     deployment: str = attrs.field(validator=named("deployment"))
     asked_by: str
     asked_at: str = attrs.field(validator=clock.is_moment)
+
+
+def owner(parent: str) -> str:
+    """The owner token of the hot standbys of a deployment."""
+    return f"{_OWNER}{parent}"
+
+
+def leader(spec: DeploymentSpec) -> str | None:
+    """The deployment that this one was a hot standby of, with the same code; None: it was none."""
+    return spec.parent if spec.owner.startswith(_OWNER) else None
 
 
 def read(app: Folder) -> HotStandby | None:

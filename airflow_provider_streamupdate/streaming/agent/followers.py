@@ -14,7 +14,7 @@ from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.registry import AppRegistry
 from ..restore.migrator import MigrationFunctions
-from ..restore.restorer import mark_taken_over, restore_query
+from ..restore.restorer import check_room_for, mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
 from ..restore.skipped import in_sink
 from .batch_reports import BatchReports
@@ -126,6 +126,7 @@ class Followers:
         for left in reversed(range(RESTORE_TRIES)):
             saved = find()
             try:
+                check_room_for(saved, self._plan, self._app, self._deployment)
                 for query in self._plan.queries:
                     if saved.holds(query.name):
                         checkpoint = self._app.checkpoint(self._deployment, query.name)

@@ -13,14 +13,15 @@ from ...core.coordination.watched import Watched
 from ...core.errors import LeaseHeldError
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry import hot_standby, supervision
-from ...core.registry.deployment import CANCELLED, FINISHED, SUSPENDED, Current, Status
+from ...core.registry.deployment import CANCELLED, FINISHED, STANDBY, SUSPENDED, Current, Status
 from .context import DriverContext
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
 
 
 class HotStandby:
-    """Of a deployment with the code of its parent. Whoever holds the app's lease decides about the app, so the takeover
+    """Of a deployment with the code of its parent. It takes over once it has caught up; before, the app is left to a
+    supervisor. Whoever holds the app's lease decides about the app, so the takeover
     needs it: during an update, or while somebody starts the dead driver again, this one waits."""
 
     def __init__(self, driver: DriverContext) -> None:
@@ -42,7 +43,7 @@ class HotStandby:
             driver.end("it is not to stand by any more")
         elif driver.app.spec(current.deployment).application.params != driver.spec.application.params:
             driver.end(f"the parameters of {parent} were changed")
-        elif death := self._death(current):
+        elif (death := self._death(current)) and driver.reporter.state == STANDBY:
             self._take_over(current, death)
 
     def _death(self, current: Current) -> str | None:
@@ -61,8 +62,13 @@ class HotStandby:
         if status is not None and status.state in (CANCELLED, FINISHED):
             return self._driver.end(f"{current.deployment}, which it stood by for, is {status.state}") is False
         box = CommandBox(self._driver.app.deployment_folder(current.deployment), current.epoch)
+        if box.told_to_end():
+            assert self._leader is not None  # it was looked at
+            if self._leader.is_gone(status):
+                self._driver.end(f"{current.deployment}, which it stood by for, died after it was told to end")
+            return True
         suspended = status is not None and status.state == SUSPENDED
-        return suspended or box.told_to_end() or supervision.off(self._driver.app.folder) is not None
+        return suspended or supervision.off(self._driver.app.folder) is not None
 
     def _take_over(self, current: Current, death: str) -> None:
         driver, app = self._driver, self._driver.app

@@ -182,6 +182,8 @@ class Agent:
                 "a sink may have batch ids of another version that the running one has not logged, so that its batches "
                 "cannot run under their own ids"
             )
+        if problems and self.hot:
+            raise RefusedError(f"app {self.driver.spec.app} cannot have a hot standby: {'; '.join(problems)}")
         if problems:
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 

@@ -15,6 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.report import CompatibilityReport
 from ...core.coordination.following import unfollowable
+from ...core.errors import RefusedError
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
@@ -112,7 +113,17 @@ class SparkEngine:
         self._copied = copy_ahead(find, self.plan, self._registry, self._deployment)
 
     def unfollowable(self, saved: SavedState) -> list[str]:
-        return unfollowable(self.plan, saved.plan)
+        problems = unfollowable(self.plan, saved.plan)
+        try:
+            spark_internals.check_followable_here(self._spark)
+        except RefusedError as error:
+            problems.append(str(error))
+        for name, writer in self._writers.items():
+            try:
+                spark_internals.check_trigger(writer)
+            except RefusedError as error:
+                problems.append(f"query {name}: {error}")
+        return problems
 
     def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
         self._followers = Followers(

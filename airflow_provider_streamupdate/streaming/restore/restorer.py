@@ -121,7 +121,7 @@ def restore_app(
 
     Each is marked when it is whole; one without the mark is built anew, so that
     a driver that died here can be started again. The caller has compared the plans."""
-    _check_room(saved, new, app, deployment, copied or {})
+    check_room_for(saved, new, app, deployment, copied)
     for query in new.queries:
         mark = f"deployments/{deployment}/restored/{query.name}.json"
         if not saved.holds(query.name) or app.folder.exists(mark):
@@ -156,12 +156,12 @@ def _mark(saved: SavedState, query: str, app: AppRegistry, deployment: str) -> N
     boundary("checkpoint-marked")
 
 
-def _check_room(
+def check_room_for(
     saved: SavedState,
     new: AppPlan,
     app: AppRegistry,
     deployment: str,
-    copied: Mapping[str, Mapping[str, int]],
+    copied: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
     """NoRoomError when the restore of what is not restored yet would fill the disk."""
     needed = 0
@@ -171,7 +171,7 @@ def _check_room(
         if old is None or snapshot is None or not saved.holds(query.name) or restored:
             continue
         plan, checkpoint = plan_restore(snapshot, old, query), app.checkpoint(deployment, query.name)
-        there = copied.get(query.name)
+        there = (copied or {}).get(query.name)
         needed += room_needed(plan, snapshot, saved.folders[query.name], checkpoint, copied=there)
     check_room(app.folder, needed, f"restoring {saved.source} for deployment {deployment} of {app.name}")
 

@@ -13,7 +13,7 @@ from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
-from .queries.following import FollowedQuery, check_followable_here
+from .queries.following import FollowedQuery, check_followable_here, check_trigger
 from .queries.queries import (
     ExecutedBatch,
     OperatorReport,
@@ -58,6 +58,7 @@ __all__ = [
     "batch_function",
     "beside",
     "check_followable_here",
+    "check_trigger",
     "check_version",
     "default_settings",
     "dry_run",

@@ -107,8 +107,9 @@ class Chase:
         if self._first is not None and now > self._first[0]:
             since, there_before, done_before = self._first
             rates = ((there - there_before) / (now - since), (done - done_before) / (now - since))
+            batches = f"{left} {'batch' if left == 1 else 'batches'}"
             self.told = (
-                f"it is {left} batches behind; {self._update.record.old} runs {rates[0]:.2g} batches a second, "
+                f"it is {batches} behind; {self._update.record.old} runs {rates[0]:.2g} batches a second, "
                 f"{self._update.record.new} {rates[1]:.2g}"
             )
         if now - self._told_at >= TELL_SECONDS and left > CLOSE_BATCHES:

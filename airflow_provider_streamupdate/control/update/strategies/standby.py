@@ -10,7 +10,7 @@ from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
-from ....core.errors import AlreadyExistsError, DriverError
+from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import export
@@ -38,7 +38,15 @@ class Standby(Strategy):
     def accept(self, options: UpdateOptions) -> Strategy:
         """Return this strategy, or `restart` with a given snapshot: a standby continues from the old version's end."""
         strategy = super().accept(options)
-        return Restart().accept(options) if options.snapshot else strategy
+        if not options.snapshot:
+            return strategy
+        if options.catch_up_timeout or options.compares:
+            raise InvalidInputError(
+                "a given snapshot is restored by strategy restart, so that the versions do not run the same batches: "
+                "leave out --snapshot, or else --catch-up-timeout, --max-slower, --max-rows-changed, "
+                "--max-state-changed and --diff"
+            )
+        return Restart().accept(options)
 
     def plan(self, update: Update) -> Planned:
         return own_driver.plan(update, start)

@@ -77,7 +77,7 @@ def check_followable_here(spark: SparkSession) -> None:
     """RefusedError unless the Spark that runs has all that this module uses of its inside."""
     for owner, (fields, methods) in USED.items():
         if missing := _missing(spark, owner, fields, methods):
-            raise RefusedError(f"this Spark ({spark.version}) cannot be followed: {missing}; use strategy standby")
+            raise RefusedError(f"this Spark ({spark.version}) cannot be followed: {missing}")
 
 
 def _missing(spark: SparkSession, owner: str, fields: Collection[str], methods: Collection[tuple[str, int]]) -> str:
@@ -130,7 +130,7 @@ class FollowedQuery:
         execution = execution_of(self._query)
         if (kind := str(execution.getClass().getName())) != _EXECUTION:
             self._query.stop()
-            raise RefusedError(f"the query is run by {kind}, which cannot be followed; use strategy standby")
+            raise RefusedError(f"the query is run by {kind}, which cannot be followed")
 
     @property
     def query(self) -> StreamingQuery:
@@ -300,7 +300,7 @@ def _without_rows(df: DataFrame, stages: Collection[str]) -> DataFrame:
     spark = df.sparkSession
     plan, done = _filtered(spark, df._jdf.queryExecution().analyzed(), {_STAGE + name for name in stages})
     if missing := sorted(set(stages) - {name.removeprefix(_STAGE) for name in done}):
-        raise RefusedError(f"stage {missing[0]} is new and was not found in the plan by its name; use strategy standby")
+        raise RefusedError(f"stage {missing[0]} is new and was not found in the plan by its name")
     made = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, plan)
     return DataFrame(made, spark)
 
@@ -359,12 +359,17 @@ def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
     return execution.logicalPlan(), execution.sink()
 
 
+def check_trigger(writer: DataStreamWriter) -> None:
+    """RefusedError where the query's trigger cannot be taken over."""
+    _interval_ms(writer)
+
+
 def _interval_ms(writer: DataStreamWriter) -> int:
     trigger = _value(writer._jwrite, "trigger")
     if trigger.getClass().getSimpleName() != "ProcessingTimeTrigger":
         raise RefusedError(
             f"its trigger is {trigger.getClass().getSimpleName()}: only a query that runs for good, with a processing-"
-            "time trigger, can be followed; use strategy standby"
+            "time trigger, can be followed"
         )
     return int(trigger.intervalMs())
 
