@@ -211,6 +211,9 @@ def _parser(name: str) -> argparse.ArgumentParser:
     run.add_argument(
         "--hot", action="store_true", help="with --standby: follow, and take over when the current driver dies"
     )
+    run.add_argument(
+        "--witness", metavar="ID", help="with --standby --follow: compare rows with those of this deployment"
+    )
     run.add_argument("--beside", action="store_true", help="run beside the current deployment, until it is promoted")
     plan = modes.add_parser("plan", help="write the plan, start nothing")
     plan.add_argument("--out", required=True, help="file to write the plan (JSON) to")

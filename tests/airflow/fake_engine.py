@@ -24,6 +24,7 @@ import os
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -34,7 +35,9 @@ from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
 from airflow_provider_streamupdate.core.coordination.following import unfollowable
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, WHOLE, Comparison
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
+from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, DriverError, describe
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
@@ -43,6 +46,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh, plans_before
 from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark, bring_files, plan_restore, write_commits
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent.engine import Session
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
@@ -105,6 +109,7 @@ class FakeEngine:
         self._made = time.monotonic()
         self._followed: Checkpoint | None = None
         self._only_committed = False
+        self._recorded: Folder | None = None
 
     @property
     def app(self) -> str:
@@ -150,8 +155,19 @@ class FakeEngine:
     def unfollowable(self, saved: SavedState) -> list[str]:
         return unfollowable(self._plan, saved.plan)
 
-    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
+    def follow(
+        self,
+        find: Callable[[], SavedState],
+        committed: bool = False,
+        comparison: Comparison | None = None,
+        version: str = NEW,
+    ) -> None:
         self._only_committed = committed
+        asked = comparison.asked() if comparison else None
+        if comparison and version == NEW:
+            comparison.expect(())
+        if comparison and asked and QUERY in asked.keys:
+            self._recorded = comparison.rows(version, QUERY)
         saved = find()
         if saved.holds(QUERY):
             self._build(saved)
@@ -170,8 +186,23 @@ class FakeEngine:
             if entry is None:
                 raise DriverError(f"{QUERY} fell too far behind: offsets/{batch} is gone")
             self._checkpoint.folder.write(f"offsets/{batch}", entry)
+            if self._recorded is not None:
+                self._recorded.write(f"{batch}/rows.json", json.dumps(self._application.get("ROWS", [1, 2])).encode())
+                self._recorded.write(f"{batch}/{WHOLE}", b"")
             self._commit(batch)
         return True
+
+    def compare(self, comparison: Comparison) -> None:
+        """Rows are equal or only in one version."""
+        for batch in comparison.recorded(QUERY):
+            if batch in comparison.found().batches.get(QUERY, ()):
+                continue
+            old, new = (
+                Counter(json.loads(comparison.rows(version, QUERY).read(f"{batch}/rows.json") or b""))
+                for version in (OLD, NEW)
+            )
+            counts = {"equal": (old & new).total(), "only_old": (old - new).total(), "only_new": (new - old).total()}
+            comparison.write(comparison.found().also(batch, RowDifference(query=QUERY, **counts)))
 
     def catch_up(self, saved: SavedState) -> None:
         if self._followed is not None:

@@ -137,6 +137,7 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
         pace,
         options.follow,
         options.hot,
+        options.witness,
     )
     return agent.run()
 
@@ -154,6 +155,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("--follow", type=int, default=0)
     parser.add_argument("--hot", action="store_true")
+    parser.add_argument("--witness")
     parser.add_argument("--beside", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])

@@ -135,3 +135,35 @@ def test_what_cannot_be_followed_is_refused_by_the_plan(running: Site) -> None:
     message = document(result)["error"]["message"]
     assert "strategy follow cannot be used" in message and "of format socket, which was not tried" in message
     assert message.endswith("use strategy standby") and untouched(running)
+
+
+def diffs(site: Site) -> dict[str, Any]:
+    rows = report(site).rows
+    return {r.query: (r.equal, r.only_old, r.only_new) for r in rows}
+
+
+def test_rows_are_compared_by_a_third_driver(running: Site) -> None:
+    result = follow(running, "--diff", "events=room")
+    assert result.exit_code == 0, result.stderr
+    assert "v2-witness: driver started, to compare the rows of v2 with those of v1" in result.stderr
+    equal, only_old, only_new = diffs(running)["events"]
+    assert equal >= 10 and (only_old, only_new) == (0, 0)
+    assert running.alive() == ["v2"], "it has ended"
+    assert not running.client.registry.app("alarm").deployment_folder("v2").names("diff/rows"), "and its rows are gone"
+
+
+def test_rows_that_differ_stop_the_update(running: Site) -> None:
+    result = follow(running, "--diff", "events", ROWS=[1, 3])
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "v2 of alarm differs too much from v1; nothing was stopped" in text
+    assert "are gone" in text and "are new" in text
+    equal, only_old, only_new = diffs(running)["events"]
+    assert equal == only_old == only_new >= 5
+    running.client.wait_healthy("alarm")
+    assert untouched(running) or running.alive() == ["v1", "v2-witness"]
+
+
+def test_a_query_that_there_is_not_cannot_be_compared(running: Site) -> None:
+    result = follow(running, "--diff", "other")
+    assert result.exit_code == 2 and "the rows of query 'other' cannot be compared (--diff)" in result.stderr
+    assert untouched(running)

@@ -183,6 +183,15 @@ class Drivers:
             folder.remove(left)
         return self._launch(spec, epoch, "--standby", *(["--follow", str(follow)] if follow else []))
 
+    def start_witness(self, spec: DeploymentSpec, epoch: int, follow: int, new: str) -> Launch:
+        """Start a driver that runs the current one's batches, from so many of the last ones on, and compares its rows
+        with those of the deployment `new`. It never takes over."""
+        self._check_launcher()
+        folder = self.app.deployment_folder(spec.deployment)
+        for left in ("status.json", PLANNED):  # of an earlier one
+            folder.remove(left)
+        return self._launch(spec, epoch, "--standby", "--follow", str(follow), "--witness", new)
+
     def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
         in `epoch` or a later one."""

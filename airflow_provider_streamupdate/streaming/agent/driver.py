@@ -54,6 +54,7 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
         beside=options.beside,
         follows=options.follow,
         hot=options.hot,
+        witness=options.witness,
     )
     return agent.run()
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import attrs
 
 from ...core.compatibility.report import CompatibilityReport
+from ...core.difference.comparison import NEW, Comparison
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
@@ -82,13 +83,25 @@ class QueryEngine(Protocol):
         """Why the running deployment, whose state `saved` is, cannot be followed; empty where it can."""
         ...
 
-    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
+    def follow(
+        self,
+        find: Callable[[], SavedState],
+        committed: bool = False,
+        comparison: Comparison | None = None,
+        version: str = NEW,
+    ) -> None:
         """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
         the batches that it logs from then on. RefusedError where that cannot be done.
 
         find: returns that state
         committed: run a batch only once the running deployment has committed it: its driver may die in one
+        comparison: where the rows of the queries asked for are to be recorded, as `version`'s; the new version tells
+            what its author expects to differ, too
         """
+        ...
+
+    def compare(self, comparison: Comparison) -> None:
+        """Compare the rows that both versions have recorded since the last call, and note what differs."""
         ...
 
     def keep_up(self) -> bool:

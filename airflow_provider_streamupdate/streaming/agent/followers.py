@@ -9,10 +9,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.errors import CorruptError, StorageError
+from ...core.errors import CorruptError, RefusedError, StorageError
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.registry import AppRegistry
+from ...core.storage import Folder
+from ..difference.recording import recorder
 from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import check_room_for, mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
@@ -42,8 +44,15 @@ class Followers:
         self._spark, self._plan, self._writers = spark, plan, writers
         self._app, self._deployment, self._migrations = app, deployment, migrations
         self._committed = committed
+        self._recorded: dict[str, Folder] = {}
         self._following: dict[str, Following] = {}
         self._figures: dict[str, BatchReports] = {}
+
+    def record(self, rows: Mapping[str, Folder]) -> None:
+        """Have the rows of these queries recorded, each in its folder. Before `begin`."""
+        if unknown := [name for name in rows if self._plan.query(name) is None]:
+            raise RefusedError(f"the rows of query {unknown[0]} cannot be compared: this version has no such query")
+        self._recorded = dict(rows)
 
     def begin(self, find: Callable[[], SavedState]) -> None:
         """Restore the state that `find` returns, without a mark (it is not the state that the running deployment ends
@@ -62,6 +71,7 @@ class Followers:
                 Checkpoint(saved.folders[query.name]),
                 Checkpoint(self._app.checkpoint(self._deployment, query.name)),
                 self._committed,
+                recorder(self._recorded[query.name]) if query.name in self._recorded else None,
             )
 
     def keep_up(self) -> bool:

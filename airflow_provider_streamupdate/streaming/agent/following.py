@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ...core.checkpoint.checkpoint import Checkpoint
@@ -35,12 +35,16 @@ class Following:
         running: Checkpoint,
         own: Checkpoint,
         only_committed: bool = False,
+        record: Callable[[DataFrame, int], None] | None = None,
     ) -> None:
-        """only_committed: follow a batch only once the running version has committed it"""
+        """only_committed: follow a batch only once the running version has committed it
+        record: called with the rows of each batch that is followed, as a function of foreachBatch
+        """
         self._spark, self._writer = spark, writer
         self._old, self._new = old, new
         self._running, self._own = running, own
         self._only_committed = only_committed
+        self._record = record
         self._folders = source_folders(old, new)
         self._followed: FollowedQuery | None = None
         self._begun = -1  # the last batch that was begun here
@@ -100,7 +104,7 @@ class Following:
         new = [stage.name for stage in self._new.stages if self._old.stage(stage.name) is None]
         with tempfile.TemporaryDirectory(prefix="streamupdate-follow-") as scratch:
             uri, name = self._own.folder.uri, self._new.name
-            return FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new)
+            return FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new, self._record)
 
     def _rests(self, committed: int) -> bool:
         """Whether the batch that was begun has ended. A thread that waits may not have noticed yet that it is to go on,

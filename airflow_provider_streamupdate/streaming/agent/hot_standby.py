@@ -29,6 +29,10 @@ class HotStandby:
         self._leader: Watched | None = None
         self._next_look = 0.0
 
+    def begins(self) -> bool:
+        """Whether it has taken over. The driver that it stands by for may be started again, in an epoch of its own."""
+        return self._driver.app.current_id() == self._driver.spec.deployment
+
     def look(self) -> None:
         """Take over when that is due; have the driver end when it is not needed any more."""
         driver, now = self._driver, time.monotonic()

@@ -13,6 +13,7 @@ from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import take_down
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.compatibility.self_update import check_updatable
+from ...core.difference.comparison import NEW, OLD, Comparison
 from ...core.errors import (
     ApplicationError,
     FencedError,
@@ -36,10 +37,12 @@ from ..restore.saved_state import SavedState, recorded_settings
 from .context import DriverContext, print_error
 from .engine import QueryEngine
 from .hot_standby import HotStandby
+from .new_version import NewVersion
 from .origin import Origin
 from .pace import Pace
 from .serving import serve
-from .standing_by import stand_by
+from .standing_by import Role, stand_by
+from .witness import Witness
 
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 
@@ -49,6 +52,7 @@ class Agent:
     ends at once, and stops when current.json shows that its epoch is over.
 
     standby: get ready beside the current deployment and take over from it when it hands `epoch` over
+    witness: follow and never take over: compare rows with those of the deployment of this id, which an update brings in
     hot: take over from it when its driver dies, and not before
     follows: until then, run the current deployment's batches on a copy of its state, into nothing, from so many of the
         last ones on; 0: do not
@@ -66,10 +70,12 @@ class Agent:
         pace: Pace | None = None,
         follows: int = 0,
         hot: bool = False,
+        witness: str | None = None,
     ) -> None:
         self.driver = DriverContext(app, deployment, epoch, engine, standby, beside, pace or Pace())
         self.follows = follows or int(hot)
         self.hot = hot
+        self.witness = witness
         self.origin = Origin(app, self.driver.spec)
 
     def run(self) -> int:
@@ -103,14 +109,14 @@ class Agent:
             assert saved is not None  # a standby goes on from a deployment
             beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             if self.follows:
-                self.driver.engine.follow(lambda: self.origin.before(self.follows), committed=self.hot)
+                self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
                 boundary("following")
             else:
                 self.driver.engine.practise(saved)
                 self.driver.engine.bring_ahead(self.origin.running)
                 boundary("practised")
         if gets_ready:
-            if not stand_by(self.driver, bool(self.follows), HotStandby(self.driver) if self.hot else None):
+            if not stand_by(self.driver, bool(self.follows), self._role()):
                 return
             saved = self.origin.drained() if self.driver.epoch.standby else self.origin.saved()
         if saved is not None:
@@ -137,6 +143,17 @@ class Agent:
             self.driver.engine.stop()
             with contextlib.suppress(Exception):
                 self.driver.reporter.report(queries=self.driver.engine.progress())
+
+    def _comparison(self) -> tuple[Comparison | None, str]:
+        """Where rows are to be recorded, and as which version's."""
+        new, version = (self.witness, OLD) if self.witness is not None else (self.driver.spec.deployment, NEW)
+        comparison = Comparison(self.driver.app.deployment_folder(new))
+        return (None if comparison.asked() is None else comparison), version
+
+    def _role(self) -> Role:
+        if self.witness is not None:
+            return Witness(self.driver, self.witness)
+        return HotStandby(self.driver) if self.hot else NewVersion(self.driver)
 
     def _planned(self, find: Callable[[], SavedState | None]) -> tuple[tuple[str, ...], SavedState | None, AppPlan]:
         """Return the queries, the saved state to continue from, and the plan made for it."""

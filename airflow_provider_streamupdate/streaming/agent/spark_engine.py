@@ -15,12 +15,14 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.report import CompatibilityReport
 from ...core.coordination.following import unfollowable
+from ...core.difference.comparison import NEW, Comparison
 from ...core.errors import RefusedError
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
 from ...core.registry.registry import AppRegistry
 from .. import spark_internals
+from ..difference.recording import compare_recorded
 from ..planning.planner import plan_app
 from ..restore.fresh_start import check_start
 from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
@@ -123,13 +125,33 @@ class SparkEngine:
                 spark_internals.check_trigger(writer)
             except RefusedError as error:
                 problems.append(f"query {name}: {error}")
+        known = {query.name for query in self.plan.queries}
+        problems += [
+            f"expect_difference names query {expected.query!r}, which {self.app} does not have"
+            for expected in self._app.expected_differences
+            if expected.query not in known
+        ]
         return problems
 
-    def follow(self, find: Callable[[], SavedState], committed: bool = False) -> None:
+    def follow(
+        self,
+        find: Callable[[], SavedState],
+        committed: bool = False,
+        comparison: Comparison | None = None,
+        version: str = NEW,
+    ) -> None:
+        if comparison is not None and version == NEW:
+            comparison.expect(self._app.expected_differences)
         self._followers = Followers(
             self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations, committed
         )
+        asked = comparison.asked() if comparison is not None else None
+        if comparison is not None and asked is not None:
+            self._followers.record({name: comparison.rows(version, name) for name in asked.keys})
         self._followers.begin(find)
+
+    def compare(self, comparison: Comparison) -> None:
+        compare_recorded(self._spark, comparison)
 
     def keep_up(self) -> bool:
         assert self._followers is not None  # `follow` was called

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import attrs
 
+from ....core import clock
+from ....core.difference.comparison import Comparison
 from ....core.difference.difference import QueryDifference, compare
 from ....core.difference.figures import BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
-from ....core.errors import WaitTimeoutError
-from ....core.registry.deployment import QueryStatus
+from ....core.difference.row_difference import RowDifference
+from ....core.errors import DriverError, WaitTimeoutError
+from ....core.registry.deployment import FINAL_STATES, NEW, DeploymentSpec, QueryStatus
 from ....core.serde import to_json
+from ...operations.stop import stop_deployment
+from ...operations.version import store_application
 from ...waiting import wait_for
 from ..update import Update
 
@@ -24,19 +29,66 @@ def batches_again(update: Update) -> int:
     return COLD_BATCHES + COMPARED_BATCHES if update.options.compares else 1
 
 
+def start_comparison(update: Update) -> None:
+    """Ask for the rows to be compared, before the new version's driver is started; nothing where that was not asked
+    for."""
+    if update.options.diff:
+        Comparison(update.registry.deployment_folder(update.record.new)).ask(update.options.diff_keys)
+
+
+def start_witness(update: Update) -> None:
+    """Start the driver that runs the old version's code along and compares, unless it runs."""
+    if not update.options.diff:
+        return
+    registry, drivers, name = update.registry, update.drivers, witness_of(update)
+    old, epoch = registry.running()
+    if name not in registry.deployment_ids():
+        of = registry.spec(old)
+        registry.create_deployment(
+            DeploymentSpec(
+                app=registry.name,
+                deployment=name,
+                application=store_application(drivers.application(of), registry.deployment_folder(name)),
+                digest=of.digest,
+                submitted_at=clock.now(),
+                parent=old,
+                agree=of.agree,
+                owner=f"witness of {update.record.new}",
+            )
+        )
+    if drivers.state(name) in (*FINAL_STATES, NEW):
+        drivers.start_witness(registry.spec(name), epoch + 1, batches_again(update), update.record.new)
+        update.progress(f"{name}: driver started, to compare the rows of {update.record.new} with those of {old}")
+
+
+def end_comparison(update: Update) -> None:
+    """End the driver that compares, once the versions were compared: it takes the processors that the hand-over
+    needs."""
+    if update.options.diff and witness_of(update) in update.registry.deployment_ids():
+        stop_deployment(update.context, update.app, witness_of(update))
+
+
+def remove_rows(update: Update) -> None:
+    """Remove the rows that were compared, once the new version records none any more."""
+    Comparison(update.registry.deployment_folder(update.record.new)).remove_rows()
+
+
+def witness_of(update: Update) -> str:
+    return f"{update.record.new}-witness"
+
+
 def check_difference(update: Update) -> DifferenceReport:
     """Compare the versions, store the report and return it. DifferenceError, with nothing stopped, when they differ too
     much, or when a limit was asked for and there is nothing to hold it to."""
-    report = _compared(update)
-    if update.options.compares:
-        report = _enough(update)
+    report = _enough(update) if update.options.compares else _compared(update)
     folder = update.registry.folder
     folder.write(f"differences/{update.record.new}.json", to_json(report))
     folder.write(f"differences/{update.record.new}.md", report.to_markdown().encode())
-    if not report.passed:
+    problems = [*report.problems, *_uncompared(report)]
+    if problems:
         raise DifferenceError(
             f"{update.record.new} of {update.app} differs too much from {update.record.old}; nothing was stopped or "
-            f"changed, and {update.record.old} keeps running:\n  " + "\n  ".join(report.problems),
+            f"changed, and {update.record.old} keeps running:\n  " + "\n  ".join(problems),
             report,
         )
     if any(query.batches for query in report.queries):
@@ -50,7 +102,11 @@ def _enough(update: Update) -> DifferenceReport:
 
     def poll() -> bool | None:
         found[:] = [_compared(update)]
-        return True if all(len(query.batches) >= COMPARED_BATCHES for query in found[0].queries) else None
+        _check_witness(update)
+        compared = Comparison(update.registry.deployment_folder(update.record.new)).found().batches
+        counts = [len(query.batches) for query in found[0].queries] if update.options.limits.any else []
+        counts += [len(compared.get(query, ())) for query in update.options.diff_keys]
+        return True if all(count >= COMPARED_BATCHES for count in counts) else None
 
     try:
         wait_for(poll, "a comparison", max(SECONDS, update.options.catch_up_timeout or 0.0), 1.0)
@@ -71,7 +127,34 @@ def _compared(update: Update) -> DifferenceReport:
             for name, query in queries.items()
             if name in known
         ),
+        rows=_rows(update),
     )
+
+
+def _rows(update: Update) -> tuple[RowDifference, ...]:
+    """What was found of each query whose rows were to be compared; of none that was not is it said that it is equal."""
+    found = Comparison(update.registry.deployment_folder(update.record.new)).found()
+    known = {rows.query: rows for rows in found.rows}
+    return tuple(
+        known.get(query, RowDifference(query=query, keys=keys)) for query, keys in update.options.diff_keys.items()
+    )
+
+
+def _uncompared(report: DifferenceReport) -> list[str]:
+    """What was asked for and did not come about."""
+    return [
+        f"query {rows.query}: no batch's rows were compared, though that was asked for (--diff)"
+        for rows in report.rows
+        if rows.batches is None
+    ]
+
+
+def _check_witness(update: Update) -> None:
+    if update.options.diff and (state := update.drivers.state(witness_of(update))) in FINAL_STATES:
+        raise DriverError(
+            f"the rows of {update.record.new} and {update.record.old} cannot be compared: "
+            f"{update.drivers.death(witness_of(update), state)}"
+        )
 
 
 def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:

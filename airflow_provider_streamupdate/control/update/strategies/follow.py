@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import time
 
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination.following import unfollowable
 from ....core.difference.report import DifferenceReport
-from ....core.errors import DriverError, RefusedError, WaitTimeoutError
+from ....core.errors import DriverError, InvalidInputError, RefusedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.plan.rename import rename
 from ....core.registry.deployment import FINAL_STATES, STANDBY
@@ -18,7 +17,7 @@ from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
-from .comparing import batches_again, check_difference
+from .comparing import batches_again, check_difference, end_comparison, remove_rows, start_comparison, start_witness
 from .standby import Standby, note_ready, start
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
@@ -35,19 +34,26 @@ class Follow(Standby):
     compares = True
 
     def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, functools.partial(start, follow=batches_again(update)))
+        return own_driver.plan(update, _start)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
         if old is not None and update.options.renames:
             old = rename(old, update.options.renames)
+        for query in update.options.diff_keys:
+            if plan.query(query) is None or (old is not None and old.query(query) is None):
+                raise InvalidInputError(
+                    f"the rows of query {query!r} cannot be compared (--diff): both versions must have it; this one has "
+                    f"{', '.join(q.name for q in plan.queries)}"
+                )
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
     def get_ready(self, update: Update) -> DifferenceReport | None:
         deployment, report = update.record.new, None
         with holding(update.registry, deployment):
-            if start(update, follow=batches_again(update)):
+            if _start(update):
+                start_witness(update)
                 wait_caught_up(update)
                 report = check_difference(update)
                 note_ready(update)
@@ -57,7 +63,15 @@ class Follow(Standby):
         if update.pending and update.drivers.state(str(update.record.old)) not in FINAL_STATES:
             wait_caught_up(update)
             check_difference(update)
+            end_comparison(update)
         super().stop_old(update)
+        remove_rows(update)
+
+
+def _start(update: Update) -> bool:
+    """Start the new version's driver, unless that of an earlier try runs."""
+    start_comparison(update)
+    return start(update, follow=batches_again(update))
 
 
 def wait_caught_up(update: Update) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +117,16 @@ class FollowedQuery:
         checkpoint: str,
         scratch: Path,
         new_stages: Collection[str] = (),
+        record: Callable[[DataFrame, int], None] | None = None,
     ) -> None:
-        """scratch: an empty local folder. new_stages: stages that the other version has not. RefusedError where the
+        """record: a function of foreachBatch that gets what is followed; None: nobody gets it. scratch: an empty local
+        folder. new_stages: stages that the other version has not. RefusedError where the
         writer's trigger, sink or plan cannot be taken over."""
         self._spark, self._jvm = spark, spark._jvm
         self._interval_ms = _interval_ms(writer)
         self._write, self._sink = _own_write(writer, scratch)
+        nowhere = module(spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable")
+        self._muted = nowhere if record is None else _sink_of(writer, record, scratch / "muted")
         self._frame = _without_rows(writer_frame(writer), new_stages)
         self._clock = named(self._jvm, "org.apache.spark.util.ManualClock")(_now(self._jvm))
         self._made: tuple[Any, Any] | None = None  # the own plan, and a clock that goes by itself
@@ -221,7 +225,7 @@ class FollowedQuery:
                 option(checkpoint),
                 self._frame._jdf,
                 _value(writer._jwrite, "extraOptions").originalMap(),
-                module(self._spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable"),
+                self._muted,
                 _value(writer._jwrite, "outputMode"),
                 False,  # useTempCheckpointLocation
                 True,  # recoverFromCheckpointLocation
@@ -357,6 +361,16 @@ def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
     query.awaitTermination()
     execution = execution_of(query)
     return execution.logicalPlan(), execution.sink()
+
+
+def _sink_of(writer: DataStreamWriter, function: Callable[[DataFrame, int], None], scratch: Path) -> Any:
+    """The sink of a query with these rows that gives them to a function of foreachBatch."""
+    scratch.mkdir()
+    frame = with_empty_sources(writer_frame(writer), scratch, 0)
+    muted = frame.writeStream.foreachBatch(function).outputMode(str(_value(writer._jwrite, "outputMode").toString()))
+    started = muted.trigger(availableNow=True).option("checkpointLocation", (scratch / "checkpoint").as_uri()).start()
+    started.awaitTermination()
+    return execution_of(started).sink()
 
 
 def check_trigger(writer: DataStreamWriter) -> None:

@@ -1,0 +1,38 @@
+"""A driver with the old version's code that follows the running one, so that both versions' rows can be compared."""
+
+from __future__ import annotations
+
+import time
+
+from ...core.coordination.lease import held_for
+from ...core.difference.comparison import Comparison
+from .context import DriverContext
+
+LOOK_SECONDS = 1.0
+
+
+class Witness:
+    """It never takes over. new: the deployment that the update brings in"""
+
+    def __init__(self, driver: DriverContext, new: str) -> None:
+        self._driver, self._new = driver, new
+        self._next_look = 0.0
+
+    def begins(self) -> bool:
+        return False
+
+    def look(self) -> None:
+        """Compare what is there to compare; have the driver end with the update."""
+        driver = self._driver
+        if time.monotonic() < self._next_look:
+            return
+        comparison = Comparison(driver.app.deployment_folder(self._new))
+        update = driver.app.update(self._new)
+        if update is None or update.outcome is not None or driver.app.current_id() != driver.spec.parent:
+            comparison.remove_rows()
+            driver.end(f"the update to {self._new}, whose rows it compared, has taken over or ended")
+        elif not held_for(driver.app.folder, self._new):
+            driver.end("the app's lease for the update whose rows it compared is no longer held")
+        else:
+            driver.engine.compare(comparison)
+        self._next_look = time.monotonic() + LOOK_SECONDS
