@@ -214,3 +214,46 @@ def test_the_time_of_a_batch_is_the_old_one_s(spark, tmp_path) -> None:
         updated(pair, thirteen(0), thirteen(1, 2, 3, 4), thirteen(5))  # the states are compared there
         assert sorted(r["k"].split("-")[0] for r in pair.all()) == [str(f) for f in range(6)]
         assert sorted(states(spark, pair.own)) != []
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_another_filter_below_an_aggregation_counts_from_where_the_following_began(spark, tmp_path, mode: str) -> None:
+    def now(bench: Bench):
+        kept = bench.source().where("a > 0")
+        return stage("counts", kept.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+    def rows(*values: int) -> list[list[dict]]:
+        return [[row("a", value), row("b", value)] for value in values]
+
+    first, meanwhile, after = rows(0, 1, 0), rows(0, 2, 0), rows(0, 3)
+    with running_pair(Bench(spark, tmp_path), counts, now, mode=mode) as pair:
+        updated(pair, first, meanwhile, after, states=None)
+        values = [r["a"] for file in first for r in file if r["k"] == "a"]
+        values += [r["a"] for file in (*meanwhile, *after) for r in file if r["k"] == "a" and r["a"] > 0]
+        last = {r["k"]: (r["n"], r["s"]) for r in pair.all()}
+        assert last == {key: (len(values), sum(values)) for key in "ab"}
+
+
+def test_another_filter_below_windows_gives_each_window_once(spark, tmp_path) -> None:
+    def windows(bench: Bench, least: int):
+        rows = bench.source().where(F.col("a") >= least).withWatermark("ts", "1 minute")
+        return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+
+    def rows(*numbers: int) -> list[list[dict]]:
+        return [[row(k, a, minute=n) for k in "ab" for a in (0, 1)] for n in numbers]
+
+    first, meanwhile, after = rows(0, 1, 2, 3), rows(4, 5, 6, 7, 8, 9), rows(*range(10, 20))
+    bench = Bench(spark, tmp_path)
+    with running_pair(bench, lambda b: windows(b, 0), lambda b: windows(b, 1), mode="append") as pair:
+        updated(pair, first, meanwhile, after, states=None)
+        found = [((r["window"]["start"].minute, r["k"]), r["n"]) for r in pair.all()]
+        assert len(found) == len(dict(found)), "each window is given once"
+        starts = sorted({start for (start, _), _ in found})
+        assert starts == list(range(starts[0], starts[-1] + 1, 2)) and starts[0] == 0 and starts[-1] >= 14
+        assert {key for key, _ in found} == {(start, k) for start in starts for k in "ab"}, "none is left out"
+        ended = {key for r in pair.before.values() for key in ((x["window"]["start"].minute, x["k"]) for x in r)}
+        for (start, key), n in found:
+            if (start, key) in ended or start + 2 <= 4:
+                assert n == 4, "by the old version's filter"
+            elif start >= 4:
+                assert n == 2, "by the new one's"

@@ -97,7 +97,7 @@ def test_what_is_in_it(spark, tmp_path, rows) -> None:
 def test_a_query_that_does_not_run_for_good(spark, tmp_path) -> None:
     bench = Bench(spark, tmp_path)
     writer = bench.source().writeStream.format("noop").trigger(availableNow=True)
-    with pytest.raises(RefusedError, match="use strategy standby"):
+    with pytest.raises(RefusedError, match="only a query that runs for good"):
         following.FollowedQuery(spark, writer, "q", (tmp_path / "c").as_uri(), tmp_path)
 
 

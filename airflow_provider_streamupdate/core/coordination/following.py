@@ -4,7 +4,9 @@ While the new version follows, it runs the running one's batches into nothing, a
 So an update that was followed gives what a restart would have given only if each stage that both versions have is given
 the same rows by both in those batches, and makes the same state of them: a deduplication that lets more rows pass
 would remember rows that nobody has written (*measured*, tests/spark/test_following_refused.py). What is not known to
-be so is refused. A stage that is new is given no rows before the takeover (spark_internals/queries/following.py).
+be so is refused. Another filter below aggregations alone is let pass (`_counts_only`): the answer is that of a restart
+where the following began. A stage that is new is given no rows before the takeover
+(spark_internals/queries/following.py).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ..compatibility.rules.sources.source_options import (
     servers,
     short_format,
 )
-from ..plan.plan import QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
+from ..plan.plan import LATE, QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
 from ..union_branches import apart, ordered, without
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
@@ -115,11 +117,12 @@ def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
     if old.output_mode != new.output_mode:
         yield f"query {new.name} has another output mode"
     kept, come = _sources(old) & _sources(new), _sources(new) - _sources(old)
+    counts_only = _counts_only(old) and _counts_only(new)
     if sorted(old.watermarks) != sorted(apart(new.watermarks, come, kept)):
         yield f"query {new.name} has other watermarks"
     for stage in new.stages:
         was = old.stage(stage.name)
-        problems = _of_stage(was, _without(stage, come, kept), come) if was else _of_new(stage)
+        problems = _of_stage(was, _without(stage, come, kept), come, counts_only) if was else _of_new(stage)
         yield from (f"stage {stage.name} of query {new.name} {problem}" for problem in problems)
 
 
@@ -161,11 +164,35 @@ def _sources(query: QueryPlan) -> frozenset[str]:
     return frozenset(source.name for source in query.sources)
 
 
-def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str]) -> Iterator[str]:
+def _counts_only(query: QueryPlan) -> bool:
+    """Whether all stages are aggregations of rows that have passed no other stage. Each group's result follows from the
+    rows that were counted into it, and a group leaves by its own time and the watermark, which is the running version's
+    while it is followed. So with another filter, a row is counted by the new version's from where the following began,
+    as with a restart from where that is; no row is lost or counted twice."""
+    return all(
+        stage.kind == "aggregate" and stage.paths is not None and not any(map(_passed, stage.paths))
+        for stage in query.stages
+    )
+
+
+def _passed(path: tuple[str, ...]) -> bool:
+    """Whether rows come to a stage on this way after another one."""
+    return any(text.startswith("after ") and not text.startswith(LATE) for text in path)
+
+
+def _without_filters(stage: StagePlan, other: StagePlan) -> tuple[tuple[str, ...], ...]:
+    """The ways of a stage's rows without what they have to meet on them."""
+    known = {*(stage.filters or ()), *(other.filters or ())}
+    return tuple(sorted(tuple(t for t in path if t.removeprefix(LATE) not in known) for path in stage.paths or ()))
+
+
+def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str], counts_only: bool = False) -> Iterator[str]:
     if old.kind != new.kind:
         yield "is of another kind"
     if old.paths is None or new.paths is None:
         yield "has ways of its rows that are not known: the running version's plan is an earlier release's"
+    elif counts_only and _without_filters(old, new) == _without_filters(new, old):
+        pass
     elif old.paths != tuple(path for path in new.paths if not _from_any(path, new_sources)):
         yield (
             "is given other rows in the new version (another filter, lookup, stage or source is below it): what it "

@@ -43,8 +43,8 @@ class Follow(Standby):
         for query in update.options.diff_keys:
             if plan.query(query) is None or (old is not None and old.query(query) is None):
                 raise InvalidInputError(
-                    f"the rows of query {query!r} cannot be compared (--diff): both versions must have it; this one has "
-                    f"{', '.join(q.name for q in plan.queries)}"
+                    f"the rows of query {query!r} cannot be compared (--diff): both versions must have it; this one "
+                    f"has {', '.join(q.name for q in plan.queries)}"
                 )
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
