@@ -1,8 +1,10 @@
 """The main job on real input: update a running streaming app from Airflow, keep its state, check every row.
 
 The 2013 New York flights arrive day by day in the input of version 1 of flight-windows. While they do, the DAG
-stream_update runs in a real Airflow and takes the app to version 2. At the end every row the two versions wrote is
-compared with an oracle computed in plain Python. Exit code 0: the update succeeded and no row differs.
+stream_update runs in a real Airflow and takes the app to version 2. Then version 3 follows version 2, muted, its rows
+are compared with version 2's for the same batches, and it takes over without a start. At the end every row that the
+three versions wrote is compared with an oracle computed in plain Python. Exit code 0: both updates succeeded and no row
+differs.
 
 Run it with `make demo`. All it makes lies in .demo/, which is wiped at the start.
 """
@@ -15,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,19 @@ from demolib.airflow_server import AirflowError, AirflowServer
 from demolib.comparison import Comparison, compare, sink_rows
 from demolib.flights import write_days
 from demolib.leftovers import end_leftovers
-from demolib.oracle import WindowsOracle, expected_windows, found_windows, read_rows
+from demolib.oracle import WindowsOracle, expected_windows, found_windows, read_rows, written_by_v3
 from demolib.replay import Replay
 from demolib.source_log import files_of_snapshot, processed_files
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.difference.report import DifferenceReport
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES
+from airflow_provider_streamupdate.core.serde import from_json
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 APPS = REPOSITORY / "spark_apps" / "flight_windows"
@@ -41,12 +46,14 @@ APP, QUERY, DAG = "flight-windows", "windows", "stream_update"
 WATERMARK = timedelta(hours=2)
 MARKER = ".streamupdate-demo"  # says that a folder is the demo's own and may be wiped
 
-LIMIT = 560.0  # seconds the demo may take, without ending what it started; --limit for a slower machine
+LIMIT = 780.0  # seconds the demo may take, without ending what it started; --limit for a slower machine
 UPDATE_AFTER = 120  # files that have arrived when the update begins
-RESERVE = 60  # files kept back for version 2, on however slow a machine
+RESERVE = 110  # files kept back for versions 2 and 3, on however slow a machine
+RESERVE_3 = 60  # of these for version 3
 # seconds between two files: before the update, while version 1 waits for it, when only the reserve is left, while
 # version 2 proves itself, and in the end
 GAP_BEFORE, GAP_WAITING, GAP_RESERVE, GAP_VERIFYING, GAP_AFTER = 0.35, 1.2, 6.0, 0.5, 0.1
+GAP_FOLLOWING = 1.0  # while version 3 follows version 2
 
 
 class DemoError(Exception):
@@ -97,6 +104,7 @@ class Demo:
             self.wait(lambda: self.airflow.has_dag(DAG), f"Airflow to read DAG {DAG}")
             self.wait(self.v1_has_state, "version 1 to commit batches")
             self.update(replay)
+            self.follow(replay)
             replay.gap = GAP_AFTER
             self.wait(lambda: self.arrived(replay, len(files)), "the last day to arrive")
         return self.check([file.name for file in files])
@@ -159,9 +167,12 @@ class Demo:
                 if state in ("running", "success", "failed", "up_for_retry") and shown.get(task) != state:
                     shown[task] = state
                     self.say(f"  {task}: {state} ({replay.arrived} days arrived)")
-            if "update.submit" in shown:
+            left = len(replay.files) - replay.arrived
+            if left <= RESERVE_3:
+                replay.gap = GAP_RESERVE
+            elif "update.submit" in shown:
                 replay.gap = GAP_VERIFYING
-            elif len(replay.files) - replay.arrived <= RESERVE:
+            elif left <= RESERVE:
                 replay.gap = GAP_RESERVE
             state = self.airflow.run_state(DAG, run_id)
             return state if state in ("success", "failed") else None
@@ -172,6 +183,33 @@ class Demo:
             raise DemoError(f"{error}\n{self.task_logs(run_id, ('running', 'failed', 'up_for_retry'))}") from error
         if state != "success":
             raise DemoError(f"the update run ended {state}\n{self.task_logs(run_id, ('failed',))}")
+
+    def follow(self, replay: Replay) -> None:
+        """Update to version 3 by strategy follow; DemoError when other rows differ than it expects."""
+        replay.gap = GAP_FOLLOWING
+        options = UpdateOptions(
+            application=Application(file=str(APPS / "v3.py"), params=self.params, master="local[2]"),
+            deployment="v3",
+            strategy="follow",
+            diff=(f"{QUERY}=stage,start,origin",),
+            submit_timeout=self.left(),
+            verify_for=5.0,
+        )
+        self.say(f"updating to version 3 by strategy follow, after {replay.arrived} days")
+
+        def told(line: str) -> None:
+            self.say(f"  {line} ({replay.arrived} days arrived)")
+            if len(replay.files) - replay.arrived <= RESERVE_3 // 2:
+                replay.gap = GAP_RESERVE
+
+        self.client.update(options, told)
+        [rows] = self.compared_rows().rows
+        if rows.differ or not rows.expected:
+            raise DemoError(f"version 3 was to differ in rows with few flights, and in nothing else: {rows}")
+
+    def compared_rows(self) -> DifferenceReport:
+        folder, path = self.client.registry.app(APP).folder, "differences/v3.json"
+        return from_json(folder.read(path) or b"", DifferenceReport, path)
 
     def task_logs(self, run_id: str, states: tuple[str, ...]) -> str:
         tasks = [task for task, state in self.airflow.task_states(DAG, run_id).items() if state in states]
@@ -189,7 +227,7 @@ class Demo:
         self.client.cancel(APP, drain=True, timeout=self.left())
         self.check_processed(names)
         rows = list(sink_rows(self.output / "windows"))
-        result = compare(expected.rows, found_windows(rows))
+        result = compare(written_by_v3(expected.rows, self.last_watermark_of_v2()), found_windows(rows))
         self.report(len(before), len(names), expected, result)
         if not expected.carried:
             raise DemoError("no window was open at the cut-over, so nothing shows that state was kept")
@@ -206,6 +244,12 @@ class Demo:
             raise DemoError(f"version 1 did not process the first files in their order: {before[-3:]}")
         return before
 
+    def last_watermark_of_v2(self) -> datetime:
+        """With which version 2's last batch wrote windows."""
+        batch = self.client.snapshot(APP, "before-v3").queries[QUERY].batch
+        entry = Checkpoint(self.client.registry.app(APP).checkpoint("v2", QUERY)).offsets(batch)
+        return datetime.fromtimestamp(entry.watermark_ms / 1000, timezone.utc)
+
     def watermark_reached(self, watermark: datetime) -> bool:
         status = self.alive().status
         reached = status.queries[QUERY].watermark if status else None
@@ -213,7 +257,7 @@ class Demo:
 
     def check_processed(self, names: list[str]) -> None:
         """Every file was processed once, in order: no flight was late, none is left."""
-        folder = self.client.registry.app(APP).checkpoint("v2", QUERY)
+        folder = self.client.registry.app(APP).checkpoint("v3", QUERY)
         paths = [f"sources/0/{path}" for path in folder.files("sources/0")]
         batch = Checkpoint(folder).committed_batch()
         assert batch is not None
@@ -225,8 +269,7 @@ class Demo:
 
     def report(self, before: int, files: int, expected: WindowsOracle, result: Comparison) -> None:
         stages = {s: sum(n for row, n in expected.rows.items() if row.stage == s) for s in ("daily", "hourly")}
-        record = self.client.registry.app(APP).update("v2")
-        pause = record.pause_seconds if record else None
+        pauses = {new: self.pause(new) for new in ("v2", "v3")}
         click.echo("")
         click.echo(f"rows compared   {result.expected} ({stages['daily']} daily, {stages['hourly']} hourly windows)")
         click.echo(f"differences     {result.differences}")
@@ -244,11 +287,18 @@ class Demo:
                 f"snapshot        {snapshot.name}: of {snapshot.deployment} after batch "
                 f"{snapshot.queries[QUERY].batch}, {snapshot.size} bytes"
             )
+        [rows] = self.compared_rows().rows
         click.echo(
-            f"pause           {'unknown' if pause is None else f'{pause:.1f} s'} (v1's last commit to v2's first)"
+            f"v3 beside v2    {rows.equal} rows of batches {rows.batches} are equal, {rows.expected} differ as v3 "
+            f"expects (flights < 5), {rows.differ} otherwise"
         )
+        click.echo(f"pause           {pauses['v2']} (v1's last commit to v2's first), {pauses['v3']} (v2's to v3's)")
         click.echo(f"open the UI     make up    (with this run in it: AIRFLOW_HOME={self.home} make up)")
         click.echo("")
+
+    def pause(self, new: str) -> str:
+        record = self.client.registry.app(APP).update(new)
+        return "unknown" if record is None or record.pause_seconds is None else f"{record.pause_seconds:.1f} s"
 
     def left(self) -> float:
         """Return the seconds the demo has left; at least one, so that a condition that already holds is seen."""

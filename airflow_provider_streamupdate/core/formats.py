@@ -289,6 +289,29 @@ FILES = (
     ),
     File(path="differences/<deployment>.md", about="the same as text", why=_PEOPLE),
     File(
+        path="deployments/<deployment>/diff/asked.json",
+        about="the queries whose rows are to be compared with those of the version before",
+        format=Format(holds="core.difference.comparison.Asked"),
+        drivers=True,
+    ),
+    File(
+        path="deployments/<deployment>/diff/expected.json",
+        about="the differences that its author expects",
+        format=Format(holds="core.difference.comparison.Expected"),
+        drivers=True,
+    ),
+    File(
+        path="deployments/<deployment>/diff/found.json",
+        about="the differences that were found",
+        format=Format(holds="core.difference.comparison.Found"),
+        drivers=True,
+    ),
+    File(
+        path="deployments/<deployment>/diff/rows/...",
+        about="the rows of both versions, until they were compared",
+        why=_SPARK,
+    ),
+    File(
         path="rollbacks/<number>.json",
         about="the record of a rollback",
         format=Format(holds="core.registry.rollback.RollbackRecord"),

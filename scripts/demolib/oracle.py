@@ -29,6 +29,9 @@ class Window(NamedTuple):
     delay: float | None
 
 
+LEAST_FLIGHTS = 5  # of a window that version 3 writes
+
+
 class Alarm(NamedTuple):
     """A row of motion-alarm."""
 
@@ -87,6 +90,18 @@ def expected_windows(
         if start + LENGTHS[stage] <= watermark
     )
     return WindowsOracle(rows, sum(len(v) == 2 for v in versions.values()), watermark)
+
+
+def written_by_v3(rows: Counter[Window], watermark: datetime) -> Counter[Window]:
+    """What is left of version 2's rows when version 3 takes over after a batch with this watermark: windows that had
+    ended by then were written, all others only with enough flights."""
+    return Counter(
+        {
+            row: number
+            for row, number in rows.items()
+            if row.flights >= LEAST_FLIGHTS or clock.parse(row.start) + LENGTHS[row.stage] <= watermark
+        }
+    )
 
 
 def expected_alarms(

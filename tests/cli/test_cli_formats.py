@@ -83,6 +83,9 @@ LATER = {
     "supervisor/lease/<number>.json",
     "hot-standby.json",
     "differences/<deployment>.json",
+    "deployments/<deployment>/diff/asked.json",
+    "deployments/<deployment>/diff/expected.json",
+    "deployments/<deployment>/diff/found.json",
 }
 
 

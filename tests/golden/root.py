@@ -63,7 +63,7 @@ def live(run: Callable[..., object], folder: Path) -> None:
     run("update", application(folder, "v3"), "--deployment", "v3", "--strategy", "restart", *five)
     run("rollback", APP)
     run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
-    run("update", application(folder, "v4"), "--deployment", "v4", "--strategy", "follow", *seven)
+    run("update", application(folder, "v4"), "--deployment", "v4", "--strategy", "follow", "--diff", "events", *seven)
     run("gc", APP, "--keep-deployments", "0")
     run("supervise", APP, "--once")
     run("supervise", APP, "--on")
