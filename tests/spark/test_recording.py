@@ -1,0 +1,72 @@
+"""The rows of both versions of an update are recorded by batch, and compared once both are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
+
+
+def rows(spark, *values: tuple[str, int]):
+    return spark.createDataFrame(list(values), "k string, n int")
+
+
+def comparison(folder: Path, keys: tuple[str, ...] = ("k",)) -> Comparison:
+    made = Comparison(Folder.open(str(folder)))
+    made.ask({"q": keys})
+    made.expect([ExpectedDifference(query="q", where="n < 5")])
+    return made
+
+
+def test_batches_are_compared_once_both_versions_have_them(spark, tmp_path) -> None:
+    made = comparison(tmp_path)
+    old, new = recorder(made.rows(OLD, "q")), recorder(made.rows(NEW, "q"))
+    compare_recorded(spark, made)
+    assert made.found().rows == ()
+    for batch in (7, 8):
+        old(rows(spark, ("a", 10), ("b", 2), ("c", batch)), batch)
+    new(rows(spark, ("c", 7), ("a", 10)), 7)
+    compare_recorded(spark, made)
+    compare_recorded(spark, made)  # what was compared is not counted again
+    [found] = made.found().rows
+    assert (found.equal, found.expected, found.differ, found.batches) == (2, 1, 0, (7, 7))
+    new(rows(spark, ("c", 8), ("a", 11)), 8)
+    compare_recorded(spark, made)
+    [found] = made.found().rows
+    assert (found.equal, found.expected, found.changed, found.batches) == (3, 2, 1, (7, 8))
+    assert made.found().batches == {"q": (7, 8)}
+    [sample] = found.samples
+    assert (sample.old, sample.new) == ({"k": "a", "n": "10"}, {"k": "a", "n": "11"})
+    made.remove_rows()
+    assert made.recorded("q") == [] and made.found().rows == (found,)
+
+
+def test_a_batch_without_rows_and_one_that_runs_again(spark, tmp_path) -> None:
+    made = comparison(tmp_path)
+    old, new = recorder(made.rows(OLD, "q")), recorder(made.rows(NEW, "q"))
+    old(rows(spark, ("a", 9)), 1)
+    old(rows(spark, ("b", 9)), 1)  # after a failure, the same batch
+    new(rows(spark, ("b", 9)), 1)
+    for record in (old, new):
+        record(rows(spark, ("x", 1)).where("false"), 2)
+    compare_recorded(spark, made)
+    [found] = made.found().rows
+    assert (found.equal, found.differ, found.batches) == (1, 0, (1, 2))
+
+
+def test_columns_of_one_name_and_of_odd_names_are_kept(spark, tmp_path) -> None:
+    made = comparison(tmp_path, ("window",))
+    made.expect([])
+    frame = rows(spark, ("a", 1)).select(
+        F.struct(F.lit(1).alias("start"), F.lit(2).alias("end")).alias("window"), F.col("n").alias("count(1) of `x y`")
+    )
+    for version in (OLD, NEW):
+        recorder(made.rows(version, "q"))(frame, 0)
+    compare_recorded(spark, made)
+    [found] = made.found().rows
+    assert (found.equal, found.differ, found.old_columns, found.new_columns) == (1, 0, (), ())
