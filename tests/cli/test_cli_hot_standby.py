@@ -3,7 +3,9 @@ and are killed for real."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +19,8 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination import commands, lease
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import hot_standby, supervision
 from airflow_provider_streamupdate.core.registry.deployment import Current
@@ -136,6 +139,31 @@ def test_what_is_ended_or_suspended_on_request_is_not_taken_over(hot: Site) -> N
     hot.crash("v1")
     until(lambda: current(hot).deployment == HOT, "it takes over in the epoch after that")
     assert current(hot).epoch == before.epoch + 2
+
+
+def test_what_was_asked_to_suspend_is_not_taken_over(hot: Site) -> None:
+    """Its driver died before it came to it: found by an outside review."""
+    folder = hot.client.registry.app("alarm").deployment_folder("v1")
+    launch = hot.client.registry.app("alarm").launch("v1")
+    assert launch is not None and launch.process is not None
+    os.kill(launch.process.pid, signal.SIGSTOP)  # it does not come to its commands
+    CommandBox(folder, current(hot).epoch).issue(commands.SUSPEND)
+    hot.crash("v1")
+    beat = hot.client.registry.app("alarm").status(HOT)
+    until(lambda: hot.client.registry.app("alarm").status(HOT).beat > beat.beat + 5, "it looks on")  # type: ignore[union-attr]
+    assert current(hot).deployment == "v1" and hot.alive() == [HOT]
+
+
+def test_it_takes_over_from_one_that_was_claimed_for_and_never_started(
+    hot: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart died between the two: found by an outside review."""
+    app = hot.client.registry.app("alarm")
+    held = lease.acquire(app.folder, "v1", ProcessIdentity.own(), work="a restart")
+    hot.crash("v1")
+    assert app.claim(Current(deployment="v1", epoch=current(hot).epoch + 1))
+    lease.release(app.folder, held)
+    until(lambda: current(hot).deployment == HOT, "it takes over")
 
 
 def test_it_ends_with_the_app(hot: Site) -> None:

@@ -272,3 +272,40 @@ def test_branches_of_a_new_source_bring_nothing_before_the_takeover() -> None:
 def test_a_new_stage_has_to_have_a_name() -> None:
     above = stage("deduplicate-1", named=False, kind="deduplicate", definition={"keys": ["x"]})
     assert any("has no name" in problem for problem in unfollowable(app(stage(), above), app()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["source-1._metadata.file_block_start", "MapInPandas(abc)", "first(source-1.a)", "collectlist(source-1.a)"],
+)
+def test_what_depends_on_how_a_batch_is_shared_out_is_refused(text: str) -> None:
+    """Found by an outside review: a follower has other cores, and gets shuffled blocks in another order."""
+    for changes in (
+        {"definition": {"keys": ["source-1.k"], "aggregates": [text]}},
+        {"paths": (("from source-1.", text),)},
+    ):
+        plan = app(stage(**changes))
+        assert any("depends on chance" in problem for problem in unfollowable(plan, plan)), changes
+
+
+def test_a_migration_function_of_the_app_is_not_followed() -> None:
+    new = app(stage(migrates=("k string -> n bigint",)))
+    assert any("is migrated by a function of the app" in problem for problem in unfollowable(new, app()))
+    assert unfollowable(new, new) == [], "the running version has it already"
+
+
+def test_another_filter_is_followed_below_aggregations_alone() -> None:
+    def filtered(text: str, **changes: Any) -> StagePlan:
+        return stage(filters=(text,), paths=(("from source-1.", text),), **changes)
+
+    assert unfollowable(app(filtered("(source-1.a > 1)")), app(filtered("(source-1.a > 0)"))) == []
+    for kind in ("deduplicate", "session-window", "join"):
+        old, new = (app(filtered(f"(source-1.a > {n})", kind=kind)) for n in range(2))
+        assert any("is given other rows" in problem for problem in unfollowable(new, old)), kind
+    above = stage("above", paths=(("after daily.", "from source-1."),))
+    old, new = (app(filtered(f"(source-1.a > {n})"), above) for n in range(2))
+    assert any("is given other rows" in problem for problem in unfollowable(new, old)), (
+        "its results go to another stage"
+    )
+    lookup = app(stage(paths=(("from source-1.", "lookup by source-1.k"),)))
+    assert any("is given other rows" in problem for problem in unfollowable(lookup, app()))

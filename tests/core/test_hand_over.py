@@ -23,6 +23,7 @@ from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import obeying as module
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.new_version import NewVersion
 from airflow_provider_streamupdate.streaming.agent.obeying import obey
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
 from airflow_provider_streamupdate.streaming.agent.serving import serve
@@ -300,12 +301,12 @@ def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> Non
     agent = standing_by(app)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=5)
-    assert stand_by(agent.driver, follows=False)
+    assert stand_by(agent.driver, False, NewVersion(agent.driver))
     other = standing_by(app)
     other.driver.settings = DriverSettings(patience=0)
     fail("read", "current.json", times=10**9)
     with pytest.raises(StorageError):
-        stand_by(other.driver, follows=False)
+        stand_by(other.driver, False, NewVersion(other.driver))
 
 
 def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +323,7 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
 
         monkeypatch.setattr(agent.driver.signals, "woken", SimpleNamespace(wait=wait))
         try:
-            stand_by(agent.driver, follows=False)
+            stand_by(agent.driver, False, NewVersion(agent.driver))
         except TimeoutError:
             return None
         return agent.driver.final[1] if agent.driver.final else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from ...core import clock
-from ...core.coordination import commands
 from ...core.coordination.commands import CommandBox
 from ...core.registry import supervision
 from ...core.registry.deployment import FAILED, LOST, SUSPENDED, Current, DriverState, Status
@@ -84,4 +83,4 @@ def asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> b
     if status is not None and status.state == SUSPENDED:
         return True
     box = CommandBox(app.deployment_folder(current.deployment), current.epoch)
-    return box.told_to_end() or any(c.kind == commands.SUSPEND for c in box.pending())
+    return box.told_to_rest()

@@ -97,6 +97,11 @@ class CommandBox:
                         self.answer(name, f"the driver cannot read this command and ignored it: {error}")
         return sorted(commands, key=lambda c: c.issued_at)
 
+    def told_to_rest(self) -> bool:
+        """Return whether the driver was told to end, or to suspend and has not come to it: it is not to run again
+        without a word."""
+        return self.told_to_end() or any(command.kind == SUSPEND for command in self.pending())
+
     def told_to_end(self) -> bool:
         """Return whether the driver was told to end, and has not answered that it could not."""
         for name in _asked(set(self.folder.names())):

@@ -49,12 +49,14 @@ ASYNC = "asyncprogresstrackingenabled"
 _LENIENT = ("ignoremissingfiles", "ignorecorruptfiles")
 
 # What another run of the same batch may give another value. Seeds of random functions are new in each batch of each
-# run (Spark: MicroBatchExecution makes a plan of its own for each). `callmethodviareflection` is java_method; which
-# partition a row is in depends on the machine's cores.
+# run (Spark: MicroBatchExecution makes a plan of its own for each). `callmethodviareflection` is java_method. Which
+# partition a row is in, and what a function of whole partitions makes of it, depends on the machine's cores; the order
+# of rows within a group, on which shuffled block comes first (Spark calls these aggregates not deterministic).
 _CHANCE = re.compile(
     r"\b(?:(?:rand|randn|randstr|uuid|shuffle|sparkpartitionid|monotonicallyincreasingid|callmethodviareflection"
-    r"|inputfileblockstart|inputfileblocklength|sample)\(|udfDeterministic=False|functionName=aesEncrypt\b"
-    r"|isDeterministic=False)"
+    r"|inputfileblockstart|inputfileblocklength|sample|MapInPandas|MapInArrow|PythonMapInArrow"
+    r"|first|last|anyvalue|collectlist|collectset|listagg|mode)\(|udfDeterministic=False|functionName=aesEncrypt\b"
+    r"|isDeterministic=False|file_block_(?:start|length)\b)"
 )
 _TABLE = re.compile(r"\blookup\b|\bstatic:|subquery\(|\binsubquery|\bexists\(#")
 _FUNCTIONS = frozenset({"apply-in-pandas-with-state", "transform-with-state"})
@@ -207,6 +209,8 @@ def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str], coun
         yield f"depends on chance ({', '.join(chance)}): the same batch would give it other rows"
     if any(_TABLE.search(text) for text in shown):
         yield "depends on a table, which may have changed since the running version ran a batch"
+    if set(new.migrates) - set(old.migrates):
+        yield "is migrated by a function of the app, which would be given the state of an earlier batch"
     yield from _of_definition(old, new)
 
 

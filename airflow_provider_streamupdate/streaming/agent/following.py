@@ -18,6 +18,8 @@ from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
 from ..spark_internals import FollowedQuery
 
+PURGED_EVERY = 20  # batches
+
 
 class Following:
     """One query that follows. Its checkpoint is restored from what the running version had committed; `old` and `new`
@@ -94,11 +96,26 @@ class Following:
                 "spark.sql.streaming.minBatchesToRetain"
             ) from error
         self._begun = committed + 1
+        if self._begun % PURGED_EVERY == 0:
+            self._purge(committed)
         if self._followed is None:
             self._followed = self._started()
         else:
             self._followed.run()
         return True
+
+    def _purge(self, committed: int) -> None:
+        """Remove what no restart needs, as Spark would when it plans a batch of its own (StreamExecution.purge,
+        CompactibleFileStreamLog): old entries of the logs, and of the sources' logs what was compacted."""
+        keep = int(self._spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or "100")
+        for log in ("offsets", "commits"):
+            for name in self._own.folder.names(log):
+                if name.isdigit() and int(name) <= committed - keep:
+                    self._own.folder.remove(f"{log}/{name}")
+        needed = set(self._own.source_files(committed + 1, self._new.source_order))
+        for path in sorted(self._brought - needed):
+            self._own.folder.remove(path)
+            self._brought.discard(path)
 
     def _started(self) -> FollowedQuery:
         new = [stage.name for stage in self._new.stages if self._old.stage(stage.name) is None]

@@ -13,7 +13,7 @@ from ...core.coordination.watched import Watched
 from ...core.errors import LeaseHeldError
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry import hot_standby, supervision
-from ...core.registry.deployment import CANCELLED, FINISHED, STANDBY, SUSPENDED, Current, Status
+from ...core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
 from .context import DriverContext
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
@@ -27,6 +27,7 @@ class HotStandby:
     def __init__(self, driver: DriverContext) -> None:
         self._driver = driver
         self._leader: Watched | None = None
+        self._watched_since = 0.0
         self._next_look = 0.0
 
     def begins(self) -> bool:
@@ -54,11 +55,15 @@ class HotStandby:
         """Why the current driver needs a replacement."""
         if self._leader is None or self._leader.epoch != current.epoch:
             self._leader = Watched(self._driver.app, current.deployment, current.epoch)
+            self._watched_since = time.monotonic()
         status = self._leader.status()
         if self._ended_on_request(current, status):
             return None
-        if status is None:
-            return "its process exited without a heartbeat" if self._leader.is_gone(None) else None
+        if status is None:  # who starts it holds the app's lease until it runs, so that nothing is taken from them
+            silent = time.monotonic() - self._watched_since
+            if self._leader.is_gone(None):
+                return "its process exited without a heartbeat"
+            return f"it has given no sign of life for {silent:.0f} s" if silent >= SILENT_SECONDS else None
         return self._leader.death_of(status)
 
     def _ended_on_request(self, current: Current, status: Status | None) -> bool:
@@ -71,7 +76,7 @@ class HotStandby:
             if self._leader.is_gone(status):
                 self._driver.end(f"{current.deployment}, which it stood by for, died after it was told to end")
             return True
-        suspended = status is not None and status.state == SUSPENDED
+        suspended = (status is not None and status.state == SUSPENDED) or box.told_to_rest()
         return suspended or supervision.off(self._driver.app.folder) is not None
 
     def _take_over(self, current: Current, death: str) -> None:
@@ -106,4 +111,6 @@ class HotStandby:
         plan = app.plan(current.deployment)
         if plan is not None and not leader.is_gone(leader.status()):
             for query in plan.queries:
+                if app.current() != current:  # this process was held up, and somebody else started a driver
+                    return
                 put_up(Checkpoint(app.checkpoint(current.deployment, query.name)))

@@ -58,12 +58,17 @@ def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings
         found.add(PYTHON_ZONE)
     if not any(map(_asks_java, nodes)) and not any(_by_java_s_zone(*each) for each in read):
         found.add(JVM_ZONE)
-    if not any(n.name in _SHARED or looks_at_partitions(n) for n in nodes):
+    if not any(n.name in _SHARED or _asks_for_block(n) or looks_at_partitions(n) for n in nodes):
         found |= {*SHARES, PARALLELISM}
     for prefix, kind in _FILES.items():
         if _only_known(analyzed, things) and not any(kind in t.format.lower() for t in things):
             found |= {key for key in settings if key.startswith(prefix)}
     return tuple(sorted(found & set(settings)))
+
+
+def _asks_for_block(node: Node) -> bool:
+    """Whether it is ``_metadata.file_block_start`` or ``file_block_length``."""
+    return node.name == "GetStructField" and "file_block_" in str(node.fields.get("name"))
 
 
 def _read(nodes: Iterable[Node]) -> Iterator[tuple[str, Any]]:

@@ -60,7 +60,7 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
     f"{_RUNTIME}.WatermarkTracker": ((), (("setWatermark", 1), ("currentWatermark", 0))),
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
-    _SEEN: ((), (("add", 2),)),
+    _SEEN: ((), (("add", 2), ("purge", 0))),
     _ENTRY: ((), (("sparkPath", 0), ("timestamp", 0))),
     _WRITES: ((), (("<init>", 6), ("relation", 0), ("writeOptions", 0), ("outputMode", 0))),
     f"{_WRITES}V1": ((), (("<init>", 7), ("catalogTable", 0), ("writeOptions", 0), ("outputMode", 0))),
@@ -246,12 +246,15 @@ class FollowedQuery:
         return execution_of(self._query).watermarkTracker()
 
     @functools.cached_property
-    def _file_sources(self) -> list[tuple[Any, Any, Any]]:
-        """Each with its log, and the function that adds an entry of it to what the source has seen."""
+    def _file_sources(self) -> list[tuple[Any, Any, Any, Any]]:
+        """Each with its log, the function that adds an entry of it to what the source has seen, and the one that has it
+        forget what is too old."""
         sources = sequence(execution_of(self._query).sources())
         files = [source for source in sources if source.getClass().getName() == _FILES]
         log, seen = self._field(_FILES, "metadataLog"), self._field(_FILES, "seenFiles")
-        return [(source, log.get(source), _adds(self._jvm, seen.get(source))) for source in files]
+        return [
+            (source, log.get(source), _adds(self._jvm, seen.get(source)), seen.get(source).purge) for source in files
+        ]
 
     def _next(self) -> Any:
         """The context of the next batch."""
@@ -260,7 +263,7 @@ class FollowedQuery:
     def _note_files(self) -> None:
         """A file source remembers what it has listed, and reads its log at its start only."""
         last, sequences = self._field(_FILES, "metadataLogCurrentOffset"), module(self._spark, _ARRAYS)
-        for source, log, add in self._file_sources:
+        for source, log, add, purge in self._file_sources:
             newest = log.getLatestBatchId()
             if not newest.isDefined():
                 continue
@@ -269,6 +272,7 @@ class FollowedQuery:
                 if entries.isDefined():  # else a compaction that came later has it (FileStreamSourceLog.get)
                     sequences.genericWrapArray(entries.get()).foreach(add)
             last.setLong(source, int(newest.get()))
+            purge()  # as Spark does after it has read the log: what is older than that is never read
 
     def _put(self, owner: Any, of: str, name: str, value: Any) -> None:
         self._field(of, name).set(owner, value)
