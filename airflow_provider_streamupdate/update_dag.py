@@ -94,8 +94,9 @@ def stream_update(
                 )
         by_step = {task.label: task for task in tasks}
         before = [name for name in (Step.PLAN, Step.CHECK, Step.REHEARSE) if name in by_step]
-        if approval:  # the last before anything is touched
-            tasks.insert(len(before), _approve(app, by_step[Step.CHECK]))
+        if approval:  # the last before anything is touched; after the versions were compared, where they are
+            seen = [by_step[Step.CHECK], *([by_step[Step.STANDBY]] if _compares(strategy) else [])]
+            tasks.insert(len(before) + len(seen) - 1, _approve(app, seen))
         chain(*tasks)
         steps = {task.task_id: task.label for task in tasks}
         # The id as a template, not as a task's output: these two run last, whatever became of the plan.
@@ -118,6 +119,12 @@ def _steps(strategy: Any, rehearse: Any) -> tuple[Step, ...]:
     """Those of the strategy; all, when it is known only when the DAG runs."""
     steps = STRATEGIES[strategy].steps if isinstance(strategy, str) and strategy in STRATEGIES else tuple(Step)
     return tuple(step for step in steps if step != Step.REHEARSE or rehearse is not None)
+
+
+def _compares(strategy: Any) -> bool:
+    """Whether the step `standby` tells what both versions make of the same batches. Not when the strategy is known only
+    when the DAG runs: then a rejection must leave nothing to undo."""
+    return isinstance(strategy, str) and strategy in STRATEGIES and STRATEGIES[strategy].compares
 
 
 def build_update_dag(
@@ -147,15 +154,16 @@ def build_update_dag(
     return dag
 
 
-def _approve(app: Any, check: StreamUpdateStepOperator) -> Any:
-    """The person's part. A rejection fails the task, so that the run does not look like a success."""
+def _approve(app: Any, seen: Sequence[StreamUpdateStepOperator]) -> Any:
+    """The person's part: to look at the reports of these steps. A rejection fails the task, so that the run does not
+    look like a success."""
     from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-    report = f"ti.xcom_pull(task_ids='{check.task_id}', key='report_markdown')"
+    reports = [f"{{{{ ti.xcom_pull(task_ids='{step.task_id}', key='report_markdown') }}}}" for step in seen]
     return ApprovalOperator(
         task_id="approve",
         subject=f"Update {app}?",
-        body=f"{{{{ {report} }}}}",
+        body="\n\n".join(reports),
         fail_on_reject=True,
         retries=0,
     )

@@ -117,6 +117,20 @@ def test_an_approval_stands_before_the_stop() -> None:
     assert dag.get_task("up.promote").outlets[0].uri.startswith("streamupdate://alarm")
 
 
+def test_an_approval_of_a_version_that_follows_shows_the_difference() -> None:
+    from airflow.sdk import DAG
+
+    from airflow_provider_streamupdate.update_dag import stream_update
+
+    with DAG("d", schedule=None) as dag:
+        stream_update(app="alarm", application="/a.py", strategy="follow", approval=True, group_id="up")
+    assert dag.get_task("up.approve").upstream_task_ids == {"up.standby"}
+    assert "up.approve" in dag.get_task("up.snapshot").upstream_task_ids
+    body = dag.get_task("up.approve").body
+    assert "task_ids='up.check'" in body and "task_ids='up.standby'" in body
+    assert "up.standby" in dag.get_task("up.rollback").upstream_task_ids, "what was rejected is undone"
+
+
 def test_the_form_of_the_manual_dag(bag: Any) -> None:
     params = bag.dags["stream_update"].params
     fields = {"app", "application", "deployment_id", "parameters", "spark_conf", "py_files", "from_snapshot"}
@@ -128,6 +142,10 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "run_beside",
         "check_only",
         "catch_up_timeout",
+        "max_slower",
+        "max_rows_changed",
+        "max_state_changed",
+        "diff",
         "verify_for",
         "drain_timeout",
     }
@@ -167,7 +185,7 @@ def test_every_json_field_of_a_form_has_an_example_that_it_takes(bag: Any) -> No
                 assert "one per line, " in param.description and "example " in param.description
                 assert "examples" not in param.schema  # the form would let nothing else be entered
                 seen.append(name)
-    assert sorted(seen) == ["agree", "apps", "later_ids", "parameters", "py_files", "renames", "spark_conf"]
+    assert sorted(seen) == ["agree", "apps", "diff", "later_ids", "parameters", "py_files", "renames", "spark_conf"]
 
 
 def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:

@@ -184,6 +184,8 @@ class SparkEngine:
         self._queries.drain()
 
     def stop(self) -> None:
+        if self._followers is not None:
+            self._followers.stop()
         self._queries.stop()
 
     def progress(self) -> dict[str, QueryStatus]:
