@@ -78,3 +78,23 @@ def test_a_start_that_was_counted_and_not_made_is_not_forgotten() -> None:
 def test_a_backoff_that_makes_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInputError):
         Backoff(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_dead_app_is_left_to_its_hot_standby() -> None:
+    left = decide(attrs.evolve(DEAD, taking_over="v1-standby-1"), Supervision(), BACKOFF, NEVER)
+    assert left.action is Action.NONE
+    assert left.reason == "its driver is lost, and v1-standby-1, its hot standby, takes over"
+
+
+def test_a_hot_standby_is_started_for_an_app_that_runs_and_is_not_updated() -> None:
+    runs = attrs.evolve(DEAD, state=DriverState.RUNNING, needs_standby=True, committed=True)
+    assert decide(runs, Supervision(), BACKOFF, NEVER).action is Action.STAND_BY
+    for found in (
+        attrs.evolve(runs, updating="v2"),
+        attrs.evolve(runs, off="it is being mended"),
+        attrs.evolve(runs, needs_standby=False),
+        attrs.evolve(runs, state=DriverState.SUSPENDED),
+        attrs.evolve(runs, state=DriverState.STARTING),
+    ):
+        assert decide(found, Supervision(), BACKOFF, NEVER).action is Action.NONE, found
+    assert decide(attrs.evolve(DEAD, needs_standby=True), Supervision(), BACKOFF, NEVER).action is Action.START
