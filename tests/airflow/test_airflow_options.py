@@ -103,6 +103,10 @@ def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch
         "strategy": ("restart", "restart"),
         "deployment": ("v2", "v2"),
         "snapshot": ("monday", "monday"),
+        "max_slower": ("1.5", "1.5"),
+        "max_rows_changed": ("5%", "5%"),
+        "max_state_changed": ("5%", "5%"),
+        "diff": ('["counts=k"]', ("counts=k",)),
     }.get(option.name, ("PT7S", 7.0))
     usual = asked()
     assert getattr(usual, option.name) == option.default

@@ -76,7 +76,7 @@ def decide(found: Found, known: Supervision, backoff: Backoff, since_start: floa
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):
             return Decision(action=Action.RECOVERED, reason="its driver runs")
-        if found.needs_standby and found.updating is None:
+        if found.needs_standby and found.state == RUNNING and found.updating is None:
             return Decision(action=Action.STAND_BY, reason="its hot standby has ended")
         return NOTHING
     if found.updating is not None:  # whoever works on it ends it or rolls it back
