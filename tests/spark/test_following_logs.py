@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 from bench import Bench, row, stage
-from followed_pair import Pair, running_pair, updated
+from followed_pair import Pair, running_pair, updated, wait_for
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError
+from airflow_provider_streamupdate.streaming.agent import following
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LOG = "spark.sql.streaming.fileSource.log"
@@ -130,3 +134,46 @@ def test_a_batch_that_the_old_version_never_committed_ends_the_following(spark, 
         pair.catch_up(7)
         with pytest.raises(DriverError, match="has followed to batch 7, but the other version ended with batch 6"):
             pair.follower.at(6)
+
+
+def test_what_no_restart_needs_is_removed(spark, tmp_path, monkeypatch) -> None:
+    """A hot standby follows for good. Found by an outside review: its logs only grew."""
+    monkeypatch.setattr(following, "PURGED_EVERY", 3)
+    for key, value in ((f"{LOG}.compactInterval", "2"), (f"{LOG}.cleanupDelay", "1ms"), (RETAINED, "4")):
+        spark.conf.set(key, value)
+    bench = Bench(spark, tmp_path)
+    with running_pair(bench, counts) as pair:
+        updated(pair, minutes(0, 1), minutes(*range(2, 14)), minutes(14, 15), in_step=True)
+        for log, most in (("offsets", 4 + 3 + 2), ("commits", 4 + 3 + 2), ("sources/0", 9)):
+            assert 0 < len(pair.own.folder.names(log)) <= most, pair.own.folder.names(log)
+        assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
+
+
+def test_a_file_that_is_too_old_is_passed_over_by_both(spark, tmp_path) -> None:
+    """Found by an outside review: the follower did not forget what Spark forgets when it lists, and read it."""
+
+    def aged(bench: Bench):
+        return bench.source(maxFileAge="100s").select("k", "a")
+
+    def put(name: str, age: int) -> None:
+        file = pair.bench.input("in") / f".{name}"
+        file.write_text(json.dumps(row(name, 1)) + "\n")
+        os.utime(file, (1_700_000_000 + age,) * 2)
+        file.rename(file.with_name(f"{name}.json"))
+
+    with running_pair(Bench(spark, tmp_path), aged, mode="append") as pair:
+        put("first", 0)
+        pair.start_old()
+        query = pair.queries._queries["q"]
+        query.processAllAvailable()
+        pair.follow()
+        for name, age in (("second", 3), ("new", 1000), ("old", 2), ("newer", 1001)):
+            put(name, age)
+            query.processAllAvailable()
+            pair.catch_up(pair.running.committed_batch())
+        pair.end_old()
+        pair.take_over()
+        put("after", 1002)
+        wait_for(lambda: pair.own.committed_batch() > pair.last_old, "a batch of its own")
+        pair.follower.query.processAllAvailable()
+        assert sorted(r["k"] for r in pair.all()) == ["after", "first", "new", "newer", "second"]
