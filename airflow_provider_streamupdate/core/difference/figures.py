@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 KEPT = 50  # batches of a query
+COLD_BATCHES = 3  # the first ones of a driver, which take longer than later ones: they are not compared
 
 
 def _known(rows: int | None) -> int | None:

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import attrs
 from pyspark.sql.streaming import StreamingQuery
 
-from ...core.difference.figures import BatchFigures, merge
+from ...core.difference.figures import COLD_BATCHES, BatchFigures, merge
 from ...core.plan.plan import StagePlan
 from .. import spark_internals
 from ..spark_internals import ExecutedBatch
 from .state_rows import figures
-
-COLD_BATCHES = 3
 
 
 class BatchReports:

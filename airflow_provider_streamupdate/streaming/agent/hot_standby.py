@@ -9,20 +9,23 @@ from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import put_up
 from ...core.coordination import lease
 from ...core.coordination.commands import CommandBox
+from ...core.coordination.lease import Lease
 from ...core.coordination.watched import Watched
-from ...core.errors import LeaseHeldError
+from ...core.errors import LeaseHeldError, StorageError
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry import hot_standby, supervision
 from ...core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
+from ...core.storage import Folder
 from .context import DriverContext
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
+RELEASE_TRIES = 10
 
 
 class HotStandby:
     """Of a deployment with the code of its parent. It takes over once it has caught up; before, the app is left to a
-    supervisor. Whoever holds the app's lease decides about the app, so the takeover
-    needs it: during an update, or while somebody starts the dead driver again, this one waits."""
+    supervisor. Whoever holds the app's lease decides about the app, so the takeover needs it: during an update, or
+    while somebody starts the dead driver again, this one waits."""
 
     def __init__(self, driver: DriverContext) -> None:
         self._driver = driver
@@ -102,7 +105,7 @@ class HotStandby:
                 driver.report_or_later(epoch=epoch, reason=driver.why)
                 driver.reporter.events.add("taken over", of=current.deployment, reason=death)
             finally:
-                lease.release(app.folder, held)
+                _give_back(app.folder, held)
 
     def _fence(self, current: Current) -> None:
         """Keep a driver that may still run on another machine from beginning a batch."""
@@ -114,3 +117,13 @@ class HotStandby:
                 if app.current() != current:  # this process was held up, and somebody else started a driver
                     return
                 put_up(Checkpoint(app.checkpoint(current.deployment, query.name)))
+
+
+def _give_back(app: Folder, held: Lease) -> None:
+    """Without the storage, the lease is given back when it expires."""
+    for _ in range(RELEASE_TRIES):
+        try:
+            return lease.release(app, held)
+        except StorageError:
+            time.sleep(LOOK_SECONDS)
+    return None

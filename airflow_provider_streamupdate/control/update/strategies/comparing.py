@@ -7,7 +7,7 @@ import attrs
 from ....core import clock
 from ....core.difference.comparison import Comparison
 from ....core.difference.difference import QueryDifference, compare
-from ....core.difference.figures import BatchFigures
+from ....core.difference.figures import COLD_BATCHES, BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
 from ....core.errors import DriverError, WaitTimeoutError
@@ -18,9 +18,7 @@ from ...operations.version import store_application
 from ...waiting import wait_for
 from ..update import Update
 
-COLD_BATCHES = 3  # the first ones of a driver, which take longer than later ones: not compared
 COMPARED_BATCHES = 5  # of each query, at least, where a difference may end the update
-SECONDS = 120.0  # for a comparison to come about; more where the new version may take longer to catch up
 
 
 def batches_again(update: Update) -> int:
@@ -97,7 +95,8 @@ def check_difference(update: Update) -> DifferenceReport:
 
 
 def _enough(update: Update) -> DifferenceReport:
-    """The report as soon as enough batches were compared; as it is when that does not come about."""
+    """The report as soon as enough batches were compared; as it is when that does not come about while a driver may
+    start, or the new version catch up."""
     found: list[DifferenceReport] = []
 
     def poll() -> bool | None:
@@ -109,7 +108,7 @@ def _enough(update: Update) -> DifferenceReport:
         return True if all(count >= COMPARED_BATCHES for count in counts) else None
 
     try:
-        wait_for(poll, "a comparison", max(SECONDS, update.options.catch_up_timeout or 0.0), 1.0)
+        wait_for(poll, "a comparison", max(update.options.submit_timeout, update.options.catch_up_timeout or 0.0), 1.0)
     except WaitTimeoutError:
         update.progress(f"fewer than {COMPARED_BATCHES} batches could be compared")
     return found[0]
