@@ -68,6 +68,7 @@ OPTIONS = [
     ({"ignoremissingfiles": "true"}, "ignoremissingfiles"),
     ({"ignorecorruptfiles": "true"}, "ignorecorruptfiles"),
     ({"failondataloss": "false"}, "failOnDataLoss"),
+    ({"kafka.group.id": "flights"}, "kafka.group.id"),
 ]
 
 

@@ -103,6 +103,8 @@ def _of_source(source: SourcePlan) -> Iterator[str]:
             yield f"has {option}: {_MISSING}"
     if effective(source, "failondataloss", "true").lower() == "false":
         yield "has failOnDataLoss=false: records that one version has read might be left out by the other, silently"
+    if "kafka.group.id" in source.options:
+        yield "has kafka.group.id: two queries of one consumer group may each be given a part of the records only"
 
 
 def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
