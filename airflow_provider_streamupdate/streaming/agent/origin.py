@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from ...core.errors import CorruptError
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.snapshots import SnapshotStore
@@ -45,8 +48,12 @@ class Origin:
         return self._find(self.app, f"deployment:{self.spec.parent}")
 
     def before(self, batches: int) -> SavedState:
-        """What the parent, which still runs, had committed before its last `batches` batches."""
-        return SavedState.find(self.app, f"deployment:{self.spec.parent}", again=batches).under(self.spec.renames)
+        """What the parent, which still runs, had committed before its last `batches` batches; before fewer of them
+        where it has not kept the state so long."""
+        for again in range(batches, 0, -1):
+            with contextlib.suppress(CorruptError):
+                return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).under(self.spec.renames)
+        return self.running()
 
     def drained(self) -> SavedState:
         """What the parent, which runs no more batches, has left."""
