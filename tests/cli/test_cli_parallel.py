@@ -265,4 +265,8 @@ def test_how_long_both_run_is_for_this_strategy(running: Site, run: Run) -> None
     for option in ("--run-beside", "--catch-up-timeout"):
         result = running.run("update", running.application("v2"), option, "1h")
         assert result.exit_code == 2 and option in result.stderr
-        assert "with strategy standby the versions do not run side by side" in result.stderr
+        why = {
+            "--run-beside": "with strategy standby the versions do not run side by side",
+            "--catch-up-timeout": "with strategy standby the new version has nothing to catch up with",
+        }
+        assert why[option] in result.stderr
