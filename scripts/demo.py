@@ -53,7 +53,7 @@ RESERVE_3 = 60  # of these for version 3
 # seconds between two files: before the update, while version 1 waits for it, when only the reserve is left, while
 # version 2 proves itself, and in the end
 GAP_BEFORE, GAP_WAITING, GAP_RESERVE, GAP_VERIFYING, GAP_AFTER = 0.35, 1.2, 6.0, 0.5, 0.1
-GAP_FOLLOWING = 1.0  # while version 3 follows version 2
+GAP_FOLLOWING = 3.0  # while version 3 follows version 2: three drivers share the machine
 
 
 class DemoError(Exception):
