@@ -118,8 +118,11 @@ def test_the_life_of_a_driver_needs_no_spark() -> None:
     }
 
 
-CORE = ("storage", "processes", "plan", "checkpoint", "compatibility", "registry", "snapshots", "coordination")
-STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "agent")
+CORE = (
+    *("storage", "processes", "difference", "plan", "checkpoint", "compatibility", "registry", "snapshots"),
+    "coordination",
+)
+STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "agent")
 
 
 @pytest.mark.parametrize(("side", "rooms"), [("core", CORE), ("streaming", STREAMING)])

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import successor as module
+from airflow_provider_streamupdate.core.coordination import watched
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.errors import NotRunningError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
@@ -61,7 +61,7 @@ def test_one_that_stands_by_is_ready_whatever_the_clocks_say(app: AppRegistry) -
 
 
 def test_one_that_gives_no_sign_of_life_is_not_ready(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(watched, "SILENT_SECONDS", 0.5)
     elsewhere = ProcessIdentity(host="elsewhere", pid=1)
     note(app, elsewhere, elsewhere, heartbeat_at="2020-01-01T00:00:00+00:00")
     with pytest.raises(NotRunningError, match="it has given no sign of life"):
