@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from airflow_provider_streamupdate.control.update.strategies import follow as follow_strategy
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
 from airflow_provider_streamupdate.core.serde import from_json
 
@@ -150,6 +151,20 @@ def test_rows_are_compared_by_a_third_driver(running: Site) -> None:
     assert equal >= 10 and (only_old, only_new) == (0, 0)
     assert running.alive() == ["v2"], "it has ended"
     assert not running.client.registry.app("alarm").deployment_folder("v2").names("diff/rows"), "and its rows are gone"
+
+
+def test_a_hand_over_that_is_run_again_needs_no_witness(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process died after it had ended the witness, and before it asked for the hand-over."""
+
+    def die(*_: object) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(follow_strategy.Standby, "stop_old", die)
+        assert follow(running, "--diff", "events").exit_code == 143
+    result = follow(running, "--diff", "events")
+    assert result.exit_code == 0, result.stderr
+    assert running.alive() == ["v2"]
 
 
 def test_rows_that_differ_stop_the_update(running: Site) -> None:

@@ -58,6 +58,10 @@ class Comparison:
         self.folder = deployment.sub("diff")
 
     def ask(self, keys: dict[str, tuple[str, ...]]) -> None:
+        """What was found for other keys, by an earlier try of the update, counts for nothing."""
+        before = self.asked()
+        if before is not None and before.keys != keys:
+            self.folder.remove("found.json")
         self.folder.write("asked.json", to_json(Asked(keys=keys)))
 
     def asked(self) -> Asked | None:

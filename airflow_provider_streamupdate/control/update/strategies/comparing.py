@@ -101,11 +101,13 @@ def _enough(update: Update) -> DifferenceReport:
 
     def poll() -> bool | None:
         found[:] = [_compared(update)]
-        _check_witness(update)
         compared = Comparison(update.registry.deployment_folder(update.record.new)).found().batches
         counts = [len(query.batches) for query in found[0].queries] if update.options.limits.any else []
         counts += [len(compared.get(query, ())) for query in update.options.diff_keys]
-        return True if all(count >= COMPARED_BATCHES for count in counts) else None
+        if all(count >= COMPARED_BATCHES for count in counts):
+            return True
+        _check_witness(update)  # it was ended once enough was compared, should this be a rerun
+        return None
 
     try:
         wait_for(poll, "a comparison", max(update.options.submit_timeout, update.options.catch_up_timeout or 0.0), 1.0)
