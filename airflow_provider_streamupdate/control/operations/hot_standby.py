@@ -29,7 +29,7 @@ from ..this_user import this_user
 from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .stop import stop_deployment
-from .version import store_application
+from .version import store_copy
 
 _SUFFIX = re.compile(r"-standby-\d+$")
 
@@ -202,19 +202,6 @@ def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSp
     number = 1 + sum(name.startswith(f"{stem}-standby-") for name in taken)
     while (name := f"{stem}-standby-{number}") in taken:
         number += 1
-    of = registry.spec(parent)
-    spec = DeploymentSpec(
-        app=registry.name,
-        deployment=name,
-        application=store_application(drivers.application(of), registry.deployment_folder(name)),
-        digest=of.digest,
-        submitted_at=clock.now(),
-        parent=parent,
-        # It is not stored. A driver that is started again before it has built its checkpoint continues from what its
-        # parent has left (streaming/agent/origin.py).
-        from_snapshot=f"before-{name}",
-        agree=of.agree,
-        owner=hot_standby.owner(parent),
-    )
-    registry.create_deployment(spec)
-    return spec
+    # The snapshot is not stored. A driver that is started again before it has built its checkpoint continues from what
+    # its parent has left (streaming/agent/origin.py).
+    return store_copy(registry, drivers, parent, name, hot_standby.owner(parent), f"before-{name}")

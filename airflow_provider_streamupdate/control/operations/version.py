@@ -14,6 +14,7 @@ from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.storage import Folder
+from ..drivers.drivers import Drivers
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +67,26 @@ def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bo
         renames=dict(version.renames or {}),
         owner=version.owner,
         fork=fork,
+    )
+    registry.create_deployment(spec)
+    return spec
+
+
+def store_copy(
+    registry: AppRegistry, drivers: Drivers, of: str, deployment: str, owner: str, from_snapshot: str | None = None
+) -> DeploymentSpec:
+    """Store a deployment with the code, files and parameters of `of`, which is its parent."""
+    parent = registry.spec(of)
+    spec = DeploymentSpec(
+        app=registry.name,
+        deployment=deployment,
+        application=store_application(drivers.application(parent), registry.deployment_folder(deployment)),
+        digest=parent.digest,
+        submitted_at=clock.now(),
+        parent=of,
+        from_snapshot=from_snapshot,
+        agree=parent.agree,
+        owner=owner,
     )
     registry.create_deployment(spec)
     return spec

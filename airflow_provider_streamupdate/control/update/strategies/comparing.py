@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import attrs
 
-from ....core import clock
 from ....core.difference.comparison import Comparison
 from ....core.difference.difference import QueryDifference, compare
 from ....core.difference.figures import COLD_BATCHES, BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
 from ....core.errors import DriverError, WaitTimeoutError
-from ....core.registry.deployment import FINAL_STATES, NEW, DeploymentSpec, QueryStatus
+from ....core.registry.deployment import FINAL_STATES, NEW, QueryStatus
 from ....core.serde import to_json
 from ...operations.stop import stop_deployment
-from ...operations.version import store_application
+from ...operations.version import store_copy
 from ...waiting import wait_for
 from ..update import Update
 
@@ -41,19 +40,7 @@ def start_witness(update: Update) -> None:
     registry, drivers, name = update.registry, update.drivers, witness_of(update)
     old, epoch = registry.running()
     if name not in registry.deployment_ids():
-        of = registry.spec(old)
-        registry.create_deployment(
-            DeploymentSpec(
-                app=registry.name,
-                deployment=name,
-                application=store_application(drivers.application(of), registry.deployment_folder(name)),
-                digest=of.digest,
-                submitted_at=clock.now(),
-                parent=old,
-                agree=of.agree,
-                owner=f"witness of {update.record.new}",
-            )
-        )
+        store_copy(registry, drivers, old, name, owner=f"witness of {update.record.new}")
     if drivers.state(name) in (*FINAL_STATES, NEW):
         drivers.start_witness(registry.spec(name), epoch + 1, batches_again(update), update.record.new)
         update.progress(f"{name}: driver started, to compare the rows of {update.record.new} with those of {old}")
