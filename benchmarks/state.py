@@ -127,7 +127,7 @@ class App:
         from airflow_provider_streamupdate.core.registry.application import Application
         from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
         from airflow_provider_streamupdate.core.snapshots.export import export
-        from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+        from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
         from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
         writers = self.writers()

@@ -23,7 +23,7 @@ from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.export import export
-from airflow_provider_streamupdate.streaming.agent.engine import QueryEngine
+from airflow_provider_streamupdate.streaming.engine.port import QueryEngine
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 APP, QUERY = "alarm", "events"

@@ -47,7 +47,7 @@ from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh, plans_before
 from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark, bring_files, plan_restore, write_commits
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent.engine import Session
+from airflow_provider_streamupdate.streaming.engine.port import Session
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 QUERY = "events"

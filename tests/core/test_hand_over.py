@@ -23,11 +23,11 @@ from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import obeying as module
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.new_version import NewVersion
 from airflow_provider_streamupdate.streaming.agent.obeying import obey
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
+from airflow_provider_streamupdate.streaming.agent.roles.new_version import NewVersion
+from airflow_provider_streamupdate.streaming.agent.roles.standing_by import stand_by
 from airflow_provider_streamupdate.streaming.agent.serving import serve
-from airflow_provider_streamupdate.streaming.agent.standing_by import stand_by
 from tests.core.builders import app_plan, deploy, set_status, spec
 
 QUICK = Pace(commands=0.01)

@@ -30,10 +30,10 @@ from airflow_provider_streamupdate.core.registry.deployment import (
 )
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.agent import spark_engine, standby
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.signals import Signals
-from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
+from airflow_provider_streamupdate.streaming.engine import spark_engine, warm_up
+from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 from airflow_provider_streamupdate.streaming.spark_internals import activate
 from tests.fuzz.session import setting
 from tests.spark.bench import Bench
@@ -73,13 +73,13 @@ _sessions = _Sessions()
 @contextlib.contextmanager
 def _threads() -> Iterator[None]:
     """The modules of the driver as they have to be for drivers that are threads."""
-    before = spark_engine.SparkSession, standby.STARTS, standby.ROW_STARTS
+    before = spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_STARTS
     spark_engine.SparkSession = _sessions  # type: ignore[attr-defined]
-    standby.STARTS = standby.ROW_STARTS = 1  # how warm a driver is says nothing of its answers
+    warm_up.STARTS = warm_up.ROW_STARTS = 1  # how warm a driver is says nothing of its answers
     try:
         yield
     finally:
-        spark_engine.SparkSession, standby.STARTS, standby.ROW_STARTS = before  # type: ignore[attr-defined]
+        spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_STARTS = before  # type: ignore[attr-defined]
 
 
 @cache

@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 from . import DEPLOYMENT, NAME, STORES, pack

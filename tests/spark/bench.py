@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable, restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState

@@ -19,8 +19,8 @@ from airflow_provider_streamupdate.core.coordination.following import unfollowab
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.streaming.agent.following import Following
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.following import Following
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
@@ -75,20 +75,27 @@ class Pair:
         folders = {s.location for q in plan.queries for s in q.sources if s.location}  # type: ignore[attr-defined]
         return [f for where in folders for f in self.bench.folder.glob(f"{where.rsplit('/', 1)[1]}/*.json")]
 
-    def follow(self, refused: bool = False) -> list[str]:
-        """Restore what the old version has committed by now; why the new one cannot follow it."""
+    def follow(
+        self, refused: bool = False, name: str = "new", again: int = 0, record: Callable | None = None
+    ) -> list[str]:
+        """Restore what the old version has committed by now; why the new one cannot follow it.
+
+        again: so many of the last batches are followed, too
+        record: gets the rows of each followed batch
+        """
         wait_for(lambda: self.running.committed_batch() is not None, "the first batch")
-        _deployment(self.bench, "new")
-        saved = SavedState.find(self.bench.registry, "deployment:old")
+        _deployment(self.bench, name)
+        self.own = Checkpoint(self.bench.registry.checkpoint(name, "q"))
+        saved = SavedState.find(self.bench.registry, "deployment:old", again)
         plan, writers = self.planned(saved)
         problems = unfollowable(plan, self.old_plan)
         if refused:
             return problems
         assert not problems, "; ".join(problems)
-        restore_app(saved, plan, writers, self.bench.registry, "new", self.bench.migrations)
+        restore_app(saved, plan, writers, self.bench.registry, name, self.bench.migrations)
         self.own.folder.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         old, new = self.old_plan.query("q"), plan.query("q")
-        self.follower = Following(self.bench.spark, writers["q"], old, new, self.running, self.own)
+        self.follower = Following(self.bench.spark, writers["q"], old, new, self.running, self.own, record=record)
         self.plan = plan
         return problems
 
@@ -133,6 +140,9 @@ class Pair:
 
     def stop(self) -> None:
         self.queries.stop()
+        self.stop_follower()
+
+    def stop_follower(self) -> None:
         if self.follower is not None and self.follower.query is not None:
             self.follower.query.stop()
 

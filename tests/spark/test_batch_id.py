@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.agent.renumbering import go_on_after_others, used_beyond
+from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others, used_beyond
 from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app

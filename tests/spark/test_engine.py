@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
-from airflow_provider_streamupdate.streaming.agent import standby
-from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
+from airflow_provider_streamupdate.streaming.engine import warm_up
+from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 from tests.engine_contract import APP, CONTRACT, QUERY, Ground
 
 
@@ -53,8 +53,8 @@ class OnSpark(Ground):
 
 @pytest.fixture
 def ground(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnSpark]:
-    monkeypatch.setattr(standby, "STARTS", 1)
-    monkeypatch.setattr(standby, "ROW_STARTS", 1)
+    monkeypatch.setattr(warm_up, "STARTS", 1)
+    monkeypatch.setattr(warm_up, "ROW_STARTS", 1)
     made = OnSpark(tmp_path)
     yield made
     made.end()

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.fence import put_up, take_down
 from airflow_provider_streamupdate.streaming import stage
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError
-from airflow_provider_streamupdate.streaming.agent import following
+from airflow_provider_streamupdate.streaming.engine import following
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LOG = "spark.sql.streaming.fileSource.log"

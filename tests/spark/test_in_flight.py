@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.registry.deployment import Current, Depl
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
+from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 
 PARAMS = {"mark": "one", "files": "1", "key": "k", "path": "in", "trigger": "0 seconds"}
 

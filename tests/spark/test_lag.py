@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from airflow_provider_streamupdate.streaming.agent.queries import rows_behind
+from airflow_provider_streamupdate.streaming.engine.queries import rows_behind
 
 FILES = {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}
 

@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STAN
 from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
 from airflow_provider_streamupdate.core.snapshots.plan_answer import read_answer
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.spark_engine import SparkEngine
+from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 
 
 def counts(bench: Bench):

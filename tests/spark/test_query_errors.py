@@ -7,7 +7,7 @@ import contextlib
 from bench import Bench, row
 from pyspark.errors import StreamingQueryException
 
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 

@@ -16,8 +16,8 @@ from airflow_provider_streamupdate.core.serde import from_dict
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.rehearsal import BATCHES, ERROR, INPUT, Rehearsal
 from airflow_provider_streamupdate.streaming.agent import driver
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.app import _parser
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 
 
 def counts(bench: Bench):

@@ -15,7 +15,7 @@ from test_skipped_batch import STORES, once, twice, written
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.lz4 import raw_blocks
 from airflow_provider_streamupdate.core.snapshots.export import export
-from airflow_provider_streamupdate.streaming.agent.renumbering import go_on_after_others
+from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others
 
 END = b"LZ4Block\x15" + bytes(12)  # of a stream
 

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.streaming.agent.standby import warm_up
+from airflow_provider_streamupdate.streaming.engine.warm_up import warm_up
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpe
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
-from airflow_provider_streamupdate.streaming.agent.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.agent.state_rows import StateRows
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.engine.state_rows import StateRows
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.spark_internals import ExecutedBatch, OperatorReport

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
-from airflow_provider_streamupdate.streaming.agent.standby import BATCHES, ROW_STARTS, ROWS, STARTS, warm_up
+from airflow_provider_streamupdate.streaming.engine.warm_up import BATCHES, ROW_STARTS, ROWS, STARTS, warm_up
 
 
 class Heard(StreamingQueryListener):

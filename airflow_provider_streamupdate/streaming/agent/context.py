@@ -15,7 +15,7 @@ from ...core.registry.deployment import CANCELLED, RUNNING
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
-from .engine import QueryEngine
+from ..engine.port import QueryEngine
 from .epoch import Epoch
 from .pace import Pace
 from .reporting import Reporter

@@ -28,6 +28,7 @@ from ...core.snapshots.plan_answer import PlanAnswer, PlanError
 from ...core.snapshots.rehearsal import Rehearsal, check_harmless
 from ...core.snapshots.snapshots import SnapshotStore
 from ...core.storage import options as storage_options
+from ..engine.spark_engine import SparkEngine
 from ..planning.planner import plan_app
 from ..restore.adoption import check_adoptable
 from ..restore.fresh_start import judge_start
@@ -35,7 +36,6 @@ from ..restore.rehearsal import rehearse, saved_rows
 from ..restore.restorer import check_restorable
 from ..restore.saved_state import SavedState
 from .lifecycle import Agent
-from .spark_engine import SparkEngine
 
 if TYPE_CHECKING:
     from ..app import StreamingApp

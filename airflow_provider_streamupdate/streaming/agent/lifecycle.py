@@ -32,17 +32,17 @@ from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.output_log import OutputLog, kept_short
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PlanAnswer, PlanError, write_answer
+from ..engine.port import QueryEngine
 from ..planning.author import told
 from ..restore.saved_state import SavedState, recorded_settings
 from .context import DriverContext, print_error
-from .engine import QueryEngine
-from .hot_standby import HotStandby
-from .new_version import NewVersion
 from .origin import Origin
 from .pace import Pace
+from .roles.hot_standby import HotStandby
+from .roles.new_version import NewVersion
+from .roles.standing_by import Role, stand_by
+from .roles.witness import Witness
 from .serving import serve
-from .standing_by import Role, stand_by
-from .witness import Witness
 
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from ...core.boundaries import boundary
-from ...core.coordination import commands as words
-from ...core.errors import FencedError, StorageError
-from ...core.registry.deployment import STANDBY
-from ...core.storage.patience import Patience
-from .context import DriverContext
+from ....core.boundaries import boundary
+from ....core.coordination import commands as words
+from ....core.errors import FencedError, StorageError
+from ....core.registry.deployment import STANDBY
+from ....core.storage.patience import Patience
+from ..context import DriverContext
 
 
 class Role(Protocol):

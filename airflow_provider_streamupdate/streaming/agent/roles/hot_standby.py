@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.checkpoint.fence import put_up
-from ...core.coordination import lease
-from ...core.coordination.commands import CommandBox
-from ...core.coordination.lease import Lease
-from ...core.coordination.watched import Watched
-from ...core.errors import LeaseHeldError, StorageError
-from ...core.processes.process_identity import ProcessIdentity
-from ...core.registry import hot_standby, supervision
-from ...core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
-from ...core.storage import Folder
-from .context import DriverContext
+from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.checkpoint.fence import put_up
+from ....core.coordination import lease
+from ....core.coordination.commands import CommandBox
+from ....core.coordination.lease import Lease
+from ....core.coordination.watched import Watched
+from ....core.errors import LeaseHeldError, StorageError
+from ....core.processes.process_identity import ProcessIdentity
+from ....core.registry import hot_standby, supervision
+from ....core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
+from ....core.storage import Folder
+from ..context import DriverContext
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
 RELEASE_TRIES = 10

@@ -27,12 +27,12 @@ from ..planning.planner import plan_app
 from ..restore.fresh_start import check_start
 from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
 from ..restore.saved_state import SavedState
-from .engine import Session
 from .followers import Followers
+from .port import Session
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding
 from .renumbering import go_on_after_others, used_beyond
-from .standby import scratch_folder, warm_up
+from .warm_up import scratch_folder, warm_up
 
 if TYPE_CHECKING:
     from ..app import StreamingApp

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ...core.coordination.lease import held_for
-from .context import DriverContext
+from ....core.coordination.lease import held_for
+from ..context import DriverContext
 
 
 class NewVersion:

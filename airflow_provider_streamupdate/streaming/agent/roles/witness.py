@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ...core.coordination.lease import held_for
-from ...core.difference.comparison import Comparison
-from .context import DriverContext
+from ....core.coordination.lease import held_for
+from ....core.difference.comparison import Comparison
+from ..context import DriverContext
 
 LOOK_SECONDS = 1.0
 
