@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -85,6 +85,9 @@ bench-pause: setup  ## how long an update's pause is, by strategy, and beside Fl
 
 bench-failover: setup  ## how long after a driver was killed the next batch commits, with and without a hot standby (ARGS=--help)
 	@$(ENV) .venv/bin/python benchmarks/failover.py $(ARGS)
+
+bench-stores: setup  ## an update with its state in a slow bucket, beside one on a local disk (ARGS=--help; fetches jars, builds an S3 server)
+	@scripts/ground.sh s3 -- .venv/bin/python benchmarks/stores.py $(ARGS)
 
 bench-snapshot: setup  ## what a snapshot of a running app costs, beside Flink's savepoint (ARGS=--help)
 	@scripts/setup.sh flink && $(ENV) .venv/bin/python benchmarks/snapshot.py $(ARGS)

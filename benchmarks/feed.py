@@ -15,14 +15,16 @@ FEED_SECONDS = 0.2
 FIRST_FILE = 1_000_000  # rows; more keys come in several files
 KEPT_FILES = 1000  # of the feed, the newest: every file there costs each batch time, and more of it by the minute
 COMMIT_SECONDS = 300.0
+BIG_SECONDS = 3600.0  # for what takes as long as the state is big
 
 
 class Feed:
     """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`. Of
     those the newest stay, which are more than an app is ever behind: 200 s."""
 
-    def __init__(self, folder: Path, keys: int) -> None:
-        self.folder, self.keys = folder, keys
+    def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE) -> None:
+        """first_file: rows of each file that brings all keys"""
+        self.folder, self.keys, self.first_file = folder, keys, first_file
         self.files = 0
         self.quiet = threading.Event()
         self._over = threading.Event()
@@ -31,8 +33,8 @@ class Feed:
 
     def __enter__(self) -> Feed:
         self.folder.mkdir(parents=True)
-        for start in range(0, self.keys, FIRST_FILE):
-            self.write(range(start, min(start + FIRST_FILE, self.keys)))
+        for start in range(0, self.keys, self.first_file):
+            self.write(range(start, min(start + self.first_file, self.keys)))
         self._thread.start()
         return self
 
@@ -43,7 +45,7 @@ class Feed:
     @property
     def first_files(self) -> int:
         """How many of the files hold all keys once."""
-        return -(-self.keys // FIRST_FILE)
+        return -(-self.keys // self.first_file)
 
     def change(self, share: float) -> int:
         """Have so many of the keys come once more, each once; how many."""
@@ -102,7 +104,7 @@ class CommitLog:
 
     def wait(self, batches: int) -> None:
         """Until so many batches have committed."""
-        wait_for(lambda: self.newest() >= batches - 1 or None, f"{batches} batches", COMMIT_SECONDS, 0.5)
+        wait_for(lambda: self.newest() >= batches - 1 or None, f"{batches} batches", BIG_SECONDS, 0.5)
 
     def wait_saved(self, since: float) -> None:
         """Until every partition of the (one) operator's state has a full copy written after `since`. Between two of
@@ -113,4 +115,4 @@ class CommitLog:
             times = [[z.stat().st_mtime for z in p.glob("*.zip")] for p in partitions]
             return (bool(times) and all(max(t, default=0.0) > since for t in times)) or None
 
-        wait_for(saved, "a full copy of the state in the checkpoint", COMMIT_SECONDS, 0.5)
+        wait_for(saved, "a full copy of the state in the checkpoint", BIG_SECONDS, 0.5)

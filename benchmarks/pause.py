@@ -29,7 +29,7 @@ from pathlib import Path
 
 import click
 from airflow_rows import AIRFLOW, BESIDE_AIRFLOW, Scheduled
-from feed import Feed
+from feed import FIRST_FILE, Feed
 from flink_rows import CANONICAL, CLI, NATIVE, FlinkCluster, FlinkJob, find_flink
 from pause_report import Report
 from spark_rows import NAIVE, SAME_SESSION, Managed, Plain
@@ -40,6 +40,7 @@ from airflow_provider_streamupdate.control.update.strategies.standby import Stan
 from airflow_provider_streamupdate.core import clock
 
 ROOT = Path(__file__).resolve().parents[1]
+FIRST_BYTES = 500_000_000  # of payload, in each file that brings all keys
 KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {
     Plain: (NAIVE, SAME_SESSION),
     Managed: (Restart.name, Standby.name, Follow.name),
@@ -49,18 +50,22 @@ KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {
 ROWS = [row for rows in KINDS.values() for row in rows]
 
 
-def measure(keys: int, rows: list[str], repeats: int, spark_submit: str, master: str, results: Path) -> None:
+def measure(
+    keys: int, rows: list[str], repeats: int, spark_submit: str, master: str, results: Path, payload: int = 0
+) -> None:
     """Append the wanted rows' updates to the results."""
     for kind, its_rows in KINDS.items():
         wanted = [row for row in its_rows if row in rows]
         if not wanted:
             continue
-        with running(kind, keys, spark_submit, master) as app:
+        with running(kind, keys, spark_submit, master, payload) as app:
             for _ in range(repeats):
                 for row in wanted:
                     load = os.getloadavg()[0]
                     record = {"at": clock.now(), "row": row, "keys": keys, "seconds": round(app.update(row), 3)}
                     record["load"] = round(load, 2)
+                    if payload:
+                        record["payload"] = payload
                     if not isinstance(app, FlinkJob) and app.whole is not None:
                         record["whole"] = round(app.whole, 3)
                     if isinstance(app, Managed) and row != Restart.name:
@@ -72,17 +77,18 @@ def measure(keys: int, rows: list[str], repeats: int, spark_submit: str, master:
 
 @contextmanager
 def running(
-    kind: type[Plain | Managed | FlinkJob], keys: int, spark_submit: str, master: str
+    kind: type[Plain | Managed | FlinkJob], keys: int, spark_submit: str, master: str, payload: int = 0
 ) -> Iterator[Plain | Managed | FlinkJob]:
     """The app or job, with all keys counted, in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="streamupdate-pause-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        with Feed(folder / "in", keys) as feed:
+        with Feed(folder / "in", keys, FIRST_BYTES // payload if payload else FIRST_FILE) as feed:
             if issubclass(kind, FlinkJob):
                 with FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
                     yield kind(cluster, folder, feed)
                 return
-            app = kind(folder, feed, spark_submit, master)
+            more = {"payload": payload} if payload else {}
+            app = kind(folder, feed, spark_submit, master, **more)
             try:
                 app.settle()
                 yield app
@@ -94,18 +100,33 @@ def running(
 @click.option("--keys", default="10000,1000000,5000000", show_default=True, help="Sizes of the state, by commas.")
 @click.option("--only", default=",".join(ROWS), show_default=True, help="Rows, by commas.")
 @click.option("--repeats", default=5, show_default=True, help="Updates a row and size; 0: only report.")
+@click.option(
+    "--payload",
+    default=0,
+    show_default=True,
+    help="Bytes of state for each key beside its count; of the rows of this package only.",
+)
 @click.option("--master", default="local[2]", show_default=True)
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), show_default=True)
 @click.option("--results", type=click.Path(path_type=Path), default=Path("pause.jsonl"), show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Where the plot goes (SVG); the tables are printed.")
 def main(
-    keys: str, only: str, repeats: int, master: str, spark_submit: str, results: Path, report: Path | None
+    keys: str,
+    only: str,
+    repeats: int,
+    payload: int,
+    master: str,
+    spark_submit: str,
+    results: Path,
+    report: Path | None,
 ) -> None:
     rows = only.split(",")
+    if payload and (other := [row for row in rows if row not in KINDS[Managed]]):
+        raise click.BadParameter(f"--payload is for {', '.join(KINDS[Managed])}, not for {', '.join(other)}")
     if unknown := set(rows) - set(ROWS):
         raise click.BadParameter(f"there is no row {', '.join(sorted(unknown))}; rows: {', '.join(ROWS)}")
     for size in keys.split(",") if repeats else ():
-        measure(int(size), rows, repeats, spark_submit, master, results)
+        measure(int(size), rows, repeats, spark_submit, master, results, payload)
     if not results.exists():
         raise click.ClickException(f"{results} does not exist; measure first")
     found = Report([json.loads(line) for line in results.read_text().splitlines()])

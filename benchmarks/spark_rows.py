@@ -13,12 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-from feed import COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
+from feed import BIG_SECONDS, COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.step import NOTED, Step
+from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -104,8 +105,11 @@ class Plain:
 class Managed:
     """An app of this package, updated with a strategy."""
 
-    def __init__(self, folder: Path, feed: Feed, spark_submit: str, master: str, root: Path | None = None) -> None:
-        self.feed = feed
+    def __init__(
+        self, folder: Path, feed: Feed, spark_submit: str, master: str, root: Path | None = None, payload: int = 0
+    ) -> None:
+        """payload: bytes of state for each key, beside its count"""
+        self.feed, self.payload = feed, payload
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
         self.whole: float | None = None  # seconds the last update took, from the command until it was promoted
@@ -124,7 +128,8 @@ class Managed:
         return Application(file=str(APP_FILE), params=self.params())
 
     def params(self) -> dict[str, str]:
-        return {"input": str(self.feed.folder), "number": str(self.number)}
+        more = {"payload": str(self.payload)} if self.payload else {}
+        return {"input": str(self.feed.folder), "number": str(self.number), **more}
 
     def commits(self, deployment: str) -> CommitLog:
         uri = self.client.registry.app(APP).checkpoint(deployment, QUERY).uri
@@ -140,7 +145,8 @@ class Managed:
             application=self.application(),
             deployment=self.deployment,
             strategy=strategy,
-            submit_timeout=COMMIT_SECONDS,
+            submit_timeout=BIG_SECONDS if self.payload else COMMIT_SECONDS,
+            catch_up_timeout=BIG_SECONDS if self.payload and strategy == Follow.name else None,
         )
         began = time.time()
         self.client.update(options)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments]: what make test-delta and so on run:
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments | -- command]: what make test-delta and so
+# on run:
 # tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
-# and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips.
+# and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
+# command runs instead, with the same parts; of s3 these are then an S3 server in Go, too.
 #
 # Settings: STREAMUPDATE_POSTGRES=FOLDER  where initdb and postgres are; default: the machine's own. When it has none, or
 #                                         this is set to nothing: fetched
@@ -26,6 +28,12 @@ skip() { # why
 platform() { # as PostgreSQL's archives are called
     echo "$(uname -s)-$(uname -m)" | tr '[:upper:]' '[:lower:]' |
         sed -e 's/-x86_64$/-amd64/' -e 's/-aarch64$/-arm64v8/' -e 's/-arm64$/-arm64v8/'
+}
+fetch_gateway() { # a fast S3 server, once
+    [ ! -x "$parts/bin/versitygw" ] || return 0
+    command -v go >/dev/null 2>&1 || skip "go is not installed, which builds the S3 server (Debian: apt-get install golang)"
+    GOBIN=$parts/bin GOFLAGS=-trimpath go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 \
+        >"$STREAMUPDATE_GROUND/go.log" 2>&1 || skip "the S3 server cannot be built: $(tail -n 1 "$STREAMUPDATE_GROUND/go.log")"
 }
 find_postgres() { # the folder of its programs: on PATH, or where Debian has them, the newest
     local program found=
@@ -77,4 +85,9 @@ case $kind in
         fi
         ;;
 esac
+if [ "${1:-}" = -- ]; then
+    shift
+    [ "$kind" != s3 ] || fetch_gateway
+    exec "$@"
+fi
 exec .venv/bin/python -m pytest -p no:cacheprovider -s "tests/ground/$kind.py" "$@"

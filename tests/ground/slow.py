@@ -1,16 +1,21 @@
-"""A network that is slow: a proxy before a server that delays what it is asked, loses answers, and stands still."""
+"""A network that is slow: a proxy before an HTTP server that delays what it is asked, loses answers, stands still, and
+counts."""
 
 from __future__ import annotations
 
 import contextlib
 import random
+import re
 import socket
 import socketserver
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import attrs
+
+_BEGINS = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) ")  # a request
 
 
 @attrs.define
@@ -19,6 +24,7 @@ class SlowNetwork:
     delay: least and most seconds before a request is passed on
     lost: the part of the requests that write whose answer is lost; answers_lost: how many were
     passing: while it is cleared, nothing gets through
+    asked: requests by method
     """
 
     server: int
@@ -27,6 +33,7 @@ class SlowNetwork:
     lost: float = 0.0
     passing: threading.Event = attrs.field(factory=threading.Event)
     answers_lost: int = 0
+    asked: Counter[str] = attrs.field(factory=Counter)
     chance: random.Random = attrs.field(factory=lambda: random.Random(1))
 
     def carry(self, client: socket.socket) -> None:
@@ -48,7 +55,9 @@ class SlowNetwork:
             back = threading.Thread(target=_quietly, args=(answers,), daemon=True)
             back.start()
             while data := _received(client):
-                time.sleep(self.chance.uniform(*self.delay))
+                if begins := _BEGINS.match(data):  # not the rest of a long one
+                    self.asked[begins[1].decode()] += 1
+                    time.sleep(self.chance.uniform(*self.delay))
                 self.passing.wait()
                 if data.startswith(b"PUT ") and self.chance.random() < self.lost:
                     loses.set()
