@@ -1,0 +1,212 @@
+"""A wrong row that a bug of the new version makes, planted at a random place of the followed batches, and versions that
+are written otherwise and give the same rows: each follows the same running version, records its rows, and they are
+compared with those of the old version's code. Only the processes are missing."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from bench import Bench, row, stage
+from followed_pair import Pair, running_pair
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
+from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
+
+pytestmark = pytest.mark.slow
+BATCHES, FOLLOWED, KEYS = 9, 4, "abcdefgh"
+Version = Callable[[Bench], DataFrame]
+Place = tuple[str, int]  # a row that is given once: a key and its count then
+
+
+def counted(bench: Bench, rows: Callable[[DataFrame], DataFrame] = lambda df: df) -> DataFrame:
+    made = F.count("*").alias("n"), F.sum("a").alias("s"), F.max("ts").alias("at")
+    return stage("counts", rows(bench.source()).groupBy("k").agg(*made))
+
+
+def shown(df: DataFrame) -> DataFrame:
+    """A column of each type that a sink may get."""
+    return df.select(
+        "k",
+        "n",
+        "s",
+        "at",
+        F.upper("k").alias("name"),
+        (F.col("s") / F.col("n")).alias("mean"),
+        (F.col("s") % 2 == 0).alias("even"),
+        F.col("s").cast("decimal(20, 2)").alias("price"),
+        F.expr("date_add(date'2026-01-01', int(n))").alias("day"),
+        F.encode("k", "UTF-8").alias("raw"),
+        F.array("n", "s").alias("both"),
+        F.struct("n", "k").alias("pair"),
+        F.create_map("k", "s").alias("sums"),
+    )
+
+
+def plain(bench: Bench) -> DataFrame:
+    return shown(counted(bench))
+
+
+def here(place: Place) -> Column:
+    return (F.col("k") == place[0]) & (F.col("n") == place[1])
+
+
+def changed(name: str, to: Column) -> Callable[[Place], Version]:
+    """A bug above the stage: another value of one column in one row."""
+    return lambda place: lambda b: plain(b).withColumn(name, F.when(here(place), to).otherwise(F.col(name)))
+
+
+BUGS: dict[str, Callable[[Place], Version]] = {
+    "one more": changed("n", F.col("n") + 1),
+    "the sign": changed("s", -F.col("s")),
+    "a null number": changed("s", F.lit(None)),
+    "a null text": changed("name", F.lit(None)),
+    "upper and lower case": changed("name", F.lower("name")),
+    "a blank at the end": changed("name", F.concat("name", F.lit(" "))),
+    "an empty text": changed("name", F.lit("")),
+    "the last bit of a double": changed("mean", F.col("mean") * (1 + 2.3e-16)),
+    "not a number": changed("mean", F.lit(float("nan"))),
+    "a microsecond": changed("at", F.timestamp_micros(F.unix_micros("at") + 1)),
+    "an hour": changed("at", F.col("at") + F.expr("interval 1 hour")),
+    "a flag": changed("even", ~F.col("even")),
+    "a cent": changed("price", (F.col("price") + 0.01).cast("decimal(20, 2)")),
+    "a day": changed("day", F.date_add("day", 1)),
+    "a byte": changed("raw", F.concat("raw", F.lit(b"\x00"))),
+    "the order of an array": changed("both", F.reverse("both")),
+    "a field of a struct": changed("pair", F.col("pair").withField("n", F.col("pair.n") + 1)),
+    "a value of a map": changed("sums", F.transform_values("sums", lambda _, v: v + 1)),
+    "a key of a map": changed("sums", F.transform_keys("sums", lambda k, _: F.upper(k))),
+    "a row is gone": lambda place: lambda b: plain(b).where(~here(place)),
+    "a row comes twice": lambda place: lambda b: plain(b).withColumn(
+        "k", F.explode(F.when(here(place), F.array("k", "k")).otherwise(F.array("k")))
+    ),
+    "the key": lambda place: lambda b: plain(b).withColumn("k", F.when(here(place), F.lit("z")).otherwise(F.col("k"))),
+    "two columns": lambda place: lambda b: plain(b).withColumns(
+        {"n": F.when(here(place), F.col("s") + 1).otherwise(F.col("n"))}
+    ),
+    "an input row is left out": lambda place: lambda b: shown(counted(b, lambda df: df.where(~input_row(place)))),
+}  # fmt: skip
+
+
+def input_row(place: Place) -> Column:
+    """The row of the input that made a key's count what it is: `a` numbers the rows of a key."""
+    return (F.col("k") == place[0]) & (F.col("a") == place[1])
+
+
+def written(name: str, to: Column) -> Version:
+    """The same value of a column, written otherwise."""
+    return lambda b: plain(b).withColumn(name, to)
+
+
+SAME: dict[str, Version] = {
+    "the same code": plain,
+    "there and back": written("s", F.col("s") + 1 - 1),
+    "both cases": written("name", F.when(F.col("n") > 3, F.col("name")).otherwise(F.col("name"))),
+    "the first that is not null": written("name", F.coalesce("name", "k")),
+    "through texts": written("n", F.col("n").cast("string").cast("long")),
+    "a wider type": written("price", F.col("price").cast("decimal(25, 2)")),
+    "a sum of two halves": written("mean", (F.col("s") / F.col("n")) * 2 / 2),
+    "microseconds": written("at", F.timestamp_micros(F.unix_micros("at"))),
+    "twice not": written("even", ~~F.col("even")),
+    "an array that is mapped": written("both", F.transform("both", lambda x: x)),
+    "a map by its entries": written("sums", F.map_from_entries(F.map_entries("sums"))),
+    "a struct by its fields": written("pair", F.struct(F.col("pair.n").alias("n"), F.col("pair.k").alias("k"))),
+    "bytes of hex": written("raw", F.unhex(F.hex("raw"))),
+    "a date by its days": written("day", F.date_from_unix_date(F.unix_date("day"))),
+    "a filter that all pass": lambda b: plain(b).where("n > 0"),
+    "an input filter that all pass": lambda b: shown(counted(b, lambda df: df.where("a >= 0"))),
+    "two halves": lambda b: plain(b).withColumn("k", F.explode(F.array("k"))),
+    "columns in another order": lambda b: plain(b).select(*reversed(plain(b).columns)),
+    "other partitions": lambda b: plain(b).repartition(3),
+    "a column of names": lambda b: plain(b).toDF(*plain(b).columns),
+    "unused": lambda b: plain(b).withColumn("other", F.lit(1)).drop("other"),
+    "a function": lambda b: plain(b).transform(lambda df: df.withColumnRenamed("n", "m").withColumnRenamed("m", "n")),
+    "a text in two parts": written("name", F.concat(F.substring("name", 1, 1), F.substring("name", 2, 9))),
+    "least of one": written("s", F.least("s", "s")),
+    "a month is none": written("day", F.add_months(F.col("day"), 0)),
+}
+
+
+class Followed:
+    """A version that has run `BATCHES` batches; others are compared over the last `FOLLOWED` of them."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair, self.made = pair, 0
+        seen = dict.fromkeys(KEYS, 0)
+        self.places: list[Place] = []
+        dice = random.Random(16)
+        for batch in range(BATCHES):
+            keys = dice.sample(KEYS, 5)
+            for key in keys:
+                seen[key] += 1
+            if batch >= BATCHES - FOLLOWED:
+                self.places += [(key, seen[key]) for key in keys]
+            pair.write([row(key, seen[key], minute=batch) for key in keys])
+        pair.start_old()
+        pair.old_reads_all()
+        self.witnessed = self.follow(plain, OLD)
+
+    def follow(self, version: Version, whose: str) -> Comparison:
+        """Have a version run the last batches, and record its rows."""
+        pair, name = self.pair, f"d{self.made}"
+        self.made += 1
+        comparison = Comparison(pair.bench.registry.deployment_folder(name))
+        pair.new = version
+        pair.follow(name=name, again=FOLLOWED, record=recorder(comparison.rows(whose, "q")))
+        try:
+            pair.catch_up(pair.running.committed_batch())
+        finally:
+            pair.stop_follower()
+        return comparison
+
+    def compared(self, version: Version) -> RowDifference:
+        comparison = self.follow(version, NEW)
+        comparison.ask({"q": ("k",)})
+        comparison.expect([])
+        shutil.copytree(local(self.witnessed), local(comparison), dirs_exist_ok=True)
+        compare_recorded(self.pair.bench.spark, comparison)
+        [found] = comparison.found().rows
+        assert found.batches == (BATCHES - FOLLOWED, BATCHES - 1)
+        return found
+
+
+def local(comparison: Comparison) -> Path:
+    """Where its rows are."""
+    return Path(comparison.folder.sub("rows").uri.removeprefix("file://"))
+
+
+@pytest.fixture(scope="module")
+def followed(spark_session, tmp_path_factory) -> Iterator[Followed]:
+    before = dict(spark_session.conf.getAll)
+    with running_pair(Bench(spark_session, tmp_path_factory.mktemp("planted")), plain) as pair:
+        yield Followed(pair)
+    for key, value in dict(spark_session.conf.getAll).items():
+        if before.get(key) != value and spark_session.conf.isModifiable(key):
+            spark_session.conf.unset(key) if key not in before else spark_session.conf.set(key, before[key])
+
+
+def planted(times: int = 50) -> list[tuple[str, int]]:
+    """So many bugs, of each kind at least one, each at a place of its own dice."""
+    names = list(BUGS)
+    return [(names[seed % len(names)], seed) for seed in range(times)]
+
+
+@pytest.mark.parametrize(("bug", "seed"), planted())
+def test_a_planted_row_is_found(followed: Followed, bug: str, seed: int) -> None:
+    place = random.Random(seed).choice(followed.places)
+    found = followed.compared(BUGS[bug](place))
+    assert found.differ >= 1, f"{bug} at {place} was not found"
+    assert found.problems and any(place[0] in str(sample) for sample in found.samples)
+
+
+@pytest.mark.parametrize("name", list(SAME))
+def test_what_is_only_written_otherwise_is_equal(followed: Followed, name: str) -> None:
+    found = followed.compared(SAME[name])
+    assert (found.differ, found.problems) == (0, [])
+    assert found.equal == len(followed.places)
