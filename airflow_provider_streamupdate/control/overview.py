@@ -10,6 +10,7 @@ import attrs
 
 from ..core.checkpoint.snapshot import DamagedSnapshot, Snapshot
 from ..core.compatibility.report import CompatibilityReport
+from ..core.difference.report import DifferenceReport
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
 from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
@@ -23,6 +24,7 @@ from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
 from .next_step import next_step
+from .operations import hot_standby
 from .operations.context import Context
 from .status import Beside, beside
 from .supervision.outlook import Outlook, outlook, told
@@ -91,7 +93,8 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     """Return everything about an app, as JSON. NotFoundError for an unknown app.
 
     That is: its deployments, snapshots (oldest first) and updates with their steps, its stages with the verdicts of
-    the last report, and its driver's latest events.
+    the last report, what the versions of the last update made of the same batches, its hot standby, and its driver's
+    latest events.
 
     read: cache of earlier calls
     """
@@ -113,6 +116,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     interrupted = interruption(registry, updates[-1] if updates else None)
     supervised = outlook(registry, current, state, status) if current else None
     snapshots = _snapshot_documents(read, SnapshotStore(registry))
+    difference = registry.difference(updates[-1].new) if updates else None
     return {
         "app": app,
         "state": state,
@@ -123,9 +127,11 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "supervision": to_dict(supervised),
         "current": to_dict(current),
         "status": to_dict(status),
+        "hot_standby": to_dict(hot_standby.look(registry, drivers)),
         "deployments": deployments,
         "stages": list(_stages(status, plan, report)),
         "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
+        "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots,
         "updates": [update_document(record) for record in updates],
         "rollbacks": [to_dict(record) for record in registry.rollbacks()],
@@ -243,6 +249,24 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
     strategy = STRATEGIES.get(record.strategy) if record.outcome is None else None
     left = [n for n in strategy.noted if n not in record.step_times and n != NOTED[Step.REHEARSE]] if strategy else []
     found: dict[str, Any] = {**to_dict(record), "steps": steps, "left": left, "runs": record.runs}
+    return found
+
+
+def difference_document(report: DifferenceReport) -> dict[str, Any]:
+    """What the versions of an update made of the same batches: the outcome, the problems, what was not compared, and
+    the report's tables but that of the batches."""
+    found: dict[str, Any] = {
+        "outcome": report.outcome,
+        "problems": report.problems,
+        "notes": list(report.notes()),
+    }
+    for name, columns, rows in (
+        ("figures", report.FIGURE_COLUMNS, report.figure_rows()),
+        ("rows", report.ROW_COLUMNS, report.difference_rows()),
+        ("samples", report.SAMPLE_COLUMNS, report.sample_rows()),
+    ):
+        keys = [column.replace(" ", "_") for column in columns]
+        found[name] = [dict(zip(keys, row, strict=True)) for row in rows]
     return found
 
 

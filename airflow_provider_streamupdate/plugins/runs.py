@@ -56,7 +56,7 @@ def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list
     A run is included from the moment it is queued. Its fields:
 
     check_only: nothing is updated
-    report, rehearsal, difference: those of its check, its rehearsal and its comparison with the old version, if any
+    report, rehearsal: those of its check and its rehearsal, if any
     state: Airflow's; paused: the DAG is paused, so that a queued run waits
     tasks: those that have a state, in the order of their starts; times in ISO, None: not yet
     """
@@ -120,14 +120,14 @@ def _tasks(session: Any, dag_id: str, run_id: str) -> list[dict[str, Any]]:
 
 
 def _reports(session: Any, dag_id: str, run_id: str) -> dict[str, Any]:
-    """Return the reports that the steps `check`, `rehearse` and `standby` of an update leave in XCom."""
+    """Return the reports that the steps `check` and `rehearse` of an update leave in XCom."""
     rows = session.execute(
         select(XComModel.task_id, XComModel.key, XComModel.value).where(
             XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == "report"
         )
     )
     found = {row.task_id.rpartition(".")[2]: XComModel.deserialize_value(row) for row in rows}
-    return {"report": found.get("check"), "rehearsal": found.get("rehearse"), "difference": found.get("standby")}
+    return {"report": found.get("check"), "rehearsal": found.get("rehearse")}
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -18,8 +18,13 @@ from airflow_site import Site
 
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.difference.difference import ComparedFigure, QueryDifference
+from airflow_provider_streamupdate.core.difference.report import DifferenceReport
+from airflow_provider_streamupdate.core.difference.row_difference import RowDifference, Sample
+from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
+from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
@@ -608,6 +613,37 @@ class _run:
 
         with create_session() as session:
             session.query(DagRun).filter_by(dag_id=self.dag_id, run_id=self.run_id).delete()
+
+
+def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app: Any) -> None:
+    path = "/api/apps/streamupdate_default/flights"
+    assert page.get(path)["difference"] is None
+    figure = ComparedFigure(figure="rows out", old=100, new=50, batches=(3, 4), limit=0.1)
+    sample = Sample(kind="changed", old={"k": "a", "n": "1"}, new={"k": "a", "n": "2"})
+    report = DifferenceReport(
+        app="flights",
+        queries=(QueryDifference(query="windows", figures=(figure,), problems=("too few",)),),
+        rows=(RowDifference(query="windows", batches=(3, 4), keys=("k",), equal=7, changed=1, samples=(sample,)),),
+    )  # fmt: skip
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00"))
+    app.set_difference("v2", report)
+    found = page.get(path)["difference"]
+    assert (found["deployment"], found["outcome"], found["problems"][0]) == ("v2", "too different", "too few")
+    assert found["figures"][0]["change"] == "50% less" and found["rows"][0]["changed"] == 1
+    assert found["samples"] == [
+        {"query": "windows", "kind": "changed", "column": "k", "new": "a", "old": "a"},
+        {"query": "windows", "kind": "changed", "column": "n", "new": "2", "old": "1"},
+    ]
+    app.remove_reports("v2")
+    assert page.get(path)["difference"] is None
+
+
+def test_the_hot_standby_of_an_app(page: Page, app: Any) -> None:
+    path = "/api/apps/streamupdate_default/flights"
+    assert page.get(path)["hot_standby"] is None
+    hot_standby.write(app.folder, HotStandby(deployment="v1-standby-1", asked_by="me", asked_at=clock.now()))
+    wanted = {"deployment": "v1-standby-1", "state": "new", "behind": None, "took_over": False}
+    assert page.get(path)["hot_standby"] == wanted
 
 
 def test_the_plugin_is_one_to_airflow() -> None:

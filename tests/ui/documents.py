@@ -163,6 +163,33 @@ def update(**changes: Any) -> dict[str, Any]:
     }
 
 
+def difference(**changes: Any) -> dict[str, Any]:
+    """A new version whose rows differ from the old one's."""
+    figure = {"query": "views", "new": 1234567, "old": 1300000, "change": "5.03% less", "allowed": "5%"}
+    return {
+        "deployment": "page-views-9d21b0c4",
+        "outcome": "too different",
+        "problems": [
+            "query views: rows out changed by 5.03% in batches 3 to 9 (1300000 before, 1234567 now); 5% is allowed"
+        ],
+        "notes": ["query views: only the new version's rows have country_of_the_reader"],
+        "figures": [
+            {**figure, "figure": "rows out", "batches": "7 batches"},
+            {**figure, "figure": "median seconds", "new": 0.812, "old": 0.8, "change": "1.5% more", "allowed": None}
+            | {"batches": "7 batches"},
+        ],
+        "rows": [
+            {"query": "views", "batches": "3-9", "equal": 1200000, "changed": 34567, "only_old": 65433, "only_new": 0}
+            | {"expected": 12}
+        ],
+        "samples": [
+            {"query": "views", "kind": "changed", "column": column, "new": new, "old": old}
+            for column, new, old in (("window", "2026-11-24 19:00", "2026-11-24 19:00"), ("count", "41", "42"))
+        ],
+        **changes,
+    }  # fmt: skip
+
+
 def app(**changes: Any) -> dict[str, Any]:
     """One that runs, and has been updated three times within a minute."""
     cutovers = [-3600, -3590, -3575, -3560]
@@ -186,6 +213,8 @@ def app(**changes: Any) -> dict[str, Any]:
             | {"verdict": "carried with loss", "reason": "counts of keys that come late are of one version only"}
         ],
         "report": None,
+        "difference": None,
+        "hot_standby": None,
         "snapshots": [snapshot(n) for n in range(3)],
         "updates": [
             update(

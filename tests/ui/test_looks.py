@@ -321,6 +321,46 @@ def test_an_update_tells_what_was_found_of_the_new_version(show: Show, answers: 
     expect(row).to_contain_text("it has run for 10 s")
 
 
+def test_the_differences_of_an_update_are_shown(show: Show, answers: Answers) -> None:
+    answers.app["difference"] = made.difference()
+    page = show()
+    section = page.get_by_label("Differences")
+    expect(section).to_contain_text(
+        "page-views-9d21b0c4 beside the version before it, on the same batches: too different"
+    )
+    expect(section.locator(".problem")).to_contain_text("5% is allowed")
+    expect(section).to_contain_text("only the new version's rows have country_of_the_reader")
+    expect(section.locator("#difference-figures tbody tr", has_text="rows out")).to_contain_text("1,234,567")
+    expect(section.locator("#difference-rows tbody tr")).to_contain_text("34,567")
+    expect(section.locator("#difference-samples tbody tr")).to_have_count(2)
+    expect(section.locator("#difference-samples tbody tr").nth(1)).to_contain_text("count")
+    answers.app["difference"] = made.difference(outcome="no problem", problems=[], notes=[], rows=[], samples=[])
+    page.reload()
+    expect(section).to_contain_text("no problem")
+    expect(section.locator("table")).to_have_count(1)
+    answers.app["difference"] = None
+    page.reload()
+    expect(page.get_by_label("Stages")).to_be_visible()
+    expect(section).to_have_count(0)
+
+
+def test_the_hot_standby_is_shown(show: Show, answers: Answers) -> None:
+    standby = {"deployment": "v4-standby-1", "state": "standby", "behind": 1, "took_over": False}
+    answers.app["hot_standby"] = standby
+    page = show()
+    expect(page.locator("#hot-standby")).to_have_text("hot standby v4-standby-1 standby, 1 batch behind")
+    answers.app["hot_standby"] = {**standby, "behind": None, "state": "lost"}
+    page.reload()
+    expect(page.locator("#hot-standby")).to_have_text("hot standby v4-standby-1 lost")
+    answers.app["hot_standby"] = {**standby, "took_over": True}
+    page.reload()
+    expect(page.locator("#hot-standby")).to_have_text("hot standby: none yet, the one before took over")
+    answers.app["hot_standby"] = None
+    page.reload()
+    expect(page.locator("#deployments")).to_be_visible()
+    expect(page.locator("#hot-standby")).to_have_count(0)
+
+
 LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 

@@ -155,7 +155,7 @@ class UpdateEngine:
             if planned is not None and planned.report is not None:
                 check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
-                registry.remove_report(deployment)  # of an earlier try, perhaps with other options: check again
+                registry.remove_reports(deployment)  # of an earlier try, perhaps with other options: check again
         return update
 
     def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:

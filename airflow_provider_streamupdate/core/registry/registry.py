@@ -12,6 +12,7 @@ import attrs
 from .. import clock
 from ..boundaries import boundary
 from ..compatibility.report import CompatibilityReport
+from ..difference.report import DifferenceReport
 from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
 from ..formats import check_readable
 from ..names import check_name, check_part, check_path, numbers
@@ -270,10 +271,19 @@ class AppRegistry:
         """The compatibility report of the update that brings or brought `deployment` in."""
         return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
 
-    def remove_report(self, deployment: str) -> None:
-        """Nothing when there is none."""
-        self.folder.remove(f"updates/{deployment}.report.json")
-        self.folder.remove(f"updates/{deployment}.report.md")
+    def difference(self, deployment: str) -> DifferenceReport | None:
+        """What `deployment` and the version before it made of the same batches; None: that was not compared."""
+        return self._read(f"differences/{deployment}.json", DifferenceReport)
+
+    def set_difference(self, deployment: str, report: DifferenceReport) -> None:
+        self.folder.write(f"differences/{deployment}.json", to_json(report))
+        self.folder.write(f"differences/{deployment}.md", report.to_markdown().encode())
+
+    def remove_reports(self, deployment: str) -> None:
+        """Those on its compatibility and on its difference; nothing when there is none."""
+        for stem in (f"updates/{deployment}.report", f"differences/{deployment}"):
+            self.folder.remove(f"{stem}.json")
+            self.folder.remove(f"{stem}.md")
 
     def _update_names(self) -> list[str]:
         return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]

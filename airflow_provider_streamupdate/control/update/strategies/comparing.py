@@ -11,7 +11,6 @@ from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
 from ....core.errors import DriverError, WaitTimeoutError
 from ....core.registry.deployment import FINAL_STATES, NEW, QueryStatus
-from ....core.serde import to_json
 from ...operations.stop import stop_deployment
 from ...operations.version import store_copy
 from ...waiting import wait_for
@@ -66,9 +65,7 @@ def check_difference(update: Update) -> DifferenceReport:
     """Compare the versions, store the report and return it. DifferenceError, with nothing stopped, when they differ too
     much, or when a limit was asked for and there is nothing to hold it to."""
     report = _enough(update) if update.options.compares else _compared(update)
-    folder = update.registry.folder
-    folder.write(f"differences/{update.record.new}.json", to_json(report))
-    folder.write(f"differences/{update.record.new}.md", report.to_markdown().encode())
+    update.registry.set_difference(update.record.new, report)
     problems = [*report.problems, *_uncompared(report)]
     if problems:
         raise DifferenceError(

@@ -149,6 +149,56 @@ export interface Report {
   items: ReportItem[];
 }
 
+/** A figure of both versions over some batches; `allowed`: how much of a change, when it is limited. */
+export interface ComparedFigure {
+  query: string;
+  figure: string;
+  new: number;
+  old: number;
+  change: string;
+  allowed: Maybe<string>;
+  batches: string;
+}
+
+/** A query whose rows were compared; `batches`: first and last, null: none were. */
+export interface ComparedRows {
+  query: string;
+  batches: Maybe<string>;
+  equal: number;
+  changed: number;
+  only_old: number;
+  only_new: number;
+  expected: number;
+}
+
+/** A column of a row that differs. */
+export interface DifferentValue {
+  query: string;
+  kind: string;
+  column: string;
+  new: string;
+  old: string;
+}
+
+/** What both versions of an update made of the same batches. */
+export interface Difference {
+  deployment: string;
+  outcome: string;
+  problems: string[];
+  notes: string[];
+  figures: ComparedFigure[];
+  rows: ComparedRows[];
+  samples: DifferentValue[];
+}
+
+/** The driver that takes over when the current one dies. `behind`: batches. */
+export interface HotStandby {
+  deployment: string;
+  state: string;
+  behind: Maybe<number>;
+  took_over: boolean;
+}
+
 /** The end of a driver's log, or in `note` where it is. */
 export interface DriverLog {
   deployment: string;
@@ -201,9 +251,13 @@ export interface AppDocument {
   next_step: Maybe<string>;
   current: Maybe<{ deployment: string; epoch: number; promoted: boolean }>;
   status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
+  /** null: it is to have none. */
+  hot_standby: Maybe<HotStandby>;
   deployments: Deployment[];
   stages: Stage[];
   report: Maybe<Report & { deployment: string }>;
+  /** Of the last update, when its new version ran along. */
+  difference: Maybe<Difference>;
   snapshots: Snapshot[];
   updates: Update[];
   rollbacks: Rollback[];

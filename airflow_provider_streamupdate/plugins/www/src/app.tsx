@@ -4,11 +4,12 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { Action, type Asked } from "./actions";
-import { type AppDocument, appPath, ask, type Me } from "./api";
+import { type AppDocument, appPath, ask, type HotStandby, type Me } from "./api";
 import { Buttons } from "./buttons";
 import { Changes, changes } from "./changes";
 import { Charts } from "./charts";
 import { Deployments } from "./deployments";
+import { Differences } from "./difference";
 import { Events } from "./events";
 import { ago, seconds } from "./format";
 import { History } from "./history";
@@ -23,6 +24,17 @@ import { Snapshots } from "./snapshots";
 import { Stages } from "./stages";
 import { Timeline } from "./timeline";
 import { UnderWay } from "./underway";
+
+/** What takes over when the driver dies. */
+function Standby({ of: standby }: { of: HotStandby }): JSX.Element {
+  if (standby.took_over) return <span id="hot-standby">hot standby: none yet, the one before took over</span>;
+  return (
+    <span id="hot-standby">
+      hot standby {standby.deployment} <Word of={standby.state} />
+      {standby.behind !== null && `, ${standby.behind} ${standby.behind === 1 ? "batch" : "batches"} behind`}
+    </span>
+  );
+}
 
 /** `alone`: as a tab, without the way back to the list. */
 export function AppPage({ conn, app: name, alone }: { conn: string; app: string; alone?: boolean }): JSX.Element {
@@ -70,6 +82,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           {app.current ? `deployment ${app.current.deployment}, epoch ${app.current.epoch}` : "no deployment"}
         </span>
         <span class="quiet">heartbeat {ago(app.status?.heartbeat_at)}</span>
+        {app.hot_standby && <Standby of={app.hot_standby} />}
         {last && !underWay && (
           <span class="quiet" id="last-change">
             {last.how === "rollback" ? `from ${last.from} to ${last.to}: ` : `last update, to ${last.to}: `}
@@ -107,6 +120,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       </Section>
       <Stages app={app} />
       <LastCheck app={app} />
+      <Differences app={app} />
       <Snapshots app={app} act={edits ? setAsked : null} />
       <Section title="Updates and rollbacks">
         <Changes app={app} />

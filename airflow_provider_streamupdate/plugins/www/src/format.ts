@@ -71,9 +71,9 @@ export const RUNNING = ["starting", "standby", "restoring", "running", "draining
 /** States of a driver that is gone although nobody asked it to end, or that seems so. */
 export const DEAD = ["failed", "lost", "silent"];
 
-const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated"];
-const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible"];
-const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss"];
+const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated", "no problem"];
+const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different"];
+const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss", "nothing was compared"];
 
 /** The colour class of a state, verdict or outcome. */
 export function tone(word: Value<string>): string {
