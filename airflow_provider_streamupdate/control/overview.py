@@ -16,6 +16,7 @@ from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
 from ..core.redaction import redacted
 from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Status
+from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
@@ -347,6 +348,7 @@ def _deployment_document(
     commits = [q.first_commit_at for q in status.queries.values() if q.first_commit_at] if status else []
     return {
         **to_dict(spec),
+        "from_snapshot": snapshot_of(spec),
         "application": application,
         "current": current is not None and current.deployment == spec.deployment,
         "state": state,

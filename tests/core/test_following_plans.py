@@ -37,17 +37,36 @@ def stateless(plan: AppPlan) -> AppPlan:
     return attrs.evolve(plan, queries=tuple(attrs.evolve(q, stages=()) for q in plan.queries))
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "text", "parquet", "orc", "rate", "rate-micro-batch", "kafka"])
+@pytest.mark.parametrize(
+    "format", ["json", "csv", "text", "parquet", "orc", "rate", "rate-micro-batch", "kafka", "delta"]
+)
 def test_sources_that_give_a_batch_again_are_followed(format: str) -> None:
     plan = app(sources=(source(format),))
     assert unfollowable(plan) == [] and unfollowable(plan, plan) == []
 
 
-@pytest.mark.parametrize("format", ["socket", "delta", "iceberg", "my_python_source", "org.some.Provider"])
+@pytest.mark.parametrize("format", ["socket", "iceberg", "hudi", "my_python_source", "org.some.Provider"])
 def test_other_sources_are_not(format: str) -> None:
     plan = app(sources=(source(format),))
     [problem] = unfollowable(plan)
     assert "is of format" in problem and "not tried" in problem
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"startingversion": "latest"}, "startingVersion=latest"),
+        ({"startingtimestamp": "2026-01-01"}, "startingtimestamp"),
+        ({"schematrackinglocation": "/schemas"}, "both versions would write"),
+        ({"schemalocation": "/schemas"}, "both versions would write"),
+    ],
+)
+def test_a_table_whose_first_batch_or_schemas_would_be_others_is_not_followed(options: dict, problem: str) -> None:
+    table = source("delta")
+    [found] = unfollowable(app(sources=(attrs.evolve(table, options={**table.options, **options}),)))
+    assert problem in found
+    fixed = attrs.evolve(table, options={**table.options, "startingversion": "3", "ignorechanges": "true"})
+    assert unfollowable(app(sources=(fixed,))) == []
 
 
 def test_a_source_that_is_not_followed_is_found_in_the_running_version_alone() -> None:
@@ -55,7 +74,7 @@ def test_a_source_that_is_not_followed_is_found_in_the_running_version_alone() -
     assert any("socket" in p for p in unfollowable(app(), old))
 
 
-@pytest.mark.parametrize("format", ["memory", "delta", "my_sink"])
+@pytest.mark.parametrize("format", ["memory", "iceberg", "my_sink"])
 def test_sinks_that_were_not_tried_are_refused(format: str) -> None:
     [problem] = unfollowable(app(sink=SinkPlan(format=format)))
     assert f"is of format {format}" in problem

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
-from airflow_provider_streamupdate.streaming import StreamingApp
+from airflow_provider_streamupdate.streaming import StreamingApp, stage
 
 VERSION = 1
 QUERIES = ("files",)
@@ -30,6 +30,14 @@ def writer(df: DataFrame) -> DataStreamWriter:
 
 def delta(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     return writer(records(spark, params)).format("delta").option("path", params["output"] + "/delta")
+
+
+def onward(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
+    """From the table that the query `delta` writes into another one."""
+    table = params["output"] + "/delta"
+    spark.createDataFrame([], "id long, k string, a long, version int").write.format("delta").mode("ignore").save(table)
+    rows = stage("once", spark.readStream.format("delta").load(table).dropDuplicates(["id"]))
+    return writer(rows).format("delta").option("path", params["output"] + "/onward")
 
 
 def files(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:

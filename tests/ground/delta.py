@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 
 from .records import Records, jars
@@ -37,6 +38,33 @@ def test_a_batch_that_every_sink_has_and_no_commit_log_is_not_doubled(ground: Re
     hold_a_batch(ground)
     die_with_it(ground)
     go_on(ground)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", ["standby", "follow"])
+def test_an_update_from_a_table_into_a_table_loses_and_doubles_nothing(tmp_path: Path, strategy: str) -> None:
+    ground = Records(tmp_path, ("delta", "onward"), CONF)
+    try:
+        ground.write()
+        ground.client.submit(ground.of_version(1), "one", app=ground.app)
+        ground.feed()
+        wait_for(lambda: onward(ground) or None, "rows in the second table", 300)
+        record = ground.client.update(
+            UpdateOptions(application=ground.of_version(2), deployment="two", strategy=strategy), print
+        )
+        assert record.outcome == "promoted"
+        print(f"{strategy}: pause {record.pause_seconds} s")
+        ground.stop_feeding()
+        ground.write()
+        wait_for(lambda: len(onward(ground)) >= len(ground.records) or None, "all rows in the second table", 300)
+        ground.check("delta", delta_rows(ground.output / "delta"))
+        ground.count_up("onward", onward(ground))
+    finally:
+        ground.end()
+
+
+def onward(ground: Records) -> list[dict[str, Any]]:
+    return delta_rows(ground.output / "onward")
 
 
 def hold_a_batch(ground: Records) -> None:

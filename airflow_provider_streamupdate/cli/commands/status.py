@@ -207,6 +207,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
 
 def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     from ...control.overview import figures
+    from ...core.registry.hot_standby import snapshot_of
 
     facts: dict[str, Any] = {"app": found.app, "state": found.state, "next step": found.next_step}
     status, spec, current = found.status, found.spec, found.current
@@ -214,7 +215,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         promoted = "promoted" if current.promoted else "not promoted"
         facts["deployment"] = f"{current.deployment} (epoch {current.epoch}, {promoted})"
         facts["submitted"] = moment(spec.submitted_at)
-        facts["from snapshot"] = spec.from_snapshot
+        facts["from snapshot"] = snapshot_of(spec)
         if spec.fork:
             facts["from snapshot"] = f"{spec.from_snapshot} of {spec.from_app or spec.app} (fork)"
         facts["took over from"] = spec.parent
@@ -297,6 +298,8 @@ def _stages(status: Status, made: AppPlan | None) -> Iterator[tuple[Any, ...]]:
 
 
 def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any]]:
+    from ...core.registry.hot_standby import snapshot_of
+
     updates = {record.new: record for record in client.registry.app(app).updates()}
     for spec in client.deployments(app):
         yield {
@@ -304,7 +307,7 @@ def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any
             "state": client.deployment_state(app, spec.deployment),
             "submitted_at": spec.submitted_at,
             "parent": spec.parent,
-            "from_snapshot": spec.from_snapshot,
+            "from_snapshot": snapshot_of(spec),
             "fork": spec.fork,
             "from_app": spec.from_app,
             "digest": spec.digest,

@@ -275,10 +275,13 @@ class Drivers:
         why = (status.error or status.reason) if status else None
         if state in (LOST, FAILED) and not why:
             why = "its process exited without a final status"
+        then = "run the update again"  # it was started beside the current one
+        if deployment == self.app.current_id():
+            then = f"start it again with streamupdate restart {self.app.name}, or another version with submit"
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. Correct "
-            f"the cause, and start it again with streamupdate restart {self.app.name}, or another version with submit "
-            f"(streamupdate log {self.app.name} shows more)\n{self.last_lines(deployment)}"
+            f"the cause, and {then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"
+            f"{self.last_lines(deployment)}"
         )
 
     def last_lines(self, deployment: str) -> str:

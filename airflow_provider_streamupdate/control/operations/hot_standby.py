@@ -158,12 +158,10 @@ def _wait(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: flo
 
 
 def _behind(registry: AppRegistry, leader: str, follower: str) -> int | None:
-    plan = registry.plan(leader)
     found = []
     with contextlib.suppress(StreamUpdateError):  # its checkpoint is being built
-        for query in plan.queries if plan is not None else ():
-            there = Checkpoint(registry.checkpoint(leader, query.name)).committed_batch()
-            here = Checkpoint(registry.checkpoint(follower, query.name)).committed_batch()
+        for folders in registry.checkpoints_of_both(leader, follower).values():
+            there, here = (Checkpoint(folder).committed_batch() for folder in folders)
             if there is None or here is None:
                 return None
             found.append(there - here)

@@ -35,11 +35,19 @@ from ..union_branches import apart, ordered, without
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
 # (spark_internals/queries/following.py): a file source's, from its log; the others have none that decides about rows
-# (KafkaMicroBatchStream, RateStreamMicroBatchStream, RatePerMicroBatchStream).
-SOURCES = frozenset({*FILES, "kafka", "rate", "rate-micro-batch"})
+# (KafkaMicroBatchStream, RateStreamMicroBatchStream, RatePerMicroBatchStream; Delta Lake's DeltaSource.getBatch).
+DELTA = "delta"
+SOURCES = frozenset({*FILES, "kafka", "rate", "rate-micro-batch", DELTA})
 # Sinks that are made without an effect, so that they can be made before the takeover. Not memory: its rows are gone
 # with the driver, so that no update can continue it.
-SINKS = frozenset({*FILES, "foreachbatch", "foreach", "kafka", "noop", "console"})
+SINKS = frozenset({*FILES, "foreachbatch", "foreach", "kafka", "noop", "console", DELTA})
+# What a Delta source asks the table for again when its first batch is run again (DeltaSource.getStartingVersion), or
+# notes where the running version's notes it, too (DeltaSourceMetadataTrackingLog).
+_OF_DELTA = {
+    "startingtimestamp": "its first batch would begin where the table is now",
+    "schematrackinglocation": "both versions would write its log of schemas",
+    "schemalocation": "both versions would write its log of schemas",
+}
 
 # How many entries the log of a file source has between two compactions. A log without a compaction yet is read by
 # one's own setting (CompactibleFileStreamLog.compactInterval), and the running version writes it by its own.
@@ -98,6 +106,10 @@ def _of_source(source: SourcePlan) -> Iterator[str]:
         yield f"is of format {kind}, which was not tried"
     if effective(source, "cleansource", "off").lower() != "off":
         yield "has cleanSource: files that the running version has read go before the new one has read them"
+    if kind == DELTA:
+        yield from (f"has {option}: {why}" for option, why in _OF_DELTA.items() if option in source.options)
+        if source.options.get("startingversion", "").lower() == "latest":
+            yield f"has startingVersion=latest: {_OF_DELTA['startingtimestamp']}"
     for option in _LENIENT:
         if effective(source, option, "false").lower() != "false":
             yield f"has {option}: {_MISSING}"

@@ -33,6 +33,11 @@ def leader(spec: DeploymentSpec) -> str | None:
     return spec.parent if spec.owner.startswith(_OWNER) else None
 
 
+def snapshot_of(spec: DeploymentSpec) -> str | None:
+    """The snapshot that a deployment started from. A hot standby's spec names one that is never stored."""
+    return None if leader(spec) is not None else spec.from_snapshot
+
+
 def read(app: Folder) -> HotStandby | None:
     """Of the app in this folder; None: it is to have none."""
     text = app.read(PATH)

@@ -213,6 +213,14 @@ class AppRegistry:
     def checkpoint(self, deployment: str, query: str) -> Folder:
         return self.folder.sub(f"deployments/{deployment}/checkpoint/{query}")
 
+    def checkpoints_of_both(self, one: str, other: str) -> dict[str, tuple[Folder, Folder]]:
+        """By query, for each that both deployments have; none while one of them has no plan yet."""
+        plans = self.plan(one), self.plan(other)
+        if plans[0] is None or plans[1] is None:
+            return {}
+        names = [query.name for query in plans[1].queries if plans[0].query(query.name) is not None]
+        return {name: (self.checkpoint(one, name), self.checkpoint(other, name)) for name in names}
+
     def status(self, deployment: str) -> Status | None:
         return self._read(f"deployments/{deployment}/status.json", Status)
 

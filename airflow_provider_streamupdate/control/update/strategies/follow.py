@@ -133,14 +133,9 @@ class Chase:
 
     def _positions(self) -> list[tuple[int, int]]:
         """The last batch that was logged, and the last that has committed here, of each query that both have."""
-        registry, old, new = self._update.registry, str(self._update.record.old), self._update.record.new
-        plan, followed = registry.plan(new), registry.plan(old)
-        found = []
-        for query in plan.queries if plan is not None else ():
-            if followed is None or followed.query(query.name) is None:
-                continue
-            logged = Checkpoint(registry.checkpoint(old, query.name)).logged_batch()
-            committed = Checkpoint(registry.checkpoint(new, query.name)).committed_batch()
+        record, found = self._update.record, []
+        for there, here in self._update.registry.checkpoints_of_both(str(record.old), record.new).values():
+            logged, committed = Checkpoint(there).logged_batch(), Checkpoint(here).committed_batch()
             if logged is not None and committed is not None:
                 found.append((logged, committed))
         return found
