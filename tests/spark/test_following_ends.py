@@ -101,14 +101,15 @@ def test_sinks_that_keep_nothing(spark, tmp_path, format: str, table: str) -> No
     assert [text for batch, text in wrote.items() if batch > pair.last_old and table in text]
 
 
-@pytest.mark.parametrize("format", ["csv", "text", "parquet"])
+@pytest.mark.parametrize("format", ["csv", "text", "parquet", "orc", "xml"])
 def test_files_of_other_formats(spark, tmp_path, format: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
 
     def lines(bench: Bench):
         schema = "value string" if format == "text" else "k string, a long"
-        rows = bench.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).format(format).load(str(folder))
+        reader = bench.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).option("rowTag", "row")
+        rows = reader.format(format).load(str(folder))
         if format == "text":
             parts = F.split("value", " ")
             rows = rows.select(parts[0].alias("k"), parts[1].cast("long").alias("a"))
@@ -124,11 +125,16 @@ def test_files_of_other_formats(spark, tmp_path, format: str) -> None:
 
 def put(spark, folder: Path, format: str, rows: list[dict], bench: Bench) -> None:
     import pyarrow
+    import pyarrow.orc
     import pyarrow.parquet
 
     hidden = folder / f".{bench.files}"
-    if format == "parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"k": r["k"], "a": r["a"]} for r in rows]), hidden)
+    if format in ("parquet", "orc"):
+        write = pyarrow.parquet.write_table if format == "parquet" else pyarrow.orc.write_table
+        write(pyarrow.Table.from_pylist([{"k": r["k"], "a": r["a"]} for r in rows]), hidden)
+    elif format == "xml":
+        lines = "".join(f"<row><k>{r['k']}</k><a>{r['a']}</a></row>" for r in rows)
+        hidden.write_text(f"<rows>{lines}</rows>")
     else:
         hidden.write_text("".join(f"{r['k']}{',' if format == 'csv' else ' '}{r['a']}\n" for r in rows))
     os.utime(hidden, (1_700_000_000 + bench.files,) * 2)

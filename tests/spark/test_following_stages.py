@@ -198,17 +198,36 @@ class Timed(StatefulProcessor):
         pass
 
 
+class TimedInPandas(Timed):
+    """The same, in frames."""
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[pd.DataFrame]:
+        for _ in super().handleInputRows(key, [n for frame in rows for n in range(len(frame))], timers):
+            yield pd.DataFrame()
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[pd.DataFrame]:
+        for told in super().handleExpiredTimer(key, timerValues, expiredTimerInfo):
+            yield pd.DataFrame([told.asDict()])
+
+
+def timed_in_pandas(bench: Bench):
+    grouped, schema = bench.source().groupBy("k"), "k string, n long"
+    return stage("timed", grouped.transformWithStateInPandas(TimedInPandas(), schema, "Append", "ProcessingTime"))
+
+
 def timed(bench: Bench):
     made = bench.source().groupBy("k").transformWithState(Timed(), "k string, n long", "Append", "ProcessingTime")
     return stage("timed", made)
 
 
-@pytest.mark.parametrize("store", [(ROCKSDB,), (ROCKSDB, True)])
-def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, store) -> None:
+@pytest.mark.parametrize(
+    ("version", "store"), [(timed, (ROCKSDB,)), (timed, (ROCKSDB, True)), (timed_in_pandas, (ROCKSDB,))]
+)
+def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, version, store) -> None:
     """The times in the state are those of the old version's batches."""
     first, meanwhile = [[row("a", 1), row("b", 2)]], [[row("a", 3)], [row("b", 4), row("c", 5)]]
     after = [[row("a", 6)], [row("c", 7), row("d", 8)]]
-    with running_pair(Bench(spark, tmp_path, *store), timed, mode="append", trigger="1 second") as pair:
+    with running_pair(Bench(spark, tmp_path, *store), version, mode="append", trigger="1 second") as pair:
         recent = {"stateVarName": "recent"}
         updated(pair, first, meanwhile, after, clock=True, states=(recent, {"stateVarName": "count"}))
         expected = Counter(r["k"] for f in first + meanwhile + after for r in f)
