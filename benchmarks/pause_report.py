@@ -176,7 +176,7 @@ class Plot:
 
     def __init__(self, sizes: Sequence[int], seconds: Sequence[float]) -> None:
         self.sizes = sizes
-        self.low, self.high = min(*seconds, 0.5) * 0.8, max(*seconds, 30.0) * 1.15
+        self.low, self.high = min(*seconds, 0.5) * 0.8, max(*seconds, 2.0) * 1.15
 
     def x(self, keys: int) -> float:
         first, last = math.log(self.sizes[0]), math.log(self.sizes[-1])

@@ -19,8 +19,7 @@ from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, C
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
 
-pytestmark = pytest.mark.slow
-BATCHES, FOLLOWED, KEYS = 9, 4, "abcdefgh"
+BATCHES, FOLLOWED, KEYS = 6, 2, "abcdefgh"
 Version = Callable[[Bench], DataFrame]
 Place = tuple[str, int]  # a row that is given once: a key and its count then
 
@@ -57,31 +56,31 @@ def here(place: Place) -> Column:
     return (F.col("k") == place[0]) & (F.col("n") == place[1])
 
 
-def changed(name: str, to: Column) -> Callable[[Place], Version]:
+def changed(name: str, to: Callable[[], Column]) -> Callable[[Place], Version]:
     """A bug above the stage: another value of one column in one row."""
-    return lambda place: lambda b: plain(b).withColumn(name, F.when(here(place), to).otherwise(F.col(name)))
+    return lambda place: lambda b: plain(b).withColumn(name, F.when(here(place), to()).otherwise(F.col(name)))
 
 
 BUGS: dict[str, Callable[[Place], Version]] = {
-    "one more": changed("n", F.col("n") + 1),
-    "the sign": changed("s", -F.col("s")),
-    "a null number": changed("s", F.lit(None)),
-    "a null text": changed("name", F.lit(None)),
-    "upper and lower case": changed("name", F.lower("name")),
-    "a blank at the end": changed("name", F.concat("name", F.lit(" "))),
-    "an empty text": changed("name", F.lit("")),
-    "the last bit of a double": changed("mean", F.col("mean") * (1 + 2.3e-16)),
-    "not a number": changed("mean", F.lit(float("nan"))),
-    "a microsecond": changed("at", F.timestamp_micros(F.unix_micros("at") + 1)),
-    "an hour": changed("at", F.col("at") + F.expr("interval 1 hour")),
-    "a flag": changed("even", ~F.col("even")),
-    "a cent": changed("price", (F.col("price") + 0.01).cast("decimal(20, 2)")),
-    "a day": changed("day", F.date_add("day", 1)),
-    "a byte": changed("raw", F.concat("raw", F.lit(b"\x00"))),
-    "the order of an array": changed("both", F.reverse("both")),
-    "a field of a struct": changed("pair", F.col("pair").withField("n", F.col("pair.n") + 1)),
-    "a value of a map": changed("sums", F.transform_values("sums", lambda _, v: v + 1)),
-    "a key of a map": changed("sums", F.transform_keys("sums", lambda k, _: F.upper(k))),
+    "one more": changed("n", lambda: F.col("n") + 1),
+    "the sign": changed("s", lambda: -F.col("s")),
+    "a null number": changed("s", lambda: F.lit(None)),
+    "a null text": changed("name", lambda: F.lit(None)),
+    "upper and lower case": changed("name", lambda: F.lower("name")),
+    "a blank at the end": changed("name", lambda: F.concat("name", F.lit(" "))),
+    "an empty text": changed("name", lambda: F.lit("")),
+    "the last bit of a double": changed("mean", lambda: F.col("mean") * (1 + 2.3e-16)),
+    "not a number": changed("mean", lambda: F.lit(float("nan"))),
+    "a microsecond": changed("at", lambda: F.timestamp_micros(F.unix_micros("at") + 1)),
+    "an hour": changed("at", lambda: F.col("at") + F.expr("interval 1 hour")),
+    "a flag": changed("even", lambda: ~F.col("even")),
+    "a cent": changed("price", lambda: (F.col("price") + 0.01).cast("decimal(20, 2)")),
+    "a day": changed("day", lambda: F.date_add("day", 1)),
+    "a byte": changed("raw", lambda: F.concat("raw", F.lit(b"\x00"))),
+    "the order of an array": changed("both", lambda: F.reverse("both")),
+    "a field of a struct": changed("pair", lambda: F.col("pair").withField("n", F.col("pair.n") + 1)),
+    "a value of a map": changed("sums", lambda: F.transform_values("sums", lambda _, v: v + 1)),
+    "a key of a map": changed("sums", lambda: F.transform_keys("sums", lambda k, _: F.upper(k))),
     "a row is gone": lambda place: lambda b: plain(b).where(~here(place)),
     "a row comes twice": lambda place: lambda b: plain(b).withColumn(
         "k", F.explode(F.when(here(place), F.array("k", "k")).otherwise(F.array("k")))
@@ -99,26 +98,26 @@ def input_row(place: Place) -> Column:
     return (F.col("k") == place[0]) & (F.col("a") == place[1])
 
 
-def written(name: str, to: Column) -> Version:
+def written(name: str, to: Callable[[], Column]) -> Version:
     """The same value of a column, written otherwise."""
-    return lambda b: plain(b).withColumn(name, to)
+    return lambda b: plain(b).withColumn(name, to())
 
 
 SAME: dict[str, Version] = {
     "the same code": plain,
-    "there and back": written("s", F.col("s") + 1 - 1),
-    "both cases": written("name", F.when(F.col("n") > 3, F.col("name")).otherwise(F.col("name"))),
-    "the first that is not null": written("name", F.coalesce("name", "k")),
-    "through texts": written("n", F.col("n").cast("string").cast("long")),
-    "a wider type": written("price", F.col("price").cast("decimal(25, 2)")),
-    "a sum of two halves": written("mean", (F.col("s") / F.col("n")) * 2 / 2),
-    "microseconds": written("at", F.timestamp_micros(F.unix_micros("at"))),
-    "twice not": written("even", ~~F.col("even")),
-    "an array that is mapped": written("both", F.transform("both", lambda x: x)),
-    "a map by its entries": written("sums", F.map_from_entries(F.map_entries("sums"))),
-    "a struct by its fields": written("pair", F.struct(F.col("pair.n").alias("n"), F.col("pair.k").alias("k"))),
-    "bytes of hex": written("raw", F.unhex(F.hex("raw"))),
-    "a date by its days": written("day", F.date_from_unix_date(F.unix_date("day"))),
+    "there and back": written("s", lambda: F.col("s") + 1 - 1),
+    "both cases": written("name", lambda: F.when(F.col("n") > 3, F.col("name")).otherwise(F.col("name"))),
+    "the first that is not null": written("name", lambda: F.coalesce("name", "k")),
+    "through texts": written("n", lambda: F.col("n").cast("string").cast("long")),
+    "a wider type": written("price", lambda: F.col("price").cast("decimal(25, 2)")),
+    "a sum of two halves": written("mean", lambda: (F.col("s") / F.col("n")) * 2 / 2),
+    "microseconds": written("at", lambda: F.timestamp_micros(F.unix_micros("at"))),
+    "twice not": written("even", lambda: ~~F.col("even")),
+    "an array that is mapped": written("both", lambda: F.transform("both", lambda x: x)),
+    "a map by its entries": written("sums", lambda: F.map_from_entries(F.map_entries("sums"))),
+    "a struct by its fields": written("pair", lambda: F.struct(F.col("pair.n").alias("n"), F.col("pair.k").alias("k"))),
+    "bytes of hex": written("raw", lambda: F.unhex(F.hex("raw"))),
+    "a date by its days": written("day", lambda: F.date_from_unix_date(F.unix_date("day"))),
     "a filter that all pass": lambda b: plain(b).where("n > 0"),
     "an input filter that all pass": lambda b: shown(counted(b, lambda df: df.where("a >= 0"))),
     "two halves": lambda b: plain(b).withColumn("k", F.explode(F.array("k"))),
@@ -127,9 +126,9 @@ SAME: dict[str, Version] = {
     "a column of names": lambda b: plain(b).toDF(*plain(b).columns),
     "unused": lambda b: plain(b).withColumn("other", F.lit(1)).drop("other"),
     "a function": lambda b: plain(b).transform(lambda df: df.withColumnRenamed("n", "m").withColumnRenamed("m", "n")),
-    "a text in two parts": written("name", F.concat(F.substring("name", 1, 1), F.substring("name", 2, 9))),
-    "least of one": written("s", F.least("s", "s")),
-    "a month is none": written("day", F.add_months(F.col("day"), 0)),
+    "a text in two parts": written("name", lambda: F.concat(F.substring("name", 1, 1), F.substring("name", 2, 9))),
+    "least of one": written("s", lambda: F.least("s", "s")),
+    "a month is none": written("day", lambda: F.add_months(F.col("day"), 0)),
 }
 
 
@@ -191,13 +190,17 @@ def followed(spark_session, tmp_path_factory) -> Iterator[Followed]:
             spark_session.conf.unset(key) if key not in before else spark_session.conf.set(key, before[key])
 
 
-def planted(times: int = 50) -> list[tuple[str, int]]:
-    """So many bugs, of each kind at least one, each at a place of its own dice."""
-    names = list(BUGS)
-    return [(names[seed % len(names)], seed) for seed in range(times)]
+def some(cases: list) -> list:
+    """Every tenth with the slow tests, the others with the sweep: each takes seconds."""
+    marks = [pytest.mark.sweep if number % 10 else pytest.mark.slow for number in range(len(cases))]
+    return [pytest.param(*case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
 
 
-@pytest.mark.parametrize(("bug", "seed"), planted())
+# Of each kind at least two, each at a place of its own dice
+PLANTED = [(list(BUGS)[seed % len(BUGS)], seed) for seed in range(50)]
+
+
+@pytest.mark.parametrize(("bug", "seed"), some(PLANTED))
 def test_a_planted_row_is_found(followed: Followed, bug: str, seed: int) -> None:
     place = random.Random(seed).choice(followed.places)
     found = followed.compared(BUGS[bug](place))
@@ -205,7 +208,7 @@ def test_a_planted_row_is_found(followed: Followed, bug: str, seed: int) -> None
     assert found.problems and any(place[0] in str(sample) for sample in found.samples)
 
 
-@pytest.mark.parametrize("name", list(SAME))
+@pytest.mark.parametrize("name", some([(name,) for name in SAME]))
 def test_what_is_only_written_otherwise_is_equal(followed: Followed, name: str) -> None:
     found = followed.compared(SAME[name])
     assert (found.differ, found.problems) == (0, [])
