@@ -44,6 +44,7 @@ def test_a_batch_that_every_sink_has_and_no_commit_log_is_not_doubled(ground: Re
 @pytest.mark.parametrize("strategy", ["standby", "follow"])
 def test_an_update_from_a_table_into_a_table_loses_and_doubles_nothing(tmp_path: Path, strategy: str) -> None:
     ground = Records(tmp_path, ("delta", "onward"), CONF)
+    ground.feed_seconds = 8.0  # Delta writes a batch in seconds here
     try:
         ground.write()
         ground.client.submit(ground.of_version(1), "one", app=ground.app)

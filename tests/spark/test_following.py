@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
+from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over, restore_app
 
 
 def counts(bench: Bench):
@@ -95,3 +95,14 @@ def states(spark, checkpoint: Checkpoint) -> list[str]:
     return sorted(
         map(str, spark.read.format("statestore").load(checkpoint.folder.uri).select("key", "value").collect())
     )
+
+
+def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> None:
+    """A Delta source leaves no folder `sources`."""
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1)])
+    name = bench.run(counts)
+    folder = bench.registry.folder
+    folder.remove("deployments/d1/checkpoint/q/sources")
+    mark_taken_over(bench.saved(name), "q", bench.registry, "d1")
+    assert folder.exists("deployments/d1/restored/q.json")

@@ -145,7 +145,8 @@ def mark_taken_over(saved: SavedState, query: str, app: AppRegistry, deployment:
     """Note that a query's checkpoint, in which the running deployment's batches were followed, is at the end of
     `saved`. Its logs must last before; its state is Spark's own work, and lasts as long as that of any batch does."""
     place = f"deployments/{deployment}/checkpoint/{query}"
-    app.folder.sync([f"{place}/{part}" for part in LOGS])
+    there = set(app.folder.names(place))  # sources without a log, as Delta's, leave no folder
+    app.folder.sync([f"{place}/{part}" for part in LOGS if part in there])
     _mark(saved, query, app, deployment)
 
 
