@@ -38,14 +38,17 @@ _CONTEXTS = (f"{_RUNTIME}.MicroBatchExecutionContext", f"{_RUNTIME}.ProgressCont
 _TIMER, _FILES = f"{_RUNTIME}.ProcessingTimeExecutor", f"{_RUNTIME}.FileStreamSource"
 _SEEN, _ENTRY = f"{_FILES}$SeenFilesMap", f"{_FILES}$FileEntry"
 _PATH = "org.apache.spark.paths.SparkPath"
+_TRACKER = f"{_RUNTIME}.WatermarkTracker"
 _WRITES = f"{STREAMING}.sources.WriteToMicroBatchDataSource"
 _ARRAYS = "scala.runtime.ScalaRunTime"
 _NEXT = "org$apache$spark$sql$execution$streaming$runtime$TriggerExecutor$$execCtx"
 _STEP_MS = 3_600_000  # between two triggers, by the clock that is set
 
 _STAGE = "__stage__"  # of the alias around what a stage reads (streaming/stages.py)
-_SEED = -730_717_340_727  # by which the filter is known again
-_NO_ROW = f"rand({_SEED}L) < -1.0D"  # not deterministic, so that no rule folds or moves it
+_NUMBER = -730_717_340  # by which the filter is known again
+# Not deterministic, so that it is neither folded nor moved: below a join it would keep rows from the join, too. (A
+# comparison with rand is folded: OptimizeRand.)
+_NO_ROW = f"spark_partition_id() = {_NUMBER}"
 
 # Class -> fields, methods (with the number of their arguments) and constructors (``<init>``) of it.
 USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
@@ -58,7 +61,7 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _CONTEXTS[0]: (("sink", "triggerClock"), (("isCurrentBatchConstructed_$eq", 1),)),
     _CONTEXTS[1]: (("sink", "triggerClock"), ()),
     f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
-    f"{_RUNTIME}.WatermarkTracker": ((), (("setWatermark", 1), ("currentWatermark", 0))),
+    _TRACKER: (("operatorToWatermarkMap",), (("setWatermark", 1),)),
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
     _SEEN: ((), (("add", 2), ("purge", 0))),
     _ENTRY: ((), (("sparkPath", 0), ("timestamp", 0))),
@@ -184,8 +187,7 @@ class FollowedQuery:
         """Have it run batches of its own, into its own sink, from now on. It waits.
 
         again: the first one is the batch that was logged last, which another driver has not committed
-        watermark_ms: that the other version's next batch would have had. The query's own may be behind it, where
-        sources or stages differ, and Spark's never goes back (WatermarkTracker.updateWatermark)
+        watermark_ms: that the other version's next batch would have had
         """
         self.prepare()
         assert self._made is not None
@@ -193,8 +195,7 @@ class FollowedQuery:
         execution, executor, context = execution_of(self._query), self._executor, self._next()
         if again:
             self._set_batch()
-        if watermark_ms > int(self._watermarks.currentWatermark()):
-            self._watermarks.setWatermark(watermark_ms)
+        self._set_watermark(watermark_ms)
         self._put(execution, _EXECUTION, "logicalPlan", plan)
         self._put(execution, _STREAM, "sink", self._sink)
         self._put(execution, _STREAM, "triggerClock", clock)
@@ -204,6 +205,15 @@ class FollowedQuery:
         self._put(executor, _TIMER, "clock", clock)
         self._field(_TIMER, "intervalMs").setLong(executor, self._interval_ms)
         self._clock.advance(_STEP_MS)
+
+    def _set_watermark(self, watermark_ms: int) -> None:
+        """As a restart from the other version's last batch would: its own rows have moved the query's otherwise, where
+        sources, filters or watermarks differ, and a new stage would drop rows as late."""
+        self._watermarks.setWatermark(watermark_ms)
+        seen = self._field(_TRACKER, "operatorToWatermarkMap").get(self._watermarks)
+        nothing = static(self._jvm, "scala.Option#apply")(None)
+        for node in sequence(seen.keys().toSeq()):
+            seen.put(node, nothing)
 
     _swapped = (
         (_EXECUTION, ("logicalPlan",)),
@@ -345,7 +355,7 @@ def _filter(spark: SparkSession, plan: Any) -> Any:
 def _with_rows(jvm: Any, plan: Any) -> Any:
     """The plan without those filters."""
     children = sequence(plan.children())
-    if str(plan.getClass().getSimpleName()) == "Filter" and str(_SEED) in str(plan.condition().toString()):
+    if str(plan.getClass().getSimpleName()) == "Filter" and str(_NUMBER) in str(plan.condition().toString()):
         return _with_rows(jvm, children[0])
     made = [_with_rows(jvm, child) for child in children]
     if all(a is b for a, b in zip(children, made, strict=True)):
