@@ -135,6 +135,16 @@ def copies_stay_there_or_cross_to_a_disk_and_back(folder: Folder, local: Folder)
     assert folder.files() == ["a/1.sst", "b/2.sst", "e/4.sst"]
 
 
+def a_listing_tells_sizes_or_nothing(folder: Folder, _: Folder) -> None:
+    folder.write("a/b/1", b"one")
+    folder.write("a/2", b"")
+    folder.write("c", b"other")
+    assert folder.sizes("nothing") == {}
+    assert folder.sizes("a") in ({}, {"a/b/1": 3, "a/2": 0})
+    assert folder.sizes() in ({}, {"a/b/1": 3, "a/2": 0, "c": 5})
+    assert bool(folder.sizes()) is not folder.cheap_calls
+
+
 def it_is_what_its_backend_says(folder: Folder, _: Folder) -> None:
     can = folder.backend
     folder.write("a/b", b"one")
@@ -169,5 +179,6 @@ CONTRACT: tuple[Callable[[Folder, Folder], None], ...] = (
     exactly_what_was_read_is_removed,
     of_many_removers_one_hits_each_version,
     copies_stay_there_or_cross_to_a_disk_and_back,
+    a_listing_tells_sizes_or_nothing,
     it_is_what_its_backend_says,
 )

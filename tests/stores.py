@@ -27,6 +27,8 @@ class ObjectStore(MemoryFileSystem):
     def find(self, path, **kwargs):
         found = super().find(path, **kwargs)
         folders = {name[: at + 1] for name in found for at in range(len(path), len(name)) if name[at] == "/"}
+        if kwargs.get("detail"):
+            return {**found, **{name: {"name": name, "size": 0, "type": "file"} for name in folders}}
         return [*found, *folders]
 
     def makedirs(self, path, exist_ok=False):
@@ -48,6 +50,7 @@ class Bucket(ObjectStore):
     """With conditional deletes, as s3fs gives them; `conditional`: it honours the condition."""
 
     conditional = True
+    most = 5_000_000  # bytes that one copy takes
 
     def info(self, path, **kwargs):
         return {**super().info(path, **kwargs), "ETag": self._tag(path)}
@@ -68,7 +71,14 @@ class Bucket(ObjectStore):
         return {"Body": Body(self.cat_file(f"/{Bucket}/{Key}"))}
 
     def call_s3(self, method, Bucket, **asked):
-        return {"delete_object": self._delete, "list_objects_v2": self._page}[method](Bucket, **asked)
+        known = {"delete_object": self._delete, "list_objects_v2": self._page, "copy_object": self._copy}
+        return known[method](Bucket, **asked)
+
+    def _copy(self, Bucket, Key, CopySource):
+        data = self.cat_file(f"/{CopySource['Bucket']}/{CopySource['Key']}")
+        if len(data) > self.most:
+            raise _error("EntityTooLarge")
+        self.pipe_file(f"/{Bucket}/{Key}", data)
 
     def _page(self, Bucket, Prefix, Delimiter, ContinuationToken=""):
         """Two entries at a time."""

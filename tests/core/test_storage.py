@@ -41,6 +41,18 @@ def test_an_address_leads_to_the_same_folder(tmp_path: Path) -> None:
         assert Folder.open(folder.address) == folder and folder.sub("a").parent == folder
 
 
+def test_an_object_that_one_request_does_not_copy_takes_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bucket, "most", 10)
+    folder = KINDS["bucket"](str(tmp_path))
+    folder.write("a", b"more than ten")
+    folder.copy_from(folder, "a", "b")
+    assert folder.read("b") == b"more than ten"
+    with pytest.raises(FileNotFoundError):
+        folder.copy_from(folder, "nothing", "c")
+
+
 def test_nothing_is_synced_in_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)

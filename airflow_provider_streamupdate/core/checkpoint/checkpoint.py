@@ -9,6 +9,7 @@ format v2 the commit says by id which files these are (commit_log.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CorruptError, NotFoundError
@@ -126,10 +127,11 @@ class Checkpoint:
         for path in paths:
             if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
                 check_named_files(path, self._need(path), self.folder.path(path))
+        sizes = self.folder.sizes("state")
         return QuerySnapshot(
             batch=batch,
             query_id=self.query_id(),
-            files=tuple(SnapshotFile(path=p, size=self._size(p), object=p) for p in paths),
+            files=tuple(SnapshotFile(path=p, size=self._size(p, sizes), object=p) for p in paths),
             watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
             in_flight=in_flight,
             state_ahead=bool(ahead),
@@ -276,11 +278,12 @@ class Checkpoint:
     def _numbers(self, relative: str) -> list[int]:
         return sorted(int(n) for n in self.folder.names(relative) if _NUMBER.fullmatch(n))
 
-    def _size(self, path: str) -> int:
+    def _size(self, path: str, known: Mapping[str, int]) -> int:
+        """known: sizes that a listing has told; a file that it has not is asked for."""
         check_path(path, self.folder.path())
         self.folder.check_regular(path, self._known)
         try:
-            return self.folder.size(path)
+            return known[path] if path in known else self.folder.size(path)
         except FileNotFoundError:
             raise CorruptError(f"{self.folder.path(path)} is missing, but the checkpoint refers to it") from None
 

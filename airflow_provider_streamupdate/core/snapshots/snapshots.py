@@ -387,10 +387,13 @@ class SnapshotStore:
         known: Mapping[tuple[str, str, int], SnapshotFile],
     ) -> tuple[tuple[SnapshotFile, ...], int]:
         folders: set[str] = set()
+        sizes: dict[str, int] = {}
+        for place in sorted({file.object.rpartition("/")[0] for (of, *_), file in known.items() if of == query}):
+            sizes |= self.folder.sizes(place)
 
         def store(file: SnapshotFile) -> tuple[SnapshotFile, int]:
             same = known.get((query, file.path, file.size))
-            if same and self._fits(same):
+            if same and (sizes.get(same.object) == same.size or self._fits(same)):
                 return same, 0
             # Copied first and hashed afterwards: the source may be removed meanwhile, the copy cannot.
             name = f"objects/{export_id}/{hashlib.sha256(f'{query}/{file.path}'.encode()).hexdigest()}"

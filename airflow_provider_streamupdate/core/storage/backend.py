@@ -106,6 +106,11 @@ class Backend(ABC):
         """Paths, relative to the folder, of all files below it, in any order; a symbolic link is a file. With `hidden`
         files and folders, and then without what cannot be looked into."""
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Of all files below a folder, by their paths relative to it, where one listing tells them; empty elsewhere,
+        and where calls are cheap."""
+        return {}
+
     @abstractmethod
     def exists(self, path: str) -> bool: ...
 

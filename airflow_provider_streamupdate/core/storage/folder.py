@@ -168,6 +168,16 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
+    def sizes(self, relative: str = "") -> dict[str, int]:
+        """Bytes of the files below a folder, by their paths here, as far as a listing tells them: where each call is a
+        request, one for a thousand files. A file that is missing in it may be there."""
+        with self._errors("list", relative):
+            try:
+                found = self.backend.sizes(self.path(relative))
+            except (FileNotFoundError, NotADirectoryError):
+                return {}
+        return {f"{relative}/{path}" if relative else path: size for path, size in found.items()}
+
     def exists(self, relative: str) -> bool:
         with self._errors("look for", relative):
             return self.backend.exists(self.path(relative))

@@ -80,6 +80,12 @@ class FsspecStore(Backend):
         found = (p[len(path) :].lstrip("/") for p in self.fs.find(path) if not p.endswith("/"))
         return [p for p in found if p and (hidden or not any(part.startswith(".") for part in p.split("/")))]
 
+    def sizes(self, path: str) -> dict[str, int]:
+        self.fs.invalidate_cache()
+        found = self.fs.find(path, detail=True)
+        told = {p: i.get("size") for p, i in found.items() if not p.endswith("/")}
+        return {p[len(path) :].lstrip("/"): size for p, size in told.items() if isinstance(size, int)}
+
     def exists(self, path: str) -> bool:
         self.fs.invalidate_cache()
         return bool(self.fs.exists(path))

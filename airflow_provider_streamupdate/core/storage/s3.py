@@ -8,7 +8,10 @@ import uuid
 import attrs
 from fsspec.asyn import sync
 
+from .backend import Backend
 from .fsspec_store import REFUSED, FsspecStore, code
+
+TOO_LARGE = ("EntityTooLarge", "InvalidRequest")  # of an object that one request cannot copy (CopyObject)
 
 
 @attrs.frozen
@@ -25,6 +28,19 @@ class S3Store(FsspecStore):
         answer = await self.fs._call_s3("get_object", Bucket=bucket, Key=key)
         async with answer["Body"] as body:
             return bytes(await body.read())
+
+    def copy_from(self, source: Backend, path: str, target: str) -> None:
+        """In one request: s3fs asks for the size before, since more than 5 GB take several."""
+        if not isinstance(source, S3Store) or source.fs is not self.fs:
+            return super().copy_from(source, path, target)
+        bucket, key, _ = self.fs.split_path(target)
+        from_bucket, from_key, _ = self.fs.split_path(path)
+        try:
+            self.fs.call_s3("copy_object", Bucket=bucket, Key=key, CopySource={"Bucket": from_bucket, "Key": from_key})
+        except OSError as error:
+            if code(error) not in TOO_LARGE:
+                raise
+            super().copy_from(source, path, target)
 
     def names(self, path: str) -> list[str]:
         """In one request for up to 1,000: where a folder is missing, s3fs also lists the one around it (measured)."""
