@@ -12,7 +12,7 @@ from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.core.storage.s3 import S3Store
 from tests import folders
-from tests.stores import Bucket, ObjectStore
+from tests.stores import Body, Bucket, ObjectStore
 
 KINDS: dict[str, Callable[[str], Folder]] = {
     "disk": Folder.open,
@@ -51,6 +51,33 @@ def test_an_object_that_one_request_does_not_copy_takes_several(
     assert folder.read("b") == b"more than ten"
     with pytest.raises(FileNotFoundError):
         folder.copy_from(folder, "nothing", "c")
+
+
+class FlexibleChecksumError(Exception):
+    """As botocore's."""
+
+
+@pytest.mark.parametrize(("damaged", "works"), [(1, True), (3, True), (4, False)])
+def test_what_does_not_fit_its_checksum_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int, works: bool
+) -> None:
+    folder, read, asked = KINDS["bucket"](str(tmp_path)), Body.read, 0
+
+    async def reads(body: Body) -> bytes:
+        nonlocal asked
+        asked += 1
+        if asked <= damaged:
+            raise FlexibleChecksumError
+        return bytes(await read(body))
+
+    folder.write("a", b"one")
+    monkeypatch.setattr(Body, "read", reads)
+    if works:
+        assert folder.read("a") == b"one"
+    else:
+        with pytest.raises(StorageError, match="FlexibleChecksumError"):
+            folder.read("a")
+    assert asked == min(damaged + 1, 4)
 
 
 def test_nothing_is_synced_in_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
