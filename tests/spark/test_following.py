@@ -5,17 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
+from followed_pair import running_pair, updated, wait_for
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.difference.difference import compare
+from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
+from airflow_provider_streamupdate.streaming.engine.batch_reports import BatchReports
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over, restore_app
+from airflow_provider_streamupdate.streaming.spark_internals import execution_seconds
 
 
 def counts(bench: Bench):
@@ -106,3 +112,53 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> 
     folder.remove("deployments/d1/checkpoint/q/sources")
     mark_taken_over(bench.saved(name), "q", bench.registry, "d1")
     assert folder.exists("deployments/d1/restored/q.json")
+
+
+def slow(bench: Bench):
+    """Counts, with a filter above them that takes a second a row."""
+
+    def wait(n):
+        time.sleep(1)
+        return True
+
+    return counts(bench).where(F.udf(wait, "boolean")("n"))
+
+
+def test_a_slower_version_is_told_by_its_figures(spark, tmp_path) -> None:
+    """Its own reports say 0 s: its trigger's clock stands still during a batch."""
+    with running_pair(Bench(spark, tmp_path), counts, slow) as pair:
+        pair.write([row("a", 1)])
+        pair.start_old()
+        pair.old_reads_all()
+        pair.follow()
+        assert pair.follower is not None
+        reports = BatchReports(), BatchReports(seconds=partial(execution_seconds, spark))
+        for n in range(8):
+            pair.write([row("b", n)])
+            pair.old_reads_all()
+            pair.catch_up(pair.running.committed_batch())
+            reports[0].look(pair.queries._queries["q"], pair.old_plan.query("q").stages, pair.running.committed_batch())
+            wait_for(lambda: told_of(reports[1], pair), "the figures", 10)
+        found = compare(reports[0].known, reports[1].warm, "q", Limits(max_slower=1.5))
+        assert any("the median time" in problem for problem in found.problems), found
+        assert all(figures.seconds >= 1.0 for figures in reports[1].known)
+
+
+def told_of(reports: BatchReports, pair) -> bool:
+    committed = pair.own.committed_batch()
+    reports.look(pair.follower.query, pair.plan.query("q").stages, committed)
+    return bool(reports.known) and reports.known[-1].batch == committed
+
+
+def test_after_the_takeover_the_query_reports_by_a_clock_that_goes(spark, tmp_path) -> None:
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "500")
+    with running_pair(Bench(spark, tmp_path), counts) as pair:
+        updated(pair, [[row("a", 1)]], [[row("a", 1)], [row("b", 1)]], [[row("c", 1)]])
+        query = pair.follower.query
+
+        def idle() -> bool:
+            last = query.lastProgress
+            return last is not None and "addBatch" not in last["durationMs"] and last["numInputRows"] == 0
+
+        wait_for(idle, "a report without a batch", 20)
+        assert query.lastProgress["durationMs"]["triggerExecution"] >= 0

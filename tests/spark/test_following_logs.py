@@ -177,3 +177,32 @@ def test_a_file_that_is_too_old_is_passed_over_by_both(spark, tmp_path) -> None:
         wait_for(lambda: pair.own.committed_batch() > pair.last_old, "a batch of its own")
         pair.follower.query.processAllAvailable()
         assert sorted(r["k"] for r in pair.all()) == ["after", "first", "new", "newer", "second"]
+
+
+@pytest.mark.parametrize("change", ["removed", "rewritten"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_an_input_file_that_was_removed_or_changed_after_it_was_read(spark, tmp_path, change: str, when: str) -> None:
+    """Spark takes one that is missing for an empty one: found from outside."""
+
+    def changes(bench: Bench) -> None:
+        for file in bench.input().glob("*.json"):
+            if change == "removed":
+                file.unlink()
+            else:
+                file.write_text(file.read_text().replace("b", "z"))
+
+    with running_pair(Bench(spark, tmp_path), counts) as pair:
+        pair.write([row("a", 1)])
+        pair.write([row("b", 1), row("b", 2)])
+        pair.start_old()
+        pair.old_reads_all()
+        if when == "before":
+            changes(pair.bench)
+            pair.follow(again=1)
+        else:
+            pair.follow()
+            pair.write([row("b", 3)])
+            pair.old_reads_all()
+            changes(pair.bench)
+        with pytest.raises(DriverError, match="was removed or changed since; use strategy standby"):
+            pair.catch_up(pair.running.committed_batch())

@@ -31,6 +31,7 @@ from .context import Context
 from .stop import stop_deployment
 from .version import store_copy
 
+STEM = 150  # characters of the parent's id: with a suffix it must be a name, too (core/names.py)
 _SUFFIX = re.compile(r"-standby-\d+$")
 
 
@@ -196,7 +197,7 @@ def _check_no_update(registry: AppRegistry) -> None:
 
 def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSpec:
     """Store a deployment with the code, files and parameters of its parent."""
-    stem, taken = _SUFFIX.sub("", parent), registry.deployment_ids()
+    stem, taken = _SUFFIX.sub("", parent)[:STEM], registry.deployment_ids()
     number = 1 + sum(name.startswith(f"{stem}-standby-") for name in taken)
     while (name := f"{stem}-standby-{number}") in taken:
         number += 1

@@ -147,13 +147,13 @@ class Checkpoint:
             )
         return QuerySnapshot(batch=-1, query_id="", files=())
 
-    def source_file_log(self, position: int | str, upto: int | None = None) -> list[dict[str, Any]]:
+    def source_file_log(self, position: int | str, upto: int | None = None, since: int = 0) -> list[dict[str, Any]]:
         """Entries (path, timestamp, batchId) of a file source's log, as far as they were kept. position: the source's,
-        or its name when Spark has it."""
+        or its name when Spark has it. since: the first number that is asked for; some before it may come, too"""
         entries: dict[str, dict[str, Any]] = {}
         for name in self.folder.names(f"sources/{position}"):
             number = _log_number(name)
-            if number is None or (upto is not None and number > upto):
+            if number is None or number < since or (upto is not None and number > upto):
                 continue
             for line in self._need(f"sources/{position}/{name}").decode().split("\n")[1:]:
                 if line:

@@ -58,15 +58,20 @@ _LENIENT = ("ignoremissingfiles", "ignorecorruptfiles")
 
 # What another run of the same batch may give another value. Seeds of random functions are new in each batch of each
 # run (Spark: MicroBatchExecution makes a plan of its own for each). `callmethodviareflection` is java_method. Which
-# partition a row is in, and what a function of whole partitions makes of it, depends on the machine's cores; the order
-# of rows within a group, on which shuffled block comes first (Spark calls these aggregates not deterministic).
+# partition a row is in, and what a function of whole partitions makes of it (PythonEvalType: those over iterators),
+# depends on the machine's cores; the order of rows within a group, on which shuffled block comes first (Spark calls
+# some of these aggregates not deterministic).
 _CHANCE = re.compile(
     r"\b(?:(?:rand|randn|randstr|uuid|shuffle|sparkpartitionid|monotonicallyincreasingid|callmethodviareflection"
     r"|inputfileblockstart|inputfileblocklength|sample|MapInPandas|MapInArrow|PythonMapInArrow"
-    r"|first|last|anyvalue|collectlist|collectset|listagg|mode)\(|udfDeterministic=False|functionName=aesEncrypt\b"
+    r"|first|last|anyvalue|collectlist|collectset|listagg|mode|maxby|minby|approximatepercentile|histogramnumeric"
+    r"|approxtopk\w*)\(|udfDeterministic=False|evalType=(?:204|205|207|251)\b|functionName=aesEncrypt\b"
     r"|isDeterministic=False|file_block_(?:start|length)\b)"
 )
 _TABLE = re.compile(r"\blookup\b|\bstatic:|subquery\(|\binsubquery|\bexists\(#")
+_WHOLE_RESULTS = ("complete", "append")
+# Stages that let some rows pass, the first that come: which ones of a batch, its order decides.
+_FIRST_COME = frozenset({"deduplicate", "deduplicate-within-watermark", "limit"})
 _FUNCTIONS = frozenset({"apply-in-pandas-with-state", "transform-with-state"})
 _BY_KEYS = frozenset({"aggregate", "deduplicate"})
 
@@ -139,6 +144,11 @@ def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
     for stage in new.stages:
         was = old.stage(stage.name)
         problems = _of_stage(was, _without(stage, come, kept), come, counts_only) if was else _of_new(stage)
+        if was and (first := sorted(s.name for s in new.stages if s.kind in _FIRST_COME and _above(stage, s.name))):
+            yield (
+                f"stage {stage.name} of query {new.name} is above stage {first[0]}, which lets the first of several "
+                "rows pass: which one that is, is a matter of chance"
+            )
         yield from (f"stage {stage.name} of query {new.name} {problem}" for problem in problems)
 
 
@@ -180,12 +190,18 @@ def _sources(query: QueryPlan) -> frozenset[str]:
     return frozenset(source.name for source in query.sources)
 
 
+def _above(stage: StagePlan, name: str) -> bool:
+    return any(f"after {name}." in path for path in stage.paths or ())
+
+
 def _counts_only(query: QueryPlan) -> bool:
-    """Whether all stages are aggregations of rows that have passed no other stage. Each group's result follows from the
+    """Whether all stages are aggregations of rows that have passed no other stage, each result of which is given whole
+    or once at its end. (In update mode nobody would write what the new version makes of the batches that are followed.)
+    Each group's result follows from the
     rows that were counted into it, and a group leaves by its own time and the watermark, which is the running version's
     while it is followed. So with another filter, a row is counted by the new version's from where the following began,
     as with a restart from where that is; no row is lost or counted twice."""
-    return all(
+    return query.output_mode in _WHOLE_RESULTS and all(
         stage.kind == "aggregate" and stage.paths is not None and not any(map(_passed, stage.paths))
         for stage in query.stages
     )

@@ -109,6 +109,7 @@ def compare(
     found = [_rows_in(pairs), _rows_out(pairs, limits), _seconds(pairs, limits), *_state(pairs, limits)]
     figures = tuple(part.figure for part in found if part.figure)
     wrong = [_sentence(figure, pairs) for figure in figures if figure.too_much]
+    wrong += _moved([figure for figure in figures if not figure.too_much], pairs)
     unknown = [f"{p.missing}: {LIMIT_UNCHECKED}" for p in found if p.missing and p.limited and not p.figure]
     return QueryDifference(
         query=query,
@@ -147,6 +148,9 @@ def _summed(
     missing = _missing(figure, pairs, [o is None for o, _ in rows], [n is None for _, n in rows])
     if not known:
         return _Part(missing=missing, limited=limit is not None)
+    if limit is not None and len(known) < (needed := min(MIN_BATCHES, len(pairs))):
+        few = f"known of {_count(len(known), 'batch', 'batches')}, at least {needed} are needed"
+        return _Part(missing=f"{figure} were not compared: {few}", limited=True)
     batches, before, after = zip(*known, strict=True)
     compared = ComparedFigure(figure=figure, old=sum(before), new=sum(after), batches=batches, limit=limit)
     return _Part(figure=compared, missing=missing, limited=limit is not None)
@@ -234,6 +238,21 @@ def _sentence(figure: ComparedFigure, pairs: Sequence[BatchPair]) -> str:
     )
     worst = _worst(figure, pairs) if figure.figure == ROWS_OUT and len(figure.batches) > 1 else None
     return f"{text}; {worst}" if worst else text
+
+
+def _moved(figures: Sequence[ComparedFigure], pairs: Sequence[BatchPair]) -> Iterator[str]:
+    """Rows that one batch has more and another one fewer: their sum says nothing of them."""
+    for figure in figures:
+        if figure.figure != ROWS_OUT or figure.limit is None:
+            continue
+        both = [(p.old.rows_out or 0, p.new.rows_out or 0) for p in pairs if p.batch in figure.batches]
+        moved = sum(abs(new - old) for old, new in both)
+        if _exact(moved) > _exact(figure.limit) * _exact(figure.old):
+            yield (
+                f"{figure.name} of single batches changed by {_count(moved, 'row', 'rows')} together in "
+                f"{_batches(figure.batches)} ({figure.old} before, {figure.new} now); {percent(figure.limit)} is "
+                f"allowed; {_worst(figure, pairs)}"
+            )
 
 
 def _worst(figure: ComparedFigure, pairs: Sequence[BatchPair]) -> str:

@@ -25,8 +25,8 @@ def _is_time(_instance: object, _field: Any, seconds: float) -> None:
 @attrs.frozen(kw_only=True)
 class BatchFigures:
     """One batch of a query. rows_in: from all sources; rows_out: to the sink (None: Spark does not report it for this
-    sink); state_rows: by stage, after the batch (None: they may be counted twice, or in part); seconds: of the whole
-    trigger."""
+    sink); state_rows: by stage, after the batch (None: they may be counted twice, or in part); seconds: its
+    execution took."""
 
     batch: int = attrs.field(validator=attrs.validators.ge(0))
     rows_in: int | None = attrs.field(default=None, converter=_known)

@@ -11,6 +11,7 @@ from ...core.difference.comparison import NEW, OLD, Comparison
 from ...core.storage import Folder
 from .rows import compare_rows
 
+_MARKS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"  # comparison.WHOLE, which an app may have switched off
 _NAMES = "_names.json"  # of the columns, in order: Parquet cannot hold two of one name
 
 
@@ -22,7 +23,8 @@ def recorder(rows: Folder) -> Callable[[DataFrame, int], None]:
         if not rows.exists(_NAMES):
             rows.write(_NAMES, json.dumps(names).encode())
         columns = [f"c{index}" for index in range(len(names))]
-        batch.toDF(*columns).write.mode("overwrite").parquet(rows.sub(str(number)).uri)
+        writer = batch.toDF(*columns).write.mode("overwrite").option(_MARKS, "true")
+        writer.parquet(rows.sub(str(number)).uri)
 
     return record
 

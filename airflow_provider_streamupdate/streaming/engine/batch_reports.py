@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 from pyspark.sql.streaming import StreamingQuery
@@ -16,21 +16,31 @@ from .state_rows import figures
 
 
 class BatchReports:
-    """known: of the last batches, in their order. after: the batch before the first one that is looked for"""
+    """known: of the last batches, in their order. after: the batch before the first one that is looked for
+    seconds: how long a query's batches took, where its own reports do not say"""
 
-    def __init__(self, after: int = -1) -> None:
+    def __init__(self, after: int = -1, seconds: Callable[[StreamingQuery], Mapping[int, float]] | None = None) -> None:
+        self._seconds = seconds
         self.known: tuple[BatchFigures, ...] = ()
         self._last = after
         self._cold: tuple[int, ...] = ()  # the first batches that were seen
 
     def look(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
         """Note what has been executed since the last look, and return it. committed: the last batch that has"""
-        executed = _executed(query, self._last)
+        executed = self._timed(query, _executed(query, self._last))
         self._cold = (*self._cold, *(e.batch for e in executed))[:COLD_BATCHES]
         if executed:
             self._last = executed[-1].batch
         self.known = _with_rows_out(merge(self.known, (figures(e, stages) for e in executed)), query, committed)
         return executed
+
+    def _timed(self, query: StreamingQuery, executed: tuple[ExecutedBatch, ...]) -> tuple[ExecutedBatch, ...]:
+        if self._seconds is None or not executed:
+            return executed
+        with contextlib.suppress(Exception):  # a query whose JVM is going down has none
+            seconds = self._seconds(query)
+            return tuple(attrs.evolve(e, seconds=seconds[e.batch]) for e in executed if e.batch in seconds)
+        return ()
 
     @property
     def warm(self) -> tuple[BatchFigures, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
@@ -19,6 +20,7 @@ from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import check_room_for, mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
 from ..restore.skipped import in_sink
+from ..spark_internals import execution_seconds
 from .batch_reports import BatchReports
 from .following import Following
 from .queries import RunningQueries
@@ -125,7 +127,9 @@ class Followers:
         return {name: self._told(name, following) for name, following in self._following.items()}
 
     def _told(self, name: str, following: Following) -> QueryStatus:
-        committed, figures = following.committed, self._figures.setdefault(name, BatchReports())
+        if name not in self._figures:
+            self._figures[name] = BatchReports(seconds=partial(execution_seconds, self._spark))
+        committed, figures = following.committed, self._figures[name]
         if following.query is not None:
             query = self._plan.query(name)
             assert query is not None  # it follows

@@ -16,7 +16,7 @@ from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.errors import CorruptError, DriverError
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
-from ..spark_internals import FollowedQuery
+from ..spark_internals import FollowedQuery, changed_file
 
 PURGED_EVERY = 20  # batches
 
@@ -51,6 +51,7 @@ class Following:
         self._followed: FollowedQuery | None = None
         self._begun = -1  # the last batch that was begun here
         self._brought: set[str] = set()  # files of the sources' logs that are here
+        self._read: dict[str, int] = {}  # the input files of the batch that was begun, with their times
 
     @property
     def behind(self) -> int:
@@ -126,7 +127,22 @@ class Following:
     def _rests(self, committed: int) -> bool:
         """Whether the batch that was begun has ended. A thread that waits may not have noticed yet that it is to go on,
         so that its commit has to be seen, too."""
-        return self._followed is None or (self._followed.waits() and committed >= self._begun)
+        if self._followed is None:
+            return True
+        rests = self._followed.waits() and committed >= self._begun
+        if rests and self._read:
+            self._check_input()
+        return rests
+
+    def _check_input(self) -> None:
+        """DriverError unless the files of the batch that has ended are what the running version has read: Spark takes
+        one that is missing for an empty one (InMemoryFileIndex; *measured*)."""
+        files, self._read = self._read, {}
+        if (changed := changed_file(self._spark, files)) is not None:
+            raise DriverError(
+                f"query {self._new.name} cannot be followed: input file {changed}, which the running version read in "
+                f"batch {self._begun}, was removed or changed since; use strategy standby, or keep input files longer"
+            )
 
     def at(self, batch: int) -> bool:
         """Whether the query waits with this batch as its last."""
@@ -164,6 +180,7 @@ class Following:
         entry = self._running.offsets(batch)
         paths = self._running.source_files(batch, self._old.source_order)
         self._check_whole(batch, entry, paths)
+        self._read = self._input_files(batch, entry)
         for path, to in self._moved(paths):
             if to not in self._brought:
                 if not self._own.folder.exists(to):
@@ -196,6 +213,18 @@ class Following:
                 if str(number) not in numbers:
                     where = self._running.folder.path(f"sources/{folder}")
                     raise CorruptError(f"{where} has no entry {number}, which batch {batch} needs")
+
+    def _input_files(self, batch: int, entry: OffsetEntry) -> dict[str, int]:
+        """The files that file sources have read in a batch, as their logs name them, and when each was changed."""
+        before = dict(self._log_offsets(self._own_entry(batch - 1), self._new.source_order))
+        found: dict[str, int] = {}
+        for name, last in self._log_offsets(entry, self._old.source_order):
+            if name not in self._new.source_order:  # it is left out
+                continue
+            first = before.get(name, last - 1) + 1
+            log = self._running.source_file_log(self._folder_of(name, entry), last, first)
+            found |= {e["path"]: int(e["timestamp"]) for e in log if first <= int(e["batchId"]) <= last}
+        return found
 
     def _own_entry(self, batch: int) -> OffsetEntry:
         return self._own.offsets(batch)

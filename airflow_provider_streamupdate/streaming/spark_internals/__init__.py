@@ -14,10 +14,12 @@ from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
 from .queries.following import FollowedQuery, check_followable_here, check_trigger
+from .queries.input_files import changed_file
 from .queries.queries import (
     ExecutedBatch,
     OperatorReport,
     executed_batches,
+    execution_seconds,
     join_thread,
     rows_written,
     sleeping_between_batches,
@@ -57,6 +59,7 @@ __all__ = [
     "answer_at_once",
     "batch_function",
     "beside",
+    "changed_file",
     "check_followable_here",
     "check_trigger",
     "check_version",
@@ -65,6 +68,7 @@ __all__ = [
     "effective_settings",
     "environment_of_workers",
     "executed_batches",
+    "execution_seconds",
     "file_sink_batch",
     "first_settings",
     "foreach_imports",

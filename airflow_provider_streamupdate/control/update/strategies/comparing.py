@@ -9,7 +9,7 @@ from ....core.difference.difference import QueryDifference, compare
 from ....core.difference.figures import COLD_BATCHES, BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
-from ....core.errors import DriverError, WaitTimeoutError
+from ....core.errors import DriverError, InvalidInputError, WaitTimeoutError
 from ....core.registry.deployment import FINAL_STATES, NEW, QueryStatus
 from ...operations.stop import stop_deployment
 from ...operations.version import store_copy
@@ -39,10 +39,25 @@ def start_witness(update: Update) -> None:
     registry, drivers, name = update.registry, update.drivers, witness_of(update)
     old, epoch = registry.running()
     if name not in registry.deployment_ids():
-        store_copy(registry, drivers, old, name, owner=f"witness of {update.record.new}")
+        store_copy(registry, drivers, old, name, owner=_owner(update))
     if drivers.state(name) in (*FINAL_STATES, NEW):
         drivers.start_witness(registry.spec(name), epoch + 1, batches_again(update), update.record.new)
         update.progress(f"{name}: driver started, to compare the rows of {update.record.new} with those of {old}")
+
+
+def check_witness_name(update: Update) -> None:
+    """InvalidInputError when a deployment of another origin has the name of the driver that is to compare rows."""
+    name = witness_of(update)
+    known = name in update.registry.deployment_ids()
+    if update.options.diff and known and update.registry.spec(name).owner != _owner(update):
+        raise InvalidInputError(
+            f"rows cannot be compared (--diff): the driver for it would be deployment {name}, and {update.app} has a "
+            "deployment of that name; give the new version another id (--deployment)"
+        )
+
+
+def _owner(update: Update) -> str:
+    return f"witness of {update.record.new}"
 
 
 def end_comparison(update: Update) -> None:
@@ -91,7 +106,7 @@ def _enough(update: Update) -> DifferenceReport:
         if all(count >= COMPARED_BATCHES for count in counts):
             return True
         _check_witness(update)  # it was ended once enough was compared, should this be a rerun
-        return None
+        return True if update.drivers.state(str(update.record.old)) in FINAL_STATES else None  # no batch comes any more
 
     try:
         wait_for(poll, "a comparison", max(update.options.submit_timeout, update.options.catch_up_timeout or 0.0), 1.0)

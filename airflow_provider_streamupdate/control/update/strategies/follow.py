@@ -17,7 +17,15 @@ from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
-from .comparing import batches_again, check_difference, end_comparison, remove_rows, start_comparison, start_witness
+from .comparing import (
+    batches_again,
+    check_difference,
+    check_witness_name,
+    end_comparison,
+    remove_rows,
+    start_comparison,
+    start_witness,
+)
 from .standby import Standby, note_ready, start
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
@@ -46,6 +54,8 @@ class Follow(Standby):
                     f"the rows of query {query!r} cannot be compared (--diff): both versions must have it; this one "
                     f"has {', '.join(q.name for q in plan.queries)}"
                 )
+        _check_comparable(update, plan, old)
+        check_witness_name(update)
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
@@ -68,6 +78,21 @@ class Follow(Standby):
         remove_rows(update)
 
 
+def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> None:
+    """InvalidInputError when the rows of a query are to be compared and say nothing before the takeover."""
+    options = update.options
+    for query in plan.queries:
+        before = old.query(query.name) if old is not None else None
+        asked = query.name in options.diff_keys or options.limits.max_rows_changed is not None
+        if not asked or before is None:
+            continue
+        if new := [stage.name for stage in query.stages if before.stage(stage.name) is None]:
+            raise InvalidInputError(
+                f"the rows of query {query.name} cannot be compared (--diff, --max-rows-changed): stage {new[0]} is "
+                "new, and gives none before the new version takes over; leave the comparison out"
+            )
+
+
 def _start(update: Update) -> bool:
     """Start the new version's driver, unless that of an earlier try runs."""
     start_comparison(update)
@@ -81,12 +106,15 @@ def wait_caught_up(update: Update) -> None:
     version keeps running then.
     """
     timeout = update.options.catch_up_timeout or CATCH_UP_SECONDS
-    chase, new = Chase(update), update.record.new
+    chase, new, old = Chase(update), update.record.new, str(update.record.old)
 
     def poll() -> bool | None:
         state = update.drivers.state(new)
         if state in FINAL_STATES:
             raise DriverError(update.drivers.death(new, state))
+        if update.drivers.state(old) in FINAL_STATES:
+            update.progress(f"{old} of {update.app} has ended; {new} takes over, and runs what is left of its batches")
+            return True
         return True if chase.look() <= CLOSE_BATCHES and state == STANDBY else None
 
     try:

@@ -38,6 +38,7 @@ _CONTEXTS = (f"{_RUNTIME}.MicroBatchExecutionContext", f"{_RUNTIME}.ProgressCont
 _TIMER, _FILES = f"{_RUNTIME}.ProcessingTimeExecutor", f"{_RUNTIME}.FileStreamSource"
 _SEEN, _ENTRY = f"{_FILES}$SeenFilesMap", f"{_FILES}$FileEntry"
 _PATH = "org.apache.spark.paths.SparkPath"
+_REPORTER = f"{_RUNTIME}.ProgressReporter"
 _TRACKER = f"{_RUNTIME}.WatermarkTracker"
 _WRITES = f"{STREAMING}.sources.WriteToMicroBatchDataSource"
 _ARRAYS = "scala.runtime.ScalaRunTime"
@@ -56,11 +57,15 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
         ("logicalPlan",),
         (("sources", 0), ("sourceIdMap", 0), ("triggerExecutor", 0), ("watermarkTracker", 0), ("logicalPlan", 0)),
     ),
-    _STREAM: (("sink", "triggerClock"), (("offsetLog", 0), ("queryExecutionThread", 0), ("id", 0))),
+    _STREAM: (
+        ("sink", "triggerClock"),
+        (("offsetLog", 0), ("queryExecutionThread", 0), ("id", 0), ("progressReporter", 0)),
+    ),
     _TIMER: (("clock", "intervalMs"), ((_NEXT, 0),)),
     _CONTEXTS[0]: (("sink", "triggerClock"), (("isCurrentBatchConstructed_$eq", 1),)),
     _CONTEXTS[1]: (("sink", "triggerClock"), ()),
     f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
+    _REPORTER: (("triggerClock",), ()),
     _TRACKER: (("operatorToWatermarkMap",), (("setWatermark", 1),)),
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
     _SEEN: ((), (("add", 2), ("purge", 0))),
@@ -199,6 +204,7 @@ class FollowedQuery:
         self._put(execution, _EXECUTION, "logicalPlan", plan)
         self._put(execution, _STREAM, "sink", self._sink)
         self._put(execution, _STREAM, "triggerClock", clock)
+        self._put(execution.progressReporter(), _REPORTER, "triggerClock", clock)
         for owner in _CONTEXTS:
             self._put(context, owner, "sink", self._sink)
             self._put(context, owner, "triggerClock", clock)
@@ -218,6 +224,7 @@ class FollowedQuery:
     _swapped = (
         (_EXECUTION, ("logicalPlan",)),
         (_STREAM, ("sink", "triggerClock")),
+        (_REPORTER, ("triggerClock",)),
         *((owner, ("sink", "triggerClock")) for owner in _CONTEXTS),
         (_TIMER, ("clock", "intervalMs")),
     )

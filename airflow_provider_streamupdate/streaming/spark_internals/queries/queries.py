@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from ..jvm import STREAMING, module, scala_map
+from ..jvm import STREAMING, module, scala_map, sequence
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 # Operators that give as many rows as they are given, and do not count them (Spark: *Exec.scala).
@@ -16,6 +17,9 @@ _KEEPS_ROWS = frozenset(
     {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ShuffleExchangeExec", "SortExec", "CollectMetricsExec"}
 )
 _SINK, _COMMIT = ".withNewExecutionId", ".markMicroBatchEnd("
+
+
+EXECUTIONS_LOOKED_AT = 100  # the last ones
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +37,7 @@ class OperatorReport:
 @attrs.frozen(kw_only=True)
 class ExecutedBatch:
     """What Spark reports of a batch. rows_in: counted as rows of operators are; rows_out: to the sink, -1 where it does
-    not say; seconds: of the whole trigger; stages: in the order of operator ids"""
+    not say; seconds: its execution takes, sink included (``addBatch``); stages: in the order of operator ids"""
 
     batch: int
     rows_in: int
@@ -115,11 +119,30 @@ def executed_batches(query: StreamingQuery, after: int) -> list[ExecutedBatch]:
                 batch=batch,
                 rows_in=int(report.numInputRows()),
                 rows_out=int(report.sink().numOutputRows()),
-                seconds=int(report.durationMs().get("triggerExecution")) / 1000,
+                seconds=int(report.durationMs().get("addBatch")) / 1000,
                 stages=tuple(_report(operator) for operator in report.stateOperators()),
             )
         )
     return found[::-1]
+
+
+def execution_seconds(spark: SparkSession, query: StreamingQuery) -> dict[int, float]:
+    """How long the executions of a query's last batches took, by batch, as Spark's list of SQL executions has it. By a
+    clock that goes by itself: a query's own reports are by its trigger's clock, which stands still while it follows
+    (FollowedQuery). A batch whose execution has not ended, or is not listed yet, is missing."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    count = int(store.executionsCount())
+    listed = store.executionsList(max(count - EXECUTIONS_LOOKED_AT, 0), EXECUTIONS_LOOKED_AT)
+    found: dict[int, float] = {}
+    for execution in sequence(listed):
+        text = str(execution.description())  # StreamExecution.getBatchDescriptionString
+        batch = re.search(r"\bbatch = (\d+)$", text)
+        ended = execution.completionTime()
+        if batch is None or f"runId = {query.runId}" not in text or not ended.isDefined():
+            continue
+        seconds = (int(ended.get().getTime()) - int(execution.submissionTime())) / 1000
+        found[int(batch[1])] = max(seconds, found.get(int(batch[1]), 0.0))  # a sink's own ones are inside of it
+    return found
 
 
 def rows_written(query: StreamingQuery) -> tuple[int, int] | None:
