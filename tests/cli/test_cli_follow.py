@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import Result
 
 from airflow_provider_streamupdate.control.update.strategies import follow as follow_strategy
+from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
+from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json
+from tests.core.builders import app_plan, query_plan, stage_plan
 
 from .conftest import Site, document
+from .test_cli_hot_standby import until
 
 
 @pytest.fixture
@@ -182,3 +189,44 @@ def test_a_query_that_there_is_not_cannot_be_compared(running: Site) -> None:
     result = follow(running, "--diff", "other")
     assert result.exit_code == 2 and "the rows of query 'other' cannot be compared (--diff)" in result.stderr
     assert untouched(running)
+
+
+def test_an_old_version_that_dies_is_not_waited_for(running: Site) -> None:
+    """Found from outside: its app stayed down until the catch-up timeout, an hour by default."""
+    with ThreadPoolExecutor(1) as pool:
+        updated = pool.submit(follow, running, "--catch-up-timeout", "600", FAIL="lag")
+        until(lambda: "v2" in running.alive(), "v2 starts")
+        running.crash("v1")
+        began = time.monotonic()
+        result = updated.result()
+    assert time.monotonic() - began < 120, result.stderr
+    assert "v1 of alarm has ended; v2 takes over" in result.stderr
+    current = running.client.registry.app("alarm").current()
+    assert current is not None and running.alive() == [current.deployment]
+
+
+def test_a_deployment_with_the_name_of_the_witness_is_no_witness(running: Site) -> None:
+    assert running.run("update", running.application("v2"), "--deployment", "v3-witness").exit_code == 0
+    result = running.run(
+        "update", running.application("v3"), "--deployment", "v3", "--strategy", "follow", "--diff", "events=room"
+    )
+    assert result.exit_code != 0
+    assert "alarm has a deployment of that name; give the new version another id (--deployment)" in result.stderr
+    assert running.alive() == ["v3-witness"]
+
+
+@pytest.mark.parametrize(("keys", "limit", "refused"), [(("q",), None, True), ((), 0.1, True), ((), None, False)])
+def test_rows_of_a_query_with_a_new_stage_are_not_compared(
+    keys: tuple[str, ...], limit: float | None, refused: bool
+) -> None:
+    """Found from outside: the stage gets no rows before the takeover, so that all would count as gone."""
+    old = app_plan(query_plan(stage_plan("a"), name="q"))
+    new = app_plan(query_plan(stage_plan("a"), stage_plan("b", 1), name="q"))
+    options: Any = SimpleNamespace(diff_keys=dict.fromkeys(keys, ()), limits=Limits(max_rows_changed=limit))
+    update: Any = SimpleNamespace(options=options)
+    follow_strategy._check_comparable(update, old, old)
+    if refused:
+        with pytest.raises(InvalidInputError, match="stage b is new"):
+            follow_strategy._check_comparable(update, new, old)
+    else:
+        follow_strategy._check_comparable(update, new, old)

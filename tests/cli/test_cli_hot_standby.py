@@ -304,3 +304,12 @@ def test_its_driver_dies_and_the_app_runs_on(hot: Site) -> None:
     assert told["state"] == "lost"
     assert hot.run("standby", "on", "alarm").exit_code == 0
     assert hot.alive() == ["v1", "v1-standby-2"]
+
+
+def test_a_deployment_with_a_long_name_has_one(site: Site) -> None:
+    """Found from outside: with the suffix the name was too long."""
+    assert site.run("submit", site.application(), "--deployment", "v" * 196).exit_code == 0
+    site.client.wait_healthy("alarm")
+    result = site.run("standby", "on", "alarm")
+    assert result.exit_code == 0, result.stderr
+    assert site.run("standby", "off", "alarm").exit_code == 0
