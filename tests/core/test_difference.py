@@ -332,10 +332,12 @@ def test_rows_that_differ_are_a_problem_and_expected_ones_are_none() -> None:
     [problem] = RowDifference(query="q", batches=(3, 3), only_new=1, samples=(alone,)).problems
     assert problem.startswith("query q: of the rows of batch 3, 1 are new, 0 are the same; for example only new: k=2, ")
     assert len(problem) < 250
-    assert list(row_difference(old_columns=("a", "b"), unlike=("column c: no",)).notes()) == [
-        "query q: only the old version's rows have a, b",
+    assert list(row_difference(new_columns=("a", "b"), unlike=("column c: no",)).notes()) == [
+        "query q: only the new version's rows have a, b",
         "query q: column c: no",
     ]
+    assert row_difference(old_columns=("a", "b")).problems == ["query q: the new version's rows have no a, b"]
+    assert row_difference(new_columns=("a",)).problems == []
 
 
 def test_the_report_of_an_app() -> None:

@@ -35,7 +35,7 @@ class RowDifference:
     changed: pairs of rows with the same keys; only_old, only_new: rows without a counterpart. Without those expected
     expected: pairs and single rows that the new version's author expects to differ
     samples: of those that are not expected
-    old_columns, new_columns: columns that only that version has; they are not compared
+    old_columns, new_columns: columns that only that version has, which are not compared; one that is gone is a problem
     unlike: columns whose types cannot be compared, in words; where they are not null, their rows differ
     """
 
@@ -64,13 +64,14 @@ class RowDifference:
 
     def notes(self) -> Iterator[str]:
         """What was not compared."""
-        for version, columns in (("old", self.old_columns), ("new", self.new_columns)):
-            if columns:
-                yield f"query {self.query}: only the {version} version's rows have {', '.join(columns)}"
+        if self.new_columns:
+            yield f"query {self.query}: only the new version's rows have {', '.join(self.new_columns)}"
         for column in self.unlike:
             yield f"query {self.query}: {column}"
 
     def _problems(self) -> Iterator[str]:
+        if self.old_columns:
+            yield f"query {self.query}: the new version's rows have no {', '.join(self.old_columns)}"
         counts = ((self.changed, "differ"), (self.only_old, "are gone"), (self.only_new, "are new"))
         told = [f"{number} {what}" for number, what in counts if number]
         if not told:
