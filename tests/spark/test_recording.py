@@ -70,3 +70,21 @@ def test_columns_of_one_name_and_of_odd_names_are_kept(spark, tmp_path) -> None:
     compare_recorded(spark, made)
     [found] = made.found().rows
     assert (found.equal, found.differ, found.old_columns, found.new_columns) == (1, 0, (), ())
+
+
+def test_settings_of_the_app_hide_no_difference(spark, tmp_path) -> None:
+    """Found from outside: times cut to milliseconds, and batches without the mark that they are whole."""
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS")
+    spark.sparkContext._jsc.hadoopConfiguration().set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    try:
+        made = comparison(tmp_path)
+        made.expect([])
+        for version, micros in ((OLD, 1), (NEW, 2)):
+            frame = rows(spark, ("a", 1)).withColumn("at", F.timestamp_micros(F.lit(micros)))
+            recorder(made.rows(version, "q"))(frame, 0)
+        compare_recorded(spark, made)
+        [found] = made.found().rows
+        assert (found.changed, found.equal) == (1, 0)
+        assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MILLIS"
+    finally:
+        spark.sparkContext._jsc.hadoopConfiguration().unset("mapreduce.fileoutputcommitter.marksuccessfuljobs")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +13,7 @@ from ...core.storage import Folder
 from .rows import compare_rows
 
 _MARKS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"  # comparison.WHOLE, which an app may have switched off
+_TIMES = "spark.sql.parquet.outputTimestampType"  # in milliseconds it would hide what differs by less
 _NAMES = "_names.json"  # of the columns, in order: Parquet cannot hold two of one name
 
 
@@ -24,9 +26,24 @@ def recorder(rows: Folder) -> Callable[[DataFrame, int], None]:
             rows.write(_NAMES, json.dumps(names).encode())
         columns = [f"c{index}" for index in range(len(names))]
         writer = batch.toDF(*columns).write.mode("overwrite").option(_MARKS, "true")
-        writer.parquet(rows.sub(str(number)).uri)
+        with _setting(batch.sparkSession, _TIMES, "TIMESTAMP_MICROS"):
+            writer.parquet(rows.sub(str(number)).uri)
 
     return record
+
+
+@contextmanager
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """With another value of a setting, whatever the app has set."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 def compare_recorded(spark: SparkSession, comparison: Comparison) -> None:
