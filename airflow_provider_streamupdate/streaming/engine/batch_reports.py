@@ -17,9 +17,11 @@ from .state_rows import figures
 
 class BatchReports:
     """known: of the last batches, in their order. after: the batch before the first one that is looked for
-    seconds: how long a query's batches took, where its own reports do not say"""
+    seconds: how long a query's batches from a first one on took, where its own reports do not say"""
 
-    def __init__(self, after: int = -1, seconds: Callable[[StreamingQuery], Mapping[int, float]] | None = None) -> None:
+    def __init__(
+        self, after: int = -1, seconds: Callable[[StreamingQuery, int], Mapping[int, float]] | None = None
+    ) -> None:
         self._seconds = seconds
         self.known: tuple[BatchFigures, ...] = ()
         self._last = after
@@ -38,7 +40,7 @@ class BatchReports:
         if self._seconds is None or not executed:
             return executed
         with contextlib.suppress(Exception):  # a query whose JVM is going down has none
-            seconds = self._seconds(query)
+            seconds = self._seconds(query, executed[0].batch)
             return tuple(attrs.evolve(e, seconds=seconds[e.batch]) for e in executed if e.batch in seconds)
         return ()
 

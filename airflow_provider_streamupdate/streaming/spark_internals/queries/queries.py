@@ -9,7 +9,7 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from ..jvm import STREAMING, module, scala_map, sequence
+from ..jvm import STREAMING, module, scala_map
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 # Operators that give as many rows as they are given, and do not count them (Spark: *Exec.scala).
@@ -126,22 +126,25 @@ def executed_batches(query: StreamingQuery, after: int) -> list[ExecutedBatch]:
     return found[::-1]
 
 
-def execution_seconds(spark: SparkSession, query: StreamingQuery) -> dict[int, float]:
-    """How long the executions of a query's last batches took, by batch, as Spark's list of SQL executions has it. By a
-    clock that goes by itself: a query's own reports are by its trigger's clock, which stands still while it follows
-    (FollowedQuery). A batch whose execution has not ended, or is not listed yet, is missing."""
+def execution_seconds(spark: SparkSession, query: StreamingQuery, first: int) -> dict[int, float]:
+    """How long the executions of a query's batches from `first` on took, by batch, as Spark's list of SQL executions has
+    it. By a clock that goes by itself: a query's own reports are by its trigger's clock, which stands still while it
+    follows (FollowedQuery). A batch whose execution has not ended, or is not listed yet, is missing."""
     store = spark._jsparkSession.sharedState().statusStore()
-    count = int(store.executionsCount())
+    count, run = int(store.executionsCount()), f"runId = {query.runId}"
     listed = store.executionsList(max(count - EXECUTIONS_LOOKED_AT, 0), EXECUTIONS_LOOKED_AT)
     found: dict[int, float] = {}
-    for execution in sequence(listed):
+    for index in range(int(listed.size()) - 1, -1, -1):  # the newest ones first: each costs calls of the JVM
+        execution = listed.apply(index)
         text = str(execution.description())  # StreamExecution.getBatchDescriptionString
         batch = re.search(r"\bbatch = (\d+)$", text)
-        ended = execution.completionTime()
-        if batch is None or f"runId = {query.runId}" not in text or not ended.isDefined():
+        if batch is None or run not in text:
             continue
-        seconds = (int(ended.get().getTime()) - int(execution.submissionTime())) / 1000
-        found[int(batch[1])] = max(seconds, found.get(int(batch[1]), 0.0))  # a sink's own ones are inside of it
+        if int(batch[1]) < first:
+            break
+        if (ended := execution.completionTime()).isDefined():
+            seconds = (int(ended.get().getTime()) - int(execution.submissionTime())) / 1000
+            found[int(batch[1])] = max(seconds, found.get(int(batch[1]), 0.0))  # a sink's own ones are inside of it
     return found
 
 
