@@ -14,14 +14,14 @@ from .. import spark_internals
 from ..spark_internals import ExecutedBatch
 from .state_rows import figures
 
+Seconds = Callable[[StreamingQuery, int], Mapping[int, float]]
+
 
 class BatchReports:
     """known: of the last batches, in their order. after: the batch before the first one that is looked for
     seconds: how long a query's batches from a first one on took, where its own reports do not say"""
 
-    def __init__(
-        self, after: int = -1, seconds: Callable[[StreamingQuery, int], Mapping[int, float]] | None = None
-    ) -> None:
+    def __init__(self, after: int = -1, seconds: Seconds | None = None) -> None:
         self._seconds = seconds
         self.known: tuple[BatchFigures, ...] = ()
         self._last = after

@@ -127,9 +127,9 @@ def executed_batches(query: StreamingQuery, after: int) -> list[ExecutedBatch]:
 
 
 def execution_seconds(spark: SparkSession, query: StreamingQuery, first: int) -> dict[int, float]:
-    """How long the executions of a query's batches from `first` on took, by batch, as Spark's list of SQL executions has
-    it. By a clock that goes by itself: a query's own reports are by its trigger's clock, which stands still while it
-    follows (FollowedQuery). A batch whose execution has not ended, or is not listed yet, is missing."""
+    """How long the executions of a query's batches from `first` on took, by batch, as Spark's list of SQL executions
+    has it. By a clock that goes by itself: a query's own reports are by its trigger's clock, which stands still while
+    it follows (FollowedQuery). A batch whose execution has not ended, or is not listed yet, is missing."""
     store = spark._jsparkSession.sharedState().statusStore()
     count, run = int(store.executionsCount()), f"runId = {query.runId}"
     listed = store.executionsList(max(count - EXECUTIONS_LOOKED_AT, 0), EXECUTIONS_LOOKED_AT)
