@@ -75,6 +75,7 @@ def test_on_the_command_line(site: Site, master: str) -> None:
     assert done.returncode != 0 and lives(box(site, "v2"))
 
 
+@pytest.mark.slow
 @pytest.mark.airflow
 @pytest.mark.usefixtures("airflow_db")
 def test_in_a_dag(site: Site, master: str) -> None:

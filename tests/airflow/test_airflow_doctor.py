@@ -40,6 +40,7 @@ def missing(airflow_db: str, site: Site) -> Iterator[Path]:
         airflow("connections", "delete", conn_id)
 
 
+@pytest.mark.slow
 def test_it_finds_connections_in_airflows_database(missing: Path) -> None:
     """As docs/getting-started.md makes them."""
     code, found = findings("streams")

@@ -154,6 +154,7 @@ def test_what_was_asked_to_suspend_is_not_taken_over(hot: Site) -> None:
     assert current(hot).deployment == "v1" and hot.alive() == [HOT]
 
 
+@pytest.mark.slow
 def test_it_takes_over_from_one_that_was_claimed_for_and_never_started(
     hot: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

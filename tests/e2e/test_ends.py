@@ -58,6 +58,7 @@ def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
         ground.client.begin_cancel(ground.app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "state", "said"),
     [

@@ -143,6 +143,7 @@ def test_a_query_function_that_does_not_fit_stops_nothing(ground, write_app) -> 
     ground.check_answer(None)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_suspend_keeps_the_driver_and_resume_goes_on(ground) -> None:
     ground.feed()
