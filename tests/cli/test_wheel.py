@@ -102,9 +102,8 @@ def test_the_links_of_its_description_lead_to_the_repository(wheel: Wheel) -> No
         assert link.startswith(("https://", "http://", "#")), link
         if link.startswith(URL):
             assert (ROOT / re.sub(r"^/(blob|raw)/HEAD/", "", link.removeprefix(URL)).partition("#")[0]).exists(), link
-    assert (
-        f"![Pause of an update against the size of its state, beside Flink]({URL}/raw/HEAD/docs/"
-        in (str(wheel.metadata.get_payload()))
+    assert f"![Pause of an update against the size of its state, beside Flink]({URL}/raw/HEAD/docs/" in (
+        str(wheel.metadata.get_payload())
     )
 
 
