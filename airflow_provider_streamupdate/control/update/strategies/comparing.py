@@ -83,9 +83,11 @@ def check_difference(update: Update) -> DifferenceReport:
     update.registry.set_difference(update.record.new, report)
     problems = [*report.problems, *_uncompared(report)]
     if problems:
+        ended = update.drivers.state(str(update.record.old)) in FINAL_STATES
         raise DifferenceError(
             f"{update.record.new} of {update.app} differs too much from {update.record.old}; nothing was stopped or "
-            f"changed, and {update.record.old} keeps running:\n  " + "\n  ".join(problems),
+            f"changed, and {update.record.old} {'has ended by itself' if ended else 'keeps running'}:\n  "
+            + "\n  ".join(problems),
             report,
         )
     if any(query.batches for query in report.queries):
