@@ -127,6 +127,9 @@ class FakeEngine:
             time.sleep(0.1)
         return Session(ui="http://localhost:4040", application_id="local-1", version="4.3.0")
 
+    def on_termination(self, then: Callable[[], None]) -> None:
+        self.terminate = then
+
     def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
         self._params = params
         return (QUERY,)

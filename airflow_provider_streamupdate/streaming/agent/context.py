@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
 import traceback
 from typing import Any
@@ -11,7 +13,7 @@ from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
 from ...core.errors import StorageError
-from ...core.registry.deployment import CANCELLED, RUNNING
+from ...core.registry.deployment import CANCELLED, RESTORING, RUNNING, STANDBY, STARTING
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
@@ -20,6 +22,8 @@ from .epoch import Epoch
 from .pace import Pace
 from .reporting import Reporter
 from .signals import Signals
+
+STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 
 
 class DriverContext:
@@ -66,6 +70,13 @@ class DriverContext:
         """Have the driver end as cancelled. False, for the caller to return."""
         self.final = (CANCELLED, reason)
         return False
+
+    def evict(self) -> None:
+        """Leave before the cluster ends this driver: at once when no query runs, else after the batches in flight."""
+        self.signals.evicted = True
+        if self.reporter.state in STARTS:
+            os.kill(os.getpid(), signal.SIGTERM)  # interrupts the main thread
+        self.signals.woken.set()
 
     def check_fence(self) -> None:
         """Raise FencedError when the epoch is over; have the driver end when it is to for another reason."""

@@ -25,8 +25,6 @@ from ...core.registry.deployment import (
     FAILED,
     FINISHED,
     RESTORING,
-    STANDBY,
-    STARTING,
 )
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.output_log import OutputLog, kept_short
@@ -35,16 +33,14 @@ from ...core.snapshots.plan_answer import PlanAnswer, PlanError, write_answer
 from ..engine.port import QueryEngine
 from ..planning.author import told
 from ..restore.saved_state import SavedState, recorded_settings
-from .context import DriverContext, print_error
+from .context import STARTS, DriverContext, print_error
 from .origin import Origin
 from .pace import Pace
 from .roles.hot_standby import HotStandby
 from .roles.new_version import NewVersion
 from .roles.standing_by import Role, stand_by
 from .roles.witness import Witness
-from .serving import serve
-
-STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
+from .serving import EVICTED, serve
 
 
 class Agent:
@@ -166,6 +162,7 @@ class Agent:
         self.driver.reporter.report(
             spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version
         )
+        self.driver.engine.on_termination(self.driver.evict)
         queries = self.driver.engine.build(self.driver.spec.application.params)
         saved = find()
         return queries, saved, self._plan(queries, saved)
@@ -227,6 +224,11 @@ class Agent:
             current = self.driver.app.current()
             if self.driver.epoch.replaced() or (current and current.deployment == self.driver.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
+        if self.driver.signals.evicted:  # whoever watches the app starts it again
+            own = isinstance(error, SystemExit) or str(error) == EVICTED
+            why = EVICTED if own else f"{EVICTED}, and before its end: {told(error)}"
+            self.driver.reporter.report(state=FAILED, error=why, reason="evicted")
+            return
         if self.driver.signals.number is not None:
             self.driver.reporter.report(state=CANCELLED, reason=self.driver.signals.reason)
             return

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ...core.errors import StorageError
-from ...core.registry.deployment import CANCELLED, RUNNING
+from ...core.errors import DriverError, StorageError
+from ...core.registry.deployment import CANCELLED, DRAINING, RUNNING
 from ...core.storage.patience import Patience
 from .context import DriverContext
 from .obeying import obey
+
+EVICTED = "the cluster ended its driver (its pod was deleted or evicted, or its node is drained)"
 
 
 def serve(driver: DriverContext) -> None:
@@ -19,12 +21,15 @@ def serve(driver: DriverContext) -> None:
         next_progress, next_look, patience = 0.0, 0.0, Patience(driver.settings.patience)
         busy_at = time.monotonic()
         while driver.final is None:
-            if driver.signals.number is not None:
-                driver.final = (CANCELLED, driver.signals.reason)
-                break
             if task is not None and task.done():
                 task.result()
                 task = None
+            if driver.signals.evicted and task is None:
+                leave(driver)
+                break
+            if driver.signals.number is not None:
+                driver.final = (CANCELLED, driver.signals.reason)
+                break
             now, command = time.monotonic(), None
             if task is not None:
                 busy_at = now
@@ -49,3 +54,15 @@ def serve(driver: DriverContext) -> None:
             elif task is None and driver.reporter.state == RUNNING and driver.engine.ended():
                 return
             driver.signals.woken.wait(driver.pace.commands)
+
+
+def leave(driver: DriverContext) -> None:
+    """End the queries after the batches in flight, and raise DriverError. A batch that takes longer than the pod's
+    grace period is cut, as by any crash; one of a driver that is fenced, too."""
+    driver.check_fence()
+    if driver.final is not None:
+        return
+    if driver.reporter.state == RUNNING:
+        driver.report_or_later(state=DRAINING)
+        driver.engine.drain()
+    raise DriverError(EVICTED)

@@ -12,11 +12,13 @@ from ...core.processes.alarm import Alarm
 
 class Signals:
     """number: the last one that came; None before
+    evicted: the cluster is about to end this driver: it leaves as soon as it can, without cutting a batch
     woken: set by a signal, so that a wait for it ends
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.evicted = False
         self.woken = Alarm()
 
     @property

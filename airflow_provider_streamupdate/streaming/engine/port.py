@@ -27,11 +27,12 @@ class Session:
 class QueryEngine(Protocol):
     """Runs the queries of one app for one deployment, on the deployment's checkpoints.
 
-    The lifecycle calls, in this order: `open`, `build`, `make_plan`; for a standby `check_restorable`, `used_beyond`,
-    then `practise` and `bring_ahead` or, for one that follows, `follow`, and `keep_up` again and again, and `catch_up`;
-    with saved state `restore`; `go_on_after_others`, `check_start`, `start`. From then on one thread starts, drains,
-    stops and rebuilds, while another asks for `progress` and `ended`. Every call may raise what the engine raises,
-    which ends the driver, unless stated otherwise here.
+    The lifecycle calls, in this order: `open`, `on_termination`, `build`, `make_plan`; for a standby
+    `check_restorable`, `used_beyond`, then `practise` and `bring_ahead` or, for one that follows, `follow`, and
+    `keep_up` again and again, and `catch_up`; with saved state `restore`; `go_on_after_others`,
+    `check_start`, `start`. From then on one thread starts, drains, stops and rebuilds, while another asks for
+    `progress` and `ended`. Every call may raise what the engine raises, which ends the driver, unless stated otherwise
+    here.
 
     It marks the boundaries of an update that it reaches with `state.boundaries`: draining, drained, checkpoint-built,
     checkpoint-marked, first-commit-seen.
@@ -49,6 +50,11 @@ class QueryEngine(Protocol):
 
     def open(self, title: str) -> Session:
         """Start the session."""
+        ...
+
+    def on_termination(self, then: Callable[[], None]) -> None:
+        """Call `then`, in a thread of its own, when the cluster has the engine's process end, where no signal tells
+        this process."""
         ...
 
     def build(self, params: Mapping[str, str]) -> tuple[str, ...]:

@@ -73,6 +73,9 @@ class SparkEngine:
         context = self._spark.sparkContext
         return Session(ui=context.uiWebUrl, application_id=context.applicationId, version=self._spark.version)
 
+    def on_termination(self, then: Callable[[], None]) -> None:
+        spark_internals.on_termination(self._spark, then)
+
     def build(self, params: Mapping[str, str]) -> tuple[str, ...]:
         self._writers = self._app.build(self._spark, dict(params))
         self._warnings = tuple(self._app.unread(params))

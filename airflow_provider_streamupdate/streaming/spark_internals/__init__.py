@@ -45,6 +45,7 @@ from .settings import (
     parallelism,
     session_setting,
 )
+from .termination import on_termination
 from .version import check_version
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "jvm_locale",
     "jvm_zone",
     "next_state_format",
+    "on_termination",
     "optimized_inputs",
     "other_settings",
     "parallelism",
