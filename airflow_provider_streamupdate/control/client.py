@@ -70,6 +70,7 @@ class StreamUpdateClient:
     deployment_state = Operation(looking.deployment_state)
     drivers = Operation(looking.drivers)
     driver_log = Operation(looking.driver_log)
+    follow_log = Operation(looking.follow_log)
     glances = Operation(overview.glances)
 
     def app_document(self, app: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..core import clock
 from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
 from .drivers.launcher import check_java, check_spark_submit, spark_environment
+from .drivers.orphans import orphans
 from .interruption import interruption
 from .next_step import next_step
 from .operations.context import Context
@@ -161,6 +162,25 @@ def _clock(folder: Folder) -> Finding:
 def _apps(context: Context) -> Iterator[Finding]:
     for name in apps(context):
         yield _found(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
+        try:
+            yield from _in_cluster(context, name)
+        except StreamUpdateError as error:
+            yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=str(error))
+
+
+def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
+    """What is wrong with an app's drivers in the cluster that they run in."""
+    registry = context.registry.existing(name)
+    drivers, current = context.drivers(registry, watch=False), registry.current_id()
+    for orphan in orphans(drivers):
+        yield Finding(
+            thing=f"cluster of {name}",
+            outcome=FAILED,
+            found=f"{orphan.driver.name} runs and should not: {orphan.why}. A supervisor ends it: streamupdate "
+            f"supervise {name} --once",
+        )
+    if current and (problem := drivers.grace_problem(current, drivers.status(current))):
+        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=problem)
 
 
 def _app(context: Context, name: str) -> str:

@@ -15,7 +15,7 @@ from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StreamU
 from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
 from ..core.redaction import redacted
-from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Status
+from ..core.registry.deployment import NEW, STARTING, Current, DeploymentSpec, DriverState, Status
 from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
@@ -27,7 +27,7 @@ from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations import hot_standby
 from .operations.context import Context
-from .status import Beside, beside
+from .status import WITHOUT_WORD, Beside, beside
 from .supervision.outlook import Outlook, outlook, told
 from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
@@ -361,7 +361,7 @@ def _deployment_document(
         "spark_version": status.spark_version if status else None,
         "host": status.host if status else None,
         "reason": status.reason if status else None,
-        "error": status.error if status else None,
+        "error": (status.error if status else None) or _told_by_cluster(drivers, spec, state, current),
         "driver_log": launch.log if launch else None,
         "update": (record.outcome or f"under way ({record.step})") if record else None,
         "changes": [
@@ -375,6 +375,12 @@ def _deployment_document(
             for change in registry.changes(spec.deployment)
         ],
     }
+
+
+def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
+    """Of a driver that is wanted: each answer takes a request."""
+    wanted = current is None or current.deployment == spec.deployment or state == STARTING
+    return drivers.told_by_cluster(spec.deployment) if wanted and state in WITHOUT_WORD else None
 
 
 def _stages(

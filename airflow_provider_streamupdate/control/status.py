@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 
-from ..core.registry.deployment import NEW, Current, DeploymentSpec, DriverState, Launch, Status
+from ..core.registry.deployment import (
+    FAILED,
+    FINAL_STATES,
+    LOST,
+    NEW,
+    SILENT,
+    STARTING,
+    Current,
+    DeploymentSpec,
+    DriverState,
+    Launch,
+    Status,
+)
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 from .drivers import driver_log as logs
@@ -16,6 +30,8 @@ from .operations.context import Context
 from .operations.hot_standby import StandsBy
 from .supervision.outlook import Outlook, outlook, told
 from .update.strategies import strategy_named
+
+WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver itself may not tell what is the matter
 
 
 @attrs.frozen(kw_only=True)
@@ -36,6 +52,7 @@ class AppStatus:
     beside: the new version that runs beside the current deployment
     supervision: what it makes of a dead driver
     hot_standby: the driver that takes over when the current one dies; None: the app is to have none
+    cluster: what the cluster says of a driver that does not run: why it waits, or why it ended
     """
 
     app: str
@@ -49,6 +66,7 @@ class AppStatus:
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
     hot_standby: StandsBy | None = None
+    cluster: str | None = None
 
     @property
     def next_step(self) -> str | None:
@@ -82,6 +100,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         interrupted=interruption(registry, update),
         supervision=outlook(registry, current, state, driver),
         hot_standby=hot_standby.look(registry, drivers),
+        cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
     )
 
 
@@ -112,6 +131,13 @@ def deployment_state(context: Context, app: str, deployment: str) -> DriverState
 def drivers(context: Context, app: str, watch: bool = True) -> Drivers:
     """Return the app's drivers, for callers that need more than one operation."""
     return context.drivers(context.registry.existing(app), watch)
+
+
+def follow_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> Iterator[str]:
+    """Yield the last lines of a driver's log and each later one until it has ended. NotFoundError for an unknown
+    deployment, or when the log cannot be read here."""
+    drivers = context.drivers(context.registry.existing(app), watch=False)
+    return logs.follow_log(drivers.app, deployment, lines, lambda: drivers.state(deployment) in FINAL_STATES)
 
 
 def driver_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> logs.DriverLog:

@@ -73,6 +73,11 @@ class ConnectionLauncher:
             raise EnvironmentProblem(
                 f"Spark connection {self.spark_conn_id} cannot be used: {error}; correct it in Admin > Connections"
             ) from error
+        except NameError as error:  # SparkSubmitHook's, of a module that it imports only where it is there
+            raise EnvironmentProblem(
+                f"Spark connection {self.spark_conn_id} names a Kubernetes master, for which Airflow's Spark provider "
+                "needs another one: pip install apache-airflow-providers-cncf-kubernetes"
+            ) from error
         if hook._resolve_should_track_driver_status():
             raise EnvironmentProblem(
                 f"Spark connection {self.spark_conn_id} asks for cluster mode on a standalone master, which "

@@ -13,10 +13,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_site import Site
 
 import airflow_provider_streamupdate
+from airflow_provider_streamupdate.control.drivers.clusters import cluster_for
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem, InvalidInputError, NotFoundError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.get_provider_info import get_provider_info
@@ -223,6 +225,25 @@ def test_the_command_is_what_the_spark_connection_asks_for(site: Site) -> None:
     assert _option(command, "--name") == ["alarm@v1"]
     conf = ["spark.x=own", "spark.z=3", "spark.y=2", "spark.yarn.appMasterEnv.A=1"]
     assert _option(command, "--conf") == conf
+
+
+def test_a_connection_to_kubernetes_starts_drivers_in_pods(site: Site) -> None:
+    """With what Airflow's Spark provider needs for it, and without."""
+    extra = {"deploy-mode": "cluster", "namespace": "streams"}
+    site.define("spark_default", conn_type="spark", host="k8s://https://10.0.0.1", port=6443, extra=extra)
+    application = Application(file="/apps/app.py", env_vars={"A": "1"})
+    made = launcher(site, conf={"spark.kubernetes.container.image": "i"})
+    site.monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    command = made.command(application, ["run"], "/rt.zip")
+    cluster = cluster_for(command)
+    assert cluster.name == "kubernetes"
+    prepared = cluster.prepare(command, ("/root", "alarm", "v1", "1"), {})
+    where = prepared.record["where"]
+    assert (where["server"], where["namespace"]) == ("https://10.0.0.1:6443", "streams")
+    assert "spark.kubernetes.driverEnv.A=1" in _option(prepared.command, "--conf")
+    site.monkeypatch.delattr(spark_submit, "kube_client")
+    with pytest.raises(EnvironmentProblem, match="pip install apache-airflow-providers-cncf-kubernetes"):
+        made.command(application, ["run"], "/rt.zip")
 
 
 def test_the_environment_is_spark_own(site: Site) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_streamupdate.control.drivers import process
@@ -32,7 +32,7 @@ class Boxes(Cluster):
     def takes(self, command: Sequence[str]) -> bool:
         return (master_of(command) or "").startswith("box:")
 
-    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         folder = Path((master_of(command) or "").removeprefix("box:"))
         box = str(folder / hashlib.sha256("|".join(driver).encode()).hexdigest()[:16])
         return Prepared(["/bin/sh", "-c", SUBMIT, box, BEGIN, *command], {"box": box}, handed_over=True)

@@ -1,5 +1,6 @@
 """What every kind of cluster does, tried with real processes: this machine, YARN (its own client over a YARN made of
-files; tests/ground/yarn.py has the real one), and the example of a kind of one's own."""
+files; tests/ground/yarn.py has the real one), Kubernetes (over pods made of files; tests/ground/k8s.py), and the
+example of a kind of one's own."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ from airflow_provider_streamupdate.control.drivers.clusters import (
     cluster_for,
     cluster_of,
 )
+from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
-from . import yarn_of_files
+from . import pods_of_files, yarn_of_files
 from .boxes import Boxes
 
 # A driver: says where it runs, and goes on.
@@ -47,7 +49,7 @@ class Case:
 
     def start(self, folder: Path, name: str, note: Callable[[Launch], None] = lambda _: None) -> Launch:
         command = self.command(sys.executable, "-c", DRIVER, str(folder / name))
-        prepared = cluster_for(command).prepare(command, ("root", "app", name, "1"))
+        prepared = cluster_for(command).prepare(command, ("root", "app", name, "1"), {})
         return process.start(
             prepared.command,
             os.environ,
@@ -63,7 +65,7 @@ class Case:
         return Client(str(self.spark_submit), os.environ)
 
 
-@pytest.fixture(params=["local", "yarn", "boxes"])
+@pytest.fixture(params=["local", "yarn", "kubernetes", "boxes"])
 def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(clusters, "CLUSTERS", [Boxes(), *clusters.CLUSTERS])
     runs_what_follows = tmp_path / "bin" / "spark-submit"
@@ -74,6 +76,11 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         return Case(named("local"), runs_what_follows, ["--master", "local[1]"])
     if request.param == "boxes":
         return Case(named("boxes"), runs_what_follows, ["--master", f"box:{tmp_path}/boxes"])
+    if request.param == "kubernetes":
+        submit, pods = pods_of_files.install(tmp_path / "pods"), pods_of_files.PodsOfFiles(tmp_path / "pods")
+        cluster = Kubernetes(lambda place: pods)
+        monkeypatch.setattr(clusters, "CLUSTERS", [cluster, *(c for c in clusters.CLUSTERS if c.name != cluster.name)])
+        return Case(cluster, submit, ["--master", "k8s://https://127.0.0.1:1", "--deploy-mode", "cluster"])
     submit = yarn_of_files.install(tmp_path / "yarn")
     return Case(named("yarn"), submit, ["--master", "yarn", "--deploy-mode", "cluster"])
 
@@ -105,9 +112,9 @@ def test_names_are_unlike_and_one_takes_a_command(case: Case) -> None:
 
 
 def test_what_is_run_ends_with_the_application_and_is_found_by_a_record(case: Case) -> None:
-    one, other = (case.cluster.prepare(case.command("app.py", "run"), ("root", "app", d, "1")) for d in ("a", "b"))
+    one, other = (case.cluster.prepare(case.command("app.py", "run"), ("root", "app", d, "1"), {}) for d in ("a", "b"))
     assert one.command[-2:] == other.command[-2:] == ["app.py", "run"]
-    assert one == case.cluster.prepare(case.command("app.py", "run"), ("root", "app", "a", "1"))
+    assert one == case.cluster.prepare(case.command("app.py", "run"), ("root", "app", "a", "1"), {})
     assert json.loads(json.dumps(one.record)) == one.record
     assert not one.handed_over or one.record != other.record
 

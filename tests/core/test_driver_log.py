@@ -13,10 +13,12 @@ import pytest
 import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import launcher
+from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import DriverError
+from airflow_provider_streamupdate.core.errors import DriverError, NotFoundError
+from airflow_provider_streamupdate.core.redaction import without_secrets
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from tests.core.builders import spec
@@ -41,6 +43,13 @@ def test_the_end_of_a_log_and_the_text_of_a_death_hide_secrets(tmp_path: Path) -
     assert client.drivers("flights").last_lines("v1") == f"(there is no log at {log})"
     app.folder.remove("deployments/v1/launch.json")
     assert client.drivers("flights").last_lines("v1") == "(no driver was started)"
+
+
+def test_each_line_of_a_secret_of_several_lines_is_hidden() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nend\n"
+    for line in key.splitlines()[:2]:
+        assert without_secrets(f"read {line}", {"PRIVATE_KEY": key}) == "read (hidden)"
+    assert without_secrets("the end", {"PRIVATE_KEY": key}) == "the end"
 
 
 def test_the_text_of_a_plan_that_failed_hides_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +77,31 @@ def test_nobody_else_reads_a_log() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("log_tail")
     }
     assert readers == {"driver_log.py"}
+
+
+def test_a_log_is_followed_to_its_end_through_a_rotation(tmp_path: Path) -> None:
+    """What was there, what comes, what comes after it was emptied, and a last line without an end; no secret."""
+    client = StreamUpdateClient(str(tmp_path))
+    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
+    app.create_deployment(spec("v1", application=APPLICATION))
+    log.write_text("old\n" + SAID + "half a ")
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    app.set_launch("v1", launch)
+
+    def onward(text: str, rotate: bool = False) -> None:
+        with log.open("a") as file:
+            if rotate:
+                os.truncate(log, 0)
+            file.write(text)
+
+    writes = [("line\n", False), ("more of hunt", False), ("er2\n", False), ("new\n", True), ("end", False)]
+
+    def ended() -> bool:
+        onward(*writes.pop(0))
+        return not writes
+
+    found = list(follow_log(app, "v1", 3, ended))
+    assert found == [*SHOWN, "half a line", "more of (hidden)", "new", "end"]
+    app.create_deployment(spec("v2"))
+    with pytest.raises(NotFoundError, match="no driver of deployment v2"):
+        list(follow_log(app, "v2", 2, lambda: True))

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living, yarn
-from airflow_provider_streamupdate.control.drivers.launcher import in_client_mode, in_cluster, master_of
+from airflow_provider_streamupdate.control.drivers.launcher import in_cluster, master_of, on_this_machine
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.registry.deployment import Launch
@@ -23,10 +23,10 @@ CLUSTER = [
 @pytest.mark.parametrize("command", CLUSTER)
 def test_a_plan_of_an_app_for_the_cluster_is_made_here(command: list[str]) -> None:
     assert in_cluster(command) and master_of(command) == "yarn"
-    here = in_client_mode(command)
+    here = on_this_machine(command)
     assert not in_cluster(here) and master_of(here) == "yarn"
     assert here[0] == "spark-submit" and here[-2:] == ["app.py", "run"] and here.count("--deploy-mode") == 1
-    assert in_client_mode(here) == here
+    assert on_this_machine(here) == here
 
 
 def test_an_option_wins_over_a_setting_as_it_does_for_spark_submit() -> None:

@@ -82,10 +82,12 @@ def status(settings: Settings, app: str) -> None:
 @click.argument("app")
 @click.option("--deployment", metavar="ID", help="Whose driver (else the current deployment's).")
 @click.option("-n", "--lines", type=click.IntRange(min=1), default=30, show_default=True, help="How many lines.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the driver has ended.")
 @shared
 @pass_settings
-def log(settings: Settings, app: str, deployment: str | None, lines: int) -> None:
-    """Show the last lines of the log of APP's newest driver, if that driver was started on this machine.
+def log(settings: Settings, app: str, deployment: str | None, lines: int, follow: bool) -> None:
+    """Show the last lines of the log of APP's newest driver, if that driver was started on this machine or runs in a
+    pod.
 
     \b
     Example:
@@ -101,6 +103,10 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int) -> Non
             raise NotRunningError(f"app {app} has no current deployment, so it has no driver log")
         deployment = found.current.deployment
     client.deployment_state(app, deployment)  # NotFoundError for an unknown one
+    if follow:
+        for line in client.follow_log(app, deployment, lines):
+            print_json({"line": line}) if settings.as_json else echo(line)
+        return
     end = client.driver_log(app, deployment, lines)
     if settings.as_json:
         print_json({"app": app, **to_dict(end)})
@@ -229,6 +235,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["Spark UI"] = status.spark_ui
         facts["reason"] = status.reason
         facts["error"] = status.error
+    facts["cluster"] = found.cluster
     facts["driver log"] = found.launch.log if found.launch else None
     if found.update:
         snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""

@@ -6,16 +6,18 @@ All logs are read through this module, so that no shown line contains a secret o
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
 
+from ...core.errors import NotFoundError
 from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import Launch
 from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
-from .log_tail import tail
+from .log_tail import follow, tail
 
 LINES = 200
 ERROR_LINES = 30  # in the text of an error
@@ -52,6 +54,9 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     launch = registry.launch(deployment)
     if launch is None:
         return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
+    if (found := cluster_of(launch).last_log(launch, lines)) is not None:
+        place, text = found
+        return DriverLog(deployment=deployment, host=None, path=place, lines=_shown(text, spec.application))
     if (away := _not_readable(launch, registry)) is not None:
         return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=away)
     return DriverLog(
@@ -63,9 +68,30 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     )
 
 
+def follow_log(registry: AppRegistry, deployment: str, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
+    """Yield the last lines of the log of a deployment's newest driver, and each later one, until it has ended.
+
+    ended: whether it has, for a log that does not tell. NotFoundError when there is no log to read here.
+    """
+    application, launch = registry.spec(deployment).application, registry.launch(deployment)
+    if launch is None:
+        raise NotFoundError(f"no driver of deployment {deployment} was started")
+    found = cluster_of(launch).follow_log(launch, lines)
+    if found is None:
+        if (away := _not_readable(launch, registry)) is not None:
+            raise NotFoundError(away)
+        found = follow(Path(launch.log), lines, ended)
+    for line in found:
+        yield from _shown(line, application)
+
+
 def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:
     """Return the last lines of a log of the application's driver, without the values of secret parameters."""
-    text = without_secrets(tail(log, lines), application.params, application.conf, application.env_vars)
+    return _shown(tail(log, lines), application)
+
+
+def _shown(text: str, application: Application) -> tuple[str, ...]:
+    text = without_secrets(text, application.params, application.conf, application.env_vars)
     return tuple(line[:LINE_LENGTH] for line in text.splitlines())
 
 

@@ -15,6 +15,7 @@ from ...core.checkpoint.fence import put_up
 from ...core.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
+from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import (
     CANCELLED,
@@ -232,10 +233,14 @@ class Drivers:
             runtime.build(zipped, self.root)
         command = self.launcher.command(application, args, str(zipped))
         cluster = cluster_for(command)
-        prepared = cluster.prepare(command, (self.root, spec.app, spec.deployment, str(epoch)))
+        # A root of the same address elsewhere, or one that was removed and made again, is another one.
+        driver = (f"{self.root}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))
+        environment = driver_environment(self.launcher, application, command, self.storage_options)
+        cluster.check(command, environment, driver)
+        prepared = cluster.prepare(command, driver, environment)
         return process.start(
             prepared.command,
-            driver_environment(self.launcher, application, command, self.storage_options),
+            environment,
             folder / f"driver-{epoch}.log",
             epoch,
             lambda launch: self.app.set_launch(spec.deployment, launch),
@@ -264,9 +269,11 @@ class Drivers:
         try:
             wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
         except WaitTimeoutError as error:
+            told = self.told_by_cluster(deployment)
             raise WaitTimeoutError(
-                f"{error}. The driver is still starting: watch it (streamupdate status {self.app.name}), give it more "
-                f"time (--timeout), or end it (streamupdate cancel {self.app.name})\n{self.last_lines(deployment)}"
+                f"{error}{f' ({told})' if told else ''}. The driver is still starting: watch it "
+                f"(streamupdate status {self.app.name}), give it more time (--timeout), or end it "
+                f"(streamupdate cancel {self.app.name})\n{self.last_lines(deployment)}"
             ) from error
 
     def death(self, deployment: str, state: DriverState) -> str:
@@ -274,7 +281,7 @@ class Drivers:
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in (LOST, FAILED) and not why:
-            why = "its process exited without a final status"
+            why = self.told_by_cluster(deployment) or "its process exited without a final status"
         then = "run the update again"  # it was started beside the current one
         if deployment == self.app.current_id():
             then = f"start it again with streamupdate restart {self.app.name}, or another version with submit"
@@ -282,6 +289,30 @@ class Drivers:
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. Correct "
             f"the cause, and {then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"
             f"{self.last_lines(deployment)}"
+        )
+
+    def told_by_cluster(self, deployment: str) -> str | None:
+        """Return why the driver does not run yet, or why it ended, in its cluster's words; None: it says nothing."""
+        launch = self.app.launch(deployment)
+        told = cluster_of(launch).told_of(launch) if launch else None
+        if told is None:  # it may hold the end of a log
+            return None
+        application = self.app.spec(deployment).application
+        return without_secrets(told, application.params, application.conf, application.env_vars)
+
+    def grace_problem(self, deployment: str, status: Status | None) -> str | None:
+        """Return why a batch would be cut when the cluster has the driver end, e.g. to drain its node; None: it would
+        not."""
+        launch = self.app.launch(deployment)
+        grace = cluster_of(launch).grace_seconds(launch) if launch else None
+        longest = max((figures.seconds for q in (status.queries.values() if status else ()) for figures in q.figures),
+                      default=0.0)  # fmt: skip
+        if grace is None or longest < grace:
+            return None
+        return (
+            f"the driver of {deployment} has {grace:g} s to end when its node is drained, and batches took up to "
+            f"{longest:.0f} s: a longer terminationGracePeriodSeconds in the driver's pod template "
+            "(spark.kubernetes.driver.podTemplateFile) lets them finish"
         )
 
     def last_lines(self, deployment: str) -> str:
@@ -303,7 +334,8 @@ class Drivers:
             return
         ended = cluster_of(launch).end(launch, lambda: self._client(deployment))
         if ended and launch.handed_over:  # later this cannot be found out from here
-            self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
+            if self.app.launch(deployment) == launch:  # no other driver was started meanwhile
+                self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
         elif not self.gone(deployment):
             status = self._status_of(launch, deployment) or launch
             raise DriverError(

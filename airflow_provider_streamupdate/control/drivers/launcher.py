@@ -62,6 +62,10 @@ class SparkSubmit:
         command += ["--py-files", ",".join([runtime, *application.py_files])]
         if application.files:
             command += ["--files", ",".join(application.files)]
+        if in_cluster(command):  # as SparkSubmitHook does: a driver there does not inherit this environment
+            prefix = "spark.kubernetes.driverEnv" if is_kubernetes(command) else "spark.yarn.appMasterEnv"
+            for key, value in application.env_vars.items():
+                command += ["--conf", f"{prefix}.{key}={value}"]
         return [*command, application.file, *args]
 
     def environment(self, application: Application) -> dict[str, str]:
@@ -96,17 +100,29 @@ def master_of(command: Sequence[str]) -> str | None:
     return masters[-1] if masters else None
 
 
-def in_client_mode(command: Sequence[str]) -> list[str]:
-    """Return the same command with the driver on this machine, so that its files can be read here."""
+def is_kubernetes(command: Sequence[str]) -> bool:
+    """Return whether a command's master is a Kubernetes."""
+    return (master_of(command) or "").startswith("k8s://")
+
+
+def on_this_machine(command: Sequence[str]) -> list[str]:
+    """Return the same command with the driver on this machine, so that its files can be read here.
+
+    On Kubernetes it gets no executors: pods rarely reach a machine outside of their cluster, or a worker's pod without
+    a service of its own.
+    """
     if not in_cluster(command):
         return list(command)
-    return [command[0], "--deploy-mode", "client", *_without_mode(command[1:])]
+    if not is_kubernetes(command):
+        return [command[0], "--deploy-mode", "client", *_without(command[1:], "--deploy-mode")]
+    mode = ["--master", "local[*]", "--deploy-mode", "client"]
+    return [command[0], *mode, *_without(command[1:], "--deploy-mode", "--master")]
 
 
-def _without_mode(words: Sequence[str]) -> list[str]:
+def _without(words: Sequence[str], *options: str) -> list[str]:
     kept: list[str] = []
     for word in words:
-        if kept[-1:] == ["--deploy-mode"]:
+        if kept[-1:] and kept[-1] in options:
             kept.pop()
         else:
             kept.append(word)

@@ -1,14 +1,17 @@
-"""Read the end of a driver's log without reading the rest of it."""
+"""Read the end of a driver's log without reading the rest of it, and what is written to it from then on."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 BLOCK = 65_536
+FOLLOW_SECONDS = 0.5  # between two looks
 MOST = 8_000_000  # bytes of a file, however many lines are wanted and however long they are
 
 
@@ -33,11 +36,39 @@ def _older(log: Path) -> Iterator[Path]:
         yield older
 
 
+def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
+    """Yield the last lines of a log, and each later one, until nothing is written any more after `ended`."""
+    with open(log, "rb") as source:
+        end, text = source.seek(0, os.SEEK_END), b""
+        found = _lines_before(source, end, lines)
+        source.seek(max(end - 1, 0))
+        if found and source.read(1) != b"\n":  # the last line is being written
+            text = found.pop().encode()
+        yield from found
+        while True:
+            over = ended()  # before the look: what was written until then is read
+            if os.fstat(source.fileno()).st_size < end:  # rotated (output_log.py)
+                end = 0
+            source.seek(end)
+            read = source.read()
+            end = source.tell()
+            *whole, text = (text + read).split(b"\n")
+            yield from (line.decode(errors="replace") for line in whole)
+            if over:
+                yield from [text.decode(errors="replace")] if text else []
+                return
+            time.sleep(FOLLOW_SECONDS)
+
+
 def _last_lines(file: Path, lines: int) -> list[str]:
     with open(file, "rb") as source:
-        begin, read = source.seek(0, os.SEEK_END), b""
-        while begin > 0 and read.count(b"\n") <= lines and len(read) < MOST:
-            step = min(BLOCK, begin)
-            begin = source.seek(begin - step)
-            read = source.read(step) + read
+        return _lines_before(source, source.seek(0, os.SEEK_END), lines)
+
+
+def _lines_before(source: BinaryIO, end: int, lines: int) -> list[str]:
+    begin, read = end, b""
+    while begin > 0 and read.count(b"\n") <= lines and len(read) < MOST:
+        step = min(BLOCK, begin)
+        begin = source.seek(begin - step)
+        read = source.read(step) + read
     return read.decode(errors="replace").splitlines()[-lines:]

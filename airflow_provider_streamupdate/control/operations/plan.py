@@ -19,8 +19,9 @@ from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
 from ..drivers import process, runtime
+from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
-from ..drivers.launcher import Launcher, driver_environment, in_client_mode
+from ..drivers.launcher import Launcher, driver_environment, on_this_machine
 
 TIMEOUT_SECONDS = 300.0
 
@@ -74,7 +75,9 @@ def plan_application(
         args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
         args += [f"--rehearse={rehearse[0]}", f"--scratch={rehearse[1]}"] if rehearse else []
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
-        command = in_client_mode(launcher.command(quiet, args, str(runtime.build(root=root or _first(adopt)))))
+        submitted = launcher.command(quiet, args, str(runtime.build(root=root or _first(adopt))))
+        cluster_for(submitted).check(submitted, driver_environment(launcher, quiet, submitted, storage_options or {}))
+        command = on_this_machine(submitted)
         environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:

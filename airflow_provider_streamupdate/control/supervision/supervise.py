@@ -18,6 +18,7 @@ from ...core.registry import supervision
 from ...core.registry.deployment import FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
+from ..drivers.orphans import orphans
 from ..operations import hot_standby
 from ..operations.context import Context
 from ..operations.hot_standby import StandsBy
@@ -29,6 +30,7 @@ from .decision import Action, Decision, Found, decide, starts_in_a_row
 from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
+SEARCH_SECONDS = 60.0  # between two searches for an app's orphans
 REASON = 2000  # characters
 TAKEOVER_SECONDS = 30.0  # for a hot standby to take over; then the dead driver is started again
 
@@ -113,6 +115,7 @@ class _Supervisor:
         self._over = threading.Event()
         self._stand_by_at: dict[str, float] = {}  # when the next hot standby is started at the earliest
         self._failed_standbys: dict[str, int] = {}  # in a row
+        self._searched_at: dict[str, float] = {}  # for orphans, by this process's clock
         self._dead_since: dict[str, tuple[int, float]] = {}  # in which epoch, and since when by this process's clock
         self.gave_up: dict[str, GaveUp] = {}
 
@@ -130,6 +133,7 @@ class _Supervisor:
                 self._watched.add(app)
                 if started is None or started.done():
                     self._look_at(registry)
+                    self._end_orphans(registry)
             except LeaseHeldError as error:
                 self._watched.discard(app)
                 self._tell(app, str(error))
@@ -170,6 +174,17 @@ class _Supervisor:
             self._failed(app.name, f"{app.name} is left alone: {decision.reason}")
         elif known.gave_up and found.current and found.off is None and found.state in (LOST, FAILED):
             self._failed(app.name, f"{app.name} is left alone, in a crash loop: {known.gave_up}")
+
+    def _end_orphans(self, app: AppRegistry) -> None:
+        if time.monotonic() - self._searched_at.get(app.name, float("-inf")) < SEARCH_SECONDS:
+            return
+        self._searched_at[app.name] = time.monotonic()
+        try:
+            for orphan in orphans(self._context.drivers(app, watch=False)):
+                self._progress(f"{app.name}: {orphan.driver.name} runs and should not: {orphan.why}; ending it")
+                orphan.driver.end()
+        except StreamUpdateError as error:
+            self._tell(app.name, f"orphans of {app.name} cannot be looked for or ended: {error}")
 
     def _decide(self, app: AppRegistry) -> tuple[Found, Supervision, Decision]:
         known, found = supervision.read(app.folder), self._find(app)

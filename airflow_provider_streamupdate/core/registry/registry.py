@@ -131,6 +131,12 @@ class AppRegistry:
         boundary("current-replaced")
         return True
 
+    def first_claim(self) -> str:
+        """Return a random text that tells this app from one of the same name and address; empty before it was started
+        first."""
+        first = self._read(_claim(1), Current)
+        return first.claim or "" if first else ""
+
     def _claimed(self, path: str, current: Current, error: StorageError) -> bool:
         """Whether a claim that raised an error was made after all."""
         try:

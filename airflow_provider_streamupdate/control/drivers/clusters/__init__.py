@@ -11,14 +11,27 @@ from collections.abc import Sequence
 
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
-from .cluster import Alive, Client, Cluster, Prepared
+from .cluster import Alive, Client, Cluster, Found, Prepared
+from .kubernetes import Kubernetes
+from .kubernetes.client_mode import KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
 
-__all__ = ["CLUSTERS", "Alive", "Client", "Cluster", "Living", "Prepared", "alive", "cluster_for", "cluster_of"]
+__all__ = [
+    "CLUSTERS",
+    "Alive",
+    "Client",
+    "Cluster",
+    "Found",
+    "Living",
+    "Prepared",
+    "alive",
+    "cluster_for",
+    "cluster_of",
+]
 
 # The first cluster that takes a command gets it; Local takes all.
-CLUSTERS: list[Cluster] = [Yarn(), Local()]
+CLUSTERS: list[Cluster] = [Yarn(), Kubernetes(), KubernetesClientMode(), Local()]
 
 
 def cluster_for(command: Sequence[str]) -> Cluster:

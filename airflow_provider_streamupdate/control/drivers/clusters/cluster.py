@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -34,14 +34,32 @@ class Prepared:
     handed_over: bool = False
 
 
+@attrs.frozen(kw_only=True)
+class Found:
+    """A driver that a cluster runs.
+
+    name: of what runs it, e.g. its pod
+    deployment: None: none of the launches is of it; label: what stands for its deployment there
+    end: asks the cluster to end it; DriverError when it cannot be asked
+    """
+
+    name: str
+    deployment: str | None
+    label: str
+    epoch: int
+    end: Callable[[], None]
+
+
 class Cluster(ABC):
     """A kind of cluster.
 
     name: its name in the registry
+    finds: whether it can say which drivers run in it (`found`)
     first_sign_seconds: how long a driver whose process cannot be inspected may take until its first heartbeat
     """
 
     name: ClassVar[str]
+    finds: ClassVar[bool] = False
     first_sign_seconds: ClassVar[float] = 120.0
 
     @abstractmethod
@@ -49,13 +67,35 @@ class Cluster(ABC):
         """Return whether a spark-submit command starts its driver in this cluster."""
 
     @abstractmethod
-    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         """Return the command, extended by a mark that identifies the driver in the cluster.
 
         The mark is known before anything is started, so that every driver can be found.
 
         driver: its identity (root, app, deployment, epoch)
+        environment: that of the command
         """
+
+    def check(
+        self, command: Sequence[str], environment: Mapping[str, str], driver: tuple[str, ...] | None = None
+    ) -> None:
+        """Raise EnvironmentProblem for what would keep a driver from starting.
+
+        driver: its identity, as for `prepare`; None: none is to be started now
+        """
+        return
+
+    def label(self, deployment: str) -> str:
+        """Return what stands for a deployment in `Found.label`."""
+        return deployment
+
+    def found(self, launches: Mapping[str, Launch]) -> list[Found]:
+        """Return all drivers of an app that run, also those that no launch tells of any more; none where the cluster
+        cannot say. DriverError when it could not be asked.
+
+        launches: the last ones of the app's deployments in this cluster
+        """
+        return []
 
     @abstractmethod
     def look(self, many: bool = False) -> Alive:
@@ -67,6 +107,23 @@ class Cluster(ABC):
 
         A process that may not be the driver's is never signalled. DriverError when the cluster could not be asked.
         """
+
+    def told_of(self, launch: Launch) -> str | None:
+        """Return why a driver does not run yet, or why it ended, in the cluster's words; None: it says nothing."""
+        return None
+
+    def grace_seconds(self, launch: Launch) -> float | None:
+        """Return how long a driver that runs may take to end when the cluster asks it to; None: it is not asked, or
+        that is not known."""
+        return None
+
+    def last_log(self, launch: Launch, lines: int) -> tuple[str, str] | None:
+        """Return where the cluster has a driver's log, and its end; None: it is a file where the driver was started."""
+        return None
+
+    def follow_log(self, launch: Launch, lines: int) -> Iterator[str] | None:
+        """Return the last lines of a driver's log and each later one, until it has ended; None as `last_log`."""
+        return None
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:
         """Return whose log the launch's log is, when the driver's own is elsewhere; None when it is the driver's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ....core.registry.deployment import Launch
 from .. import process
@@ -21,7 +21,7 @@ class Local(Cluster):
     def takes(self, command: Sequence[str]) -> bool:
         return True
 
-    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         return Prepared(command)
 
     def look(self, many: bool = False) -> Alive:

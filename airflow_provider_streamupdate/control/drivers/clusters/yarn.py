@@ -37,7 +37,7 @@ class Yarn(Cluster):
     def takes(self, command: Sequence[str]) -> bool:
         return in_cluster(command) and master_of(command) == "yarn"
 
-    def prepare(self, command: list[str], driver: tuple[str, ...]) -> Prepared:
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         name = tag(*driver)
         return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
 

@@ -1,0 +1,239 @@
+"""Drivers in pods of Kubernetes (master ``k8s://...``, deploy mode cluster). One comes in by `Kubernetes`.
+
+The pod's name is known before anything is submitted, and the API server makes a pod of one name once: a driver that is
+submitted twice is refused the second time, and every driver is found from any machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import attrs
+
+from .....core.errors import DriverError, EnvironmentProblem, WaitTimeoutError
+from .....core.registry.deployment import Launch, Status
+from .....core.serde import from_dict, to_dict
+from ....waiting import wait_for
+from ... import process
+from ...launcher import in_cluster, master_of
+from ..cluster import Alive, Client, Cluster, Found, Prepared
+from . import names
+from .api import ApiPods, Pods
+from .pod import PodState
+from .settings import PREFIX, TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
+
+GRACE_SECONDS = 10  # between SIGTERM and SIGKILL, as on this machine
+NOBODY = "nobody"  # any app: few are called so
+CLIENT_SECONDS = 300.0  # for which a client is used
+END_SECONDS = 300.0  # for a pod's end: its grace period, and its node
+UNCERTAIN_SECONDS = 30.0  # the same, where its node does not answer
+
+
+class Kubernetes(Cluster):
+    """In cluster deploy mode. ``record``: the name of the driver's ``pod``, its ``labels``, and ``where`` it is.
+
+    pods: reaches the pods of a place
+    """
+
+    name = "kubernetes"
+    finds = True
+    first_sign_seconds = 900.0  # it may wait for a node, and for its image
+
+    def __init__(self, pods: Callable[[Where], Pods] = ApiPods) -> None:
+        self._open = pods
+        self._opened: dict[str, tuple[float, Pods]] = {}
+
+    def _pods(self, place: Where) -> Pods:
+        """One client for many looks; another one after a while, since tokens and kubeconfigs change."""
+        key, now = f"{place} {os.environ.get('KUBECONFIG')}", time.monotonic()
+        if key not in self._opened or now - self._opened[key][0] > CLIENT_SECONDS:
+            self._opened[key] = now, self._open(place)
+        return self._opened[key][1]
+
+    def takes(self, command: Sequence[str]) -> bool:
+        return in_cluster(command) and (master_of(command) or "").startswith(PREFIX)
+
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
+        root, app, deployment, epoch = driver
+        pod, labels = names.pod_name(app, deployment, epoch), names.labels(root, app, deployment, epoch)
+        own = {"spark.kubernetes.driver.pod.name": pod}
+        own |= {f"spark.kubernetes.{of}.label.{k}": v for of in ("driver", "executor") for k, v in labels.items()}
+        record = {"pod": pod, "labels": labels, "where": to_dict(where(command, environment))}
+        return Prepared(with_settings(command, own), record, handed_over=True)
+
+    def look(self, many: bool = False) -> Alive:
+        seen: dict[str, list[PodState] | DriverError] = {}
+
+        def alive(launch: Launch, status: Status | None = None) -> bool | None:
+            if launch.killed:
+                return False
+            try:
+                pod = self._found(launch, seen if many else None)
+            except (DriverError, EnvironmentProblem):  # no answer, or nothing to ask with
+                return None  # whether it lives is not known; its heartbeat tells
+            if pod is None and many and status is None:
+                pod = self.pod(launch)  # it may have been made since the list
+            if pod is None:
+                return self._without_pod(launch, status)
+            # Of one that has begun, the heartbeat tells: a node that is gone leaves its pods as they were.
+            return pod.alive if pod.ended or status is None else None
+
+        return alive
+
+    def _without_pod(self, launch: Launch, status: Status | None) -> bool | None:
+        """Of a driver that has no pod: None when it may get one, or when its pod was removed and it may still run."""
+        if status is not None:
+            return None  # removed by force, or its node with it: the heartbeat tells
+        submitting = process.alive(attrs.evolve(launch, handed_over=False))
+        return False if submitting is False else process.alive(launch)
+
+    def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
+        submitted = process.end(launch)  # before its pod is looked for: it may be about to submit
+        pods, pod = self._pods(_place(launch)), self.pod(launch)
+        if pod is None:
+            return submitted and self._without_pod(launch, None) is False
+        pods.delete(pod, GRACE_SECONDS)
+        _wait_for_end(pods, pod)
+        return True
+
+    def check(
+        self, command: Sequence[str], environment: Mapping[str, str], driver: tuple[str, ...] | None = None
+    ) -> None:
+        given = {**defaults(command, environment), **settings(command)}
+        if TOKEN in given:
+            raise EnvironmentProblem(
+                f"{TOKEN} is a secret that everybody sees who lists processes, and that this package, which would need "
+                f"it to look at pods, does not store: put the token in a file and set {TOKEN}File"
+            )
+        if not given.get(UPLOADS):
+            raise EnvironmentProblem(
+                f"in cluster deploy mode on Kubernetes {UPLOADS} is needed: a folder that this machine and the pod "
+                "reach (e.g. in a bucket), by which spark-submit brings the application and this package to the pod"
+            )
+        place = where(command, environment)
+        pods = self._pods(place)
+        if driver is None:
+            pods.find({names.APP: NOBODY})  # the library is here, the API server answers, and pods may be listed
+            return
+        pod, labels = pods.get(name := names.pod_name(*driver[1:])), names.labels(*driver)
+        if pod is None:
+            return
+        if not _has(pod, labels):
+            raise EnvironmentProblem(
+                f"pod {name} is in namespace {place.namespace} already, and belongs to another app or root. Use "
+                "another namespace or another name, or, when that pod is of no use any more, remove it: kubectl delete "
+                f"pod -n {place.namespace} {name}"
+            )
+        if pod.ended:  # of an earlier try of this very epoch: a standby that was evicted, say
+            pods.delete(pod, GRACE_SECONDS)
+            _wait_for_end(pods, pod, gone=True)
+
+    def label(self, deployment: str) -> str:
+        return names.label(deployment)
+
+    def found(self, launches: Mapping[str, Launch]) -> list[Found]:
+        found: list[Found] = []
+        wanted = {names.DEPLOYMENT, names.EPOCH}
+        asked: set[tuple[str, str]] = set()
+        by_label = {launch.record["labels"][names.DEPLOYMENT]: name for name, launch in launches.items()}
+        for launch in launches.values():
+            place, labels = _place(launch), launch.record["labels"]
+            if (key := (str(place), labels[names.ROOT])) in asked:
+                continue
+            asked.add(key)
+            pods = self._pods(place)
+            found += [
+                Found(
+                    name=f"pod {pod.name}",
+                    deployment=by_label.get(pod.labels[names.DEPLOYMENT]),
+                    epoch=int(pod.labels[names.EPOCH]),
+                    label=pod.labels[names.DEPLOYMENT],
+                    end=partial(pods.delete, pod, GRACE_SECONDS),
+                )
+                for pod in pods.find({"spark-role": "driver", **{k: labels[k] for k in (names.ROOT, names.APP)}})
+                if pod.driver and not pod.ended and wanted <= pod.labels.keys()
+            ]
+        return found
+
+    def pod(self, launch: Launch) -> PodState | None:
+        """The driver's pod; None when it has none. DriverError when the API server cannot be asked."""
+        return self._found(launch, None)
+
+    def _found(self, launch: Launch, seen: dict[str, list[PodState] | DriverError] | None) -> PodState | None:
+        """seen: pods by place, of earlier looks; None: look now."""
+        pods = self._pods(_place(launch))
+        if seen is None:
+            pod = pods.get(launch.record["pod"])
+        else:
+            key = str(launch.record["where"])
+            if key not in seen:
+                try:
+                    seen[key] = pods.find({"spark-role": "driver"})
+                except DriverError as error:  # once for all of this look
+                    seen[key] = error
+            if isinstance(known := seen[key], DriverError):
+                raise known
+            pod = next((p for p in known if p.name == launch.record["pod"]), None)
+        return pod if pod is not None and _has(pod, launch.record["labels"]) else None
+
+    def told_of(self, launch: Launch) -> str | None:
+        try:
+            pod = self.pod(launch)
+        except (DriverError, EnvironmentProblem) as error:
+            return str(error)
+        return None if pod is None or pod.reason is None else f"pod {pod.name}: {pod.reason}"
+
+    def grace_seconds(self, launch: Launch) -> float | None:
+        try:
+            pod = self.pod(launch)
+        except (DriverError, EnvironmentProblem):
+            return None
+        return None if pod is None or pod.ended else pod.grace_seconds
+
+    def last_log(self, launch: Launch, lines: int) -> tuple[str, str] | None:
+        try:
+            pod = self.pod(launch)
+            text = "" if pod is None else self._pods(_place(launch)).log(pod, lines)
+        except (DriverError, EnvironmentProblem):
+            return None  # that of spark-submit is there
+        return (_kubectl(launch), text) if text else None
+
+    def follow_log(self, launch: Launch, lines: int) -> Iterator[str] | None:
+        pod = self.pod(launch)
+        return None if pod is None else self._pods(_place(launch)).follow_log(pod, lines)
+
+    def log_of(self, launch: Launch, application: str | None) -> str | None:
+        return f"of spark-submit; the driver's own: {_kubectl(launch)}"
+
+
+def _wait_for_end(pods: Pods, pod: PodState, gone: bool = False) -> None:
+    """gone: the pod itself is, and not only its driver"""
+
+    def over() -> bool | None:
+        found = pods.get(pod.name)
+        return True if found is None or found.uid != pod.uid or (found.ended and not gone) else None
+
+    try:
+        wait_for(over, f"the end of pod {pod.name}", END_SECONDS if pod.certain else UNCERTAIN_SECONDS)
+    except WaitTimeoutError as error:
+        raise DriverError(
+            f"{error}: {pod.reason or 'its node has not ended it'}. It may still run. Wait until its node answers, or, "
+            f"when that machine is certainly off, remove the pod by force (kubectl delete pod --force {pod.name}), and "
+            "try again"
+        ) from error
+
+
+def _has(pod: PodState, labels: Mapping[str, str]) -> bool:
+    """Whether the pod is the driver's, and not one of another app or root with the same name."""
+    return all(pod.labels.get(key) == value for key, value in labels.items())
+
+
+def _place(launch: Launch) -> Where:
+    return from_dict(launch.record["where"], Where, "the driver's record")
+
+
+def _kubectl(launch: Launch) -> str:
+    return f"kubectl logs -n {_place(launch).namespace} {launch.record['pod']}"

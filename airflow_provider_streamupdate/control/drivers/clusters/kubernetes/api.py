@@ -1,0 +1,197 @@
+"""The pods of a namespace, by the official client (extra ``k8s``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from .....core.errors import DriverError, EnvironmentProblem
+from .pod import PodState
+from .settings import Where
+
+SECONDS = 30.0  # for an answer of the API server
+BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
+FOLLOW_SECONDS = 1.0  # between two connections that follow a log
+OVERLAP_SECONDS = 60  # of what a connection gets once more
+
+
+class Pods(Protocol):
+    """The pods of one namespace. DriverError when the API server does not answer or refuses."""
+
+    def get(self, name: str) -> PodState | None:
+        """None: there is none of this name."""
+
+    def find(self, labels: Mapping[str, str]) -> list[PodState]:
+        """Those with all of these labels."""
+
+    def delete(self, pod: PodState, grace: int) -> None:
+        """Have this very pod end, with a grace period of so many seconds; nothing when it is gone, or another one has
+        its name."""
+
+    def log(self, pod: PodState, lines: int) -> str:
+        """The last lines of its driver; empty without any."""
+
+    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
+        """The last lines, and each later one until the driver has ended."""
+
+
+class ApiPods:
+    """By the API server."""
+
+    def __init__(self, place: Where) -> None:
+        self._place = place
+        self._api = _core_api(place)
+
+    def get(self, name: str) -> PodState | None:
+        found = self._ask("read pod", self._api.read_namespaced_pod, name=name)
+        return None if found is None else PodState.of(found)
+
+    def find(self, labels: Mapping[str, str]) -> list[PodState]:
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        found = self._ask("list pods", self._api.list_namespaced_pod, label_selector=selector) or {}
+        return [PodState.of(pod) for pod in found.get("items") or ()]
+
+    def delete(self, pod: PodState, grace: int) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": pod.uid},
+            "gracePeriodSeconds": grace,
+        }
+        self._ask("delete pod", self._api.delete_namespaced_pod, none=(NOT_FOUND, CONFLICT), name=pod.name, body=body)
+
+    def log(self, pod: PodState, lines: int) -> str:
+        of: dict[str, Any] = {"container": pod.container} if pod.container else {}
+        read = self._api.read_namespaced_pod_log
+        return self._ask("read the log of pod", read, raw=True, name=pod.name, tail_lines=lines, **of) or ""
+
+    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
+        of: dict[str, Any] = {"container": pod.container} if pod.container else {}
+        how: dict[str, Any] = {"tail_lines": lines}
+        last, seen = "", list[str]()  # the time of the last line, and the lines of that time
+        while True:
+            found = self.get(pod.name)
+            if found is not None and found.uid == pod.uid and found.phase == "Pending":
+                time.sleep(FOLLOW_SECONDS)
+                continue
+            over = found is None or found.uid != pod.uid or found.ended
+            for line in self._stream(pod.name, {**of, **how}):
+                at, _, text = line.partition(" ")
+                if at < last or (at == last and text in seen):
+                    continue  # a connection may end before the driver does, and the next one begins earlier
+                last, seen = at, [*(seen if at == last else ()), text]
+                yield text
+            if over:
+                return
+            how = {"since_seconds": OVERLAP_SECONDS}
+            time.sleep(FOLLOW_SECONDS)
+
+    def _stream(self, name: str, how: dict[str, Any]) -> Iterator[str]:
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            answer = self._api.read_namespaced_pod_log(
+                name, self._place.namespace, follow=True, timestamps=True, _preload_content=False, **how
+            )
+        except ApiException as error:
+            if error.status in (NOT_FOUND, BAD_REQUEST):  # it has gone, or its container is not there yet
+                return
+            raise DriverError(f"the log of pod {name} cannot be read: {_told(error)}") from error
+        yield from _lines(answer)
+
+    def _ask(self, what: str, call: Any, none: tuple[int, ...] = (NOT_FOUND,), raw: bool = False, **how: Any) -> Any:
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
+
+        subject = f"{what} {how.get('name', '')}".strip()
+        try:
+            answer = call(namespace=self._place.namespace, _preload_content=False, _request_timeout=SECONDS, **how)
+            data = answer.data
+            return data.decode(errors="replace") if raw else json.loads(data)
+        except ApiException as error:
+            if error.status in none and (error.status != NOT_FOUND or _of_pods(error)):
+                return None
+            raise DriverError(f"the API server at {self._place.server} refuses to {subject}: {_told(error)}") from error
+        except (HTTPError, OSError, ValueError) as error:
+            raise DriverError(
+                f"the API server at {self._place.server} does not answer ({subject}): {error}; check that it can be "
+                "reached from here, and try again"
+            ) from error
+
+
+def _lines(answer: Any) -> Iterator[str]:
+    """Of a stream, until it ends or breaks."""
+    from urllib3.exceptions import HTTPError
+
+    text = b""
+    try:
+        for read in answer.stream(decode_content=True):
+            *whole, text = (text + read).split(b"\n")
+            yield from (line.decode(errors="replace") for line in whole)
+        if text:
+            yield text.decode(errors="replace")
+    except HTTPError:
+        pass  # half a line comes again
+
+
+def _of_pods(error: Any) -> bool:
+    """Whether a 404 is the API server's own about a pod, and no proxy's about the path."""
+    try:
+        body = json.loads(error.body or "{}")
+    except ValueError:
+        return False
+    return isinstance(body, dict) and (body.get("details") or {}).get("kind") == "pods"
+
+
+def _told(error: Any) -> str:
+    """The server's own words, e.g. which right is missing."""
+    try:
+        message = json.loads(error.body or "{}").get("message")
+    except ValueError:
+        message = None
+    return f"{message or error.reason} (HTTP {error.status})"
+
+
+def _kubeconfig(place: Where) -> str | None:
+    """This process's own, else the one that spark-submit was given; None: the default."""
+    given = place.kubeconfig
+    there = given is not None and any(os.path.exists(path) for path in given.split(os.pathsep))
+    return os.environ.get("KUBECONFIG") or (given if there else None)
+
+
+def _core_api(place: Where) -> Any:
+    """As Spark reaches it: by the kubeconfig (KUBECONFIG) or the service account of this pod, and the given files."""
+    try:
+        from kubernetes import client, config
+    except ImportError as error:
+        raise EnvironmentProblem(
+            "drivers on Kubernetes need the library kubernetes here: pip install 'airflow-provider-streamupdate[k8s]'"
+        ) from error
+    made = client.Configuration()
+    try:
+        config.load_kube_config(_kubeconfig(place), context=place.context, client_configuration=made)
+    except config.ConfigException:
+        if place.context is not None:
+            raise EnvironmentProblem(f"the kubeconfig (KUBECONFIG) has no context {place.context!r}") from None
+        try:
+            config.load_incluster_config(client_configuration=made)
+        except config.ConfigException:
+            pass  # no kubeconfig and no service account: by the files alone
+    made.host = place.server
+    if path := place.files.get("caCertFile"):
+        made.ssl_ca_cert = path
+    if path := place.files.get("clientCertFile"):
+        made.cert_file = path
+    if path := place.files.get("clientKeyFile"):
+        made.key_file = path
+    if path := place.files.get("oauthTokenFile"):
+        try:
+            with open(path) as file:
+                made.api_key["authorization"] = f"Bearer {file.read().strip()}"
+        except OSError as error:
+            raise EnvironmentProblem(f"the token of the API server cannot be read here: {error}") from error
+    made.retries = 2
+    return client.CoreV1Api(client.ApiClient(made))

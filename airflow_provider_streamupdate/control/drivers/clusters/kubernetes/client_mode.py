@@ -1,0 +1,26 @@
+"""Drivers of this machine with executors in pods (master ``k8s://...``, deploy mode client)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...launcher import in_cluster, master_of
+from ..cluster import Prepared
+from ..local import Local
+from . import names
+from .settings import PREFIX, with_settings
+
+
+class KubernetesClientMode(Local):
+    """As on this machine; the executors' pods have the labels that tell whose they are. They end by themselves when
+    their driver is gone."""
+
+    name = "kubernetes-client"
+
+    def takes(self, command: Sequence[str]) -> bool:
+        return not in_cluster(command) and (master_of(command) or "").startswith(PREFIX)
+
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
+        labels = names.labels(*driver)
+        own = {f"spark.kubernetes.executor.label.{key}": value for key, value in labels.items()}
+        return Prepared(with_settings(command, own))

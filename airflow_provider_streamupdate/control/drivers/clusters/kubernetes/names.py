@@ -1,0 +1,38 @@
+"""What a driver's pod is called, and the labels by which it is found."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+LENGTH = 63  # of a label's value, and of a pod's name that is a host name, too (RFC 1123)
+DIGEST = 8  # characters of it in a name that was shortened
+APP, DEPLOYMENT, EPOCH, ROOT = (f"streamupdate-{part}" for part in ("app", "deployment", "epoch", "root"))
+
+
+def pod_name(app: str, deployment: str, epoch: str) -> str:
+    """``su-<app>-<deployment>-<epoch>-driver``. Names that a pod may not have are changed and get a digest, so that two
+    drivers never share a name: the API server makes a pod of one name once, which refuses a second submit."""
+    plain = f"su-{app}-{deployment}-{epoch}-driver"
+    allowed = re.sub(r"[^a-z0-9-]+", "-", plain.lower())
+    if allowed == plain and len(plain) <= LENGTH:
+        return plain
+    end = f"-{_digest(f'{app}|{deployment}')}-{epoch}-driver"
+    return allowed[: LENGTH - len(end)].rstrip("-") + end
+
+
+def labels(root: str, app: str, deployment: str, epoch: str) -> dict[str, str]:
+    """Of the driver's pod and of its executors'. The root's value is a digest: it may be an address with slashes."""
+    return {ROOT: _digest(root), APP: label(app), DEPLOYMENT: label(deployment), EPOCH: epoch}
+
+
+def label(text: str) -> str:
+    """A label's value that stands for a text; one that a label may not have is changed and gets a digest."""
+    allowed = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:LENGTH].strip("_.-")
+    if allowed == text:
+        return text
+    return f"{allowed[: LENGTH - DIGEST - 1].rstrip('_.-')}-{_digest(text)}".lstrip("-")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST]

@@ -1,0 +1,96 @@
+"""The settings of a spark-submit command for Kubernetes: those that say where its pod is, and those added to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import attrs
+
+from ...launcher import master_of
+
+PREFIX = "k8s://"
+_AUTH = "spark.kubernetes.authenticate.submission"
+# Placed before the user's settings, which override them: nobody has to wait for the driver's end, which it reports
+# through the root, and a driver that was ended is not started again in place.
+DEFAULTS = {"spark.kubernetes.submission.waitAppCompletion": "false"}
+
+
+@attrs.frozen(kw_only=True)
+class Where:
+    """How the API server is reached, and the pod's namespace. Nothing of it is secret: the registry stores it.
+
+    server: its address; context: of the kubeconfig (None: the current one)
+    kubeconfig: its paths, as in KUBECONFIG, that spark-submit was given by name; None: as this process has it
+    files: certificates and tokens by what they are for, as paths
+    """
+
+    server: str
+    namespace: str = "default"
+    context: str | None = None
+    kubeconfig: str | None = None
+    files: Mapping[str, str] = attrs.field(factory=dict)
+
+
+UPLOADS = "spark.kubernetes.file.upload.path"
+TOKEN = f"{_AUTH}.oauthToken"
+FILES = ("caCertFile", "clientCertFile", "clientKeyFile", "oauthTokenFile")
+
+
+def where(command: Sequence[str], environment: Mapping[str, str]) -> Where:
+    """What Spark reads from the same settings (Spark's docs, Running on Kubernetes) and the same environment."""
+    found = {**defaults(command, environment), **settings(command)}
+    files = {name: value for name in FILES if (value := found.get(f"{_AUTH}.{name}"))}
+    return Where(
+        server=server(master_of(command) or ""),
+        namespace=found.get("spark.kubernetes.namespace", "default"),
+        context=found.get("spark.kubernetes.context"),
+        kubeconfig=environment.get("KUBECONFIG"),
+        files=files,
+    )
+
+
+def defaults(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of spark-defaults.conf, where spark-submit finds it (bin/load-spark-env.sh)."""
+    home = environment.get("SPARK_HOME") or str(Path(command[0]).resolve().parents[1])
+    file = Path(environment.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
+    try:
+        lines = [line.strip() for line in file.read_text(errors="replace").splitlines()]
+    except OSError:
+        return {}
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def server(master: str) -> str:
+    """The address in a master. Spark takes https where none is given (Utils.checkAndGetK8sMasterUrl)."""
+    address = master.removeprefix(PREFIX)
+    return address if "://" in address else f"https://{address}"
+
+
+def settings(command: Sequence[str]) -> dict[str, str]:
+    """The ``--conf`` settings of a command: of one given twice the last."""
+    pairs = (b.partition("=") for a, b in pairwise(command) if a in ("--conf", "-c"))
+    return {key: value for key, separator, value in pairs if separator}
+
+
+def with_settings(command: Sequence[str], own: Mapping[str, str]) -> list[str]:
+    """The command with DEFAULTS before its own settings, and `own` after them, before the application."""
+    first = [word for key, value in DEFAULTS.items() for word in ("--conf", f"{key}={value}")]
+    last = [word for key, value in own.items() for word in ("--conf", f"{key}={value}")]
+    end = _application(command)
+    return [command[0], *first, *command[1:end], *last, *command[end:]]
+
+
+# spark-submit's options without a value (SparkSubmitOptionParser.switches)
+_SWITCHES = frozenset({"--verbose", "-v", "--supervise", "--usage-error", "--help", "-h", "--version"})
+
+
+def _application(command: Sequence[str]) -> int:
+    """The place of the application in the command: the first word that is no option and no option's value."""
+    place = 1
+    while place < len(command) and command[place].startswith("-"):
+        place += 1 if command[place] in _SWITCHES or "=" in command[place].split(" ")[0] else 2
+    return place
