@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn crash crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s crash crash-k8s crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -58,6 +58,12 @@ test-postgres: setup  ## an update under load from an Airflow whose database is 
 
 test-yarn: setup  ## updates with the root on HDFS, in YARN's client and cluster mode, with Hadoop's minicluster (fetches jars)
 	@scripts/ground.sh yarn $(ARGS)
+
+test-k8s: setup  ## updates and failures in pods, on a real Kubernetes API server (builds it from Go modules, once: 12 minutes)
+	@scripts/ground.sh k8s $(ARGS)
+
+crash-k8s: setup  ## the same with drivers in pods, on a real Kubernetes API server: hours (ARGS=..., e.g. --results FILE goes on)
+	@scripts/ground.sh k8s -- .venv/bin/python scripts/crash.py --pods $(ARGS)
 
 crash-standin: setup  ## the same with a stand-in for Spark: two hours at most
 	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)

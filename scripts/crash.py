@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
@@ -30,6 +31,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from crashlib.cases import STAND_BY, SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
 from crashlib.ground import Ground  # noqa: E402
+from crashlib.places import Place, pods  # noqa: E402
 from crashlib.result import Result  # noqa: E402
 from crashlib.standing_by import run_hot_standby  # noqa: E402
 from crashlib.striking import run_update  # noqa: E402
@@ -44,8 +46,8 @@ CASES_ON_A_ROOT = 25  # the input and the root grow, and with them what each bat
 class Runner:
     """Runs cases one after the other, on the same root until a case ends badly or it had CASES_ON_A_ROOT."""
 
-    def __init__(self, folder: Path, spark_submit: str, name: str) -> None:
-        self.folder, self.spark_submit, self.name = folder, spark_submit, name
+    def __init__(self, folder: Path, spark_submit: str, name: str, place: Place) -> None:
+        self.folder, self.spark_submit, self.name, self.place = folder, spark_submit, name, place
         self.number = 0
         self.cases = 0  # on this root
         self.ground: Ground | None = None
@@ -53,7 +55,7 @@ class Runner:
     def run(self, case: Case) -> Result:
         try:
             if self.ground is None:
-                self.ground, self.cases = Ground(self._new_root(), self.spark_submit), 0
+                self.ground, self.cases = Ground(self._new_root(), self.spark_submit, self.place), 0
                 self.ground.start()
             run = {SUPERVISE: run_supervise, STAND_BY: run_hot_standby}.get(case.strategy, run_update)
             result = run(self.ground, case)
@@ -87,6 +89,7 @@ class Runner:
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")
 @click.option("--results", type=click.Path(path_type=Path), help="File of results (JSON lines) to continue from.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder for roots and logs (else .crash, emptied).")
+@click.option("--pods", "in_pods", is_flag=True, help="Run the drivers in pods (make crash-k8s).")
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), help="Its path.")
 def main(
     only_list: bool,
@@ -97,6 +100,7 @@ def main(
     jobs: int,
     results: Path | None,
     folder: Path | None,
+    in_pods: bool,
     spark_submit: str,
 ) -> None:
     """Strike updates and supervisors at each of their boundaries; see docs/crash-safety.md."""
@@ -120,7 +124,7 @@ def main(
     runners: list[Runner] = []
 
     def work(name: str) -> None:
-        runner = Runner(folder, spark_submit, name)
+        runner = Runner(folder, spark_submit, name, place)
         runners.append(runner)
         try:
             while deadline is None or time.monotonic() < deadline:
@@ -141,6 +145,9 @@ def main(
             runner.end()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # in the background there is no Ctrl-C
+    kubernetes = ExitStack()
+    place = kubernetes.enter_context(pods(folder, spark_submit)) if in_pods else Place()
+    os.environ.update(place.environment(folder) if in_pods else {})  # this process looks at the drivers, too
     threads = [threading.Thread(target=work, args=(f"root-{n}",)) for n in range(1, jobs + 1)]
     for thread in threads:
         thread.start()
@@ -153,6 +160,8 @@ def main(
         for runner in runners:
             runner.end()
         os._exit(130)
+    finally:
+        kubernetes.close()
     names = {case.name for case in chosen}
     summary = [r for name, r in {**done, **{r.case: r for r in found}}.items() if name in names]
     print_table(summary)

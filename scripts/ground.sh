@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments | -- command]: what make test-delta and so
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s [pytest arguments | -- command]: what make test-delta and so
 # on run:
 # tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
 # and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
@@ -14,12 +14,13 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone | postgres | yarn) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone | postgres | yarn | k8s) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
 pom=requirements/ground.pom.xml
+KUBERNETES=v1.37.2 KINE=v0.17.5
 packages=requirements/ground-$kind.txt
 
 skip() { # why
@@ -34,6 +35,18 @@ fetch_gateway() { # a fast S3 server, once
     command -v go >/dev/null 2>&1 || skip "go is not installed, which builds the S3 server (Debian: apt-get install golang)"
     GOBIN=$parts/bin GOFLAGS=-trimpath go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 \
         >"$STREAMUPDATE_GROUND/go.log" 2>&1 || skip "the S3 server cannot be built: $(tail -n 1 "$STREAMUPDATE_GROUND/go.log")"
+}
+fetch_kube() { # kube-apiserver and kine, once: from Go modules, 12 minutes of two cores
+    [ ! -x "$parts/bin/kube-apiserver" ] || return 0
+    command -v go >/dev/null 2>&1 || skip "go is not installed, which builds the API server (Debian: apt-get install golang)"
+    local log=$STREAMUPDATE_GROUND/go.log
+    GOBIN=$parts/bin CGO_ENABLED=1 go install "github.com/k3s-io/kine@$KINE" >"$log" 2>&1 ||
+        skip "kine cannot be built: $(tail -n 1 "$log")"
+    .venv/bin/python scripts/kube_module.py "$parts/build" "$KUBERNETES" >"$log" 2>&1 ||
+        skip "the modules of kube-apiserver cannot be fetched: $(tail -n 1 "$log")"
+    (cd "$parts/build" && go build -trimpath -ldflags='-s -w' -o "$parts/bin/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver) \
+        >"$log" 2>&1 || skip "kube-apiserver cannot be built: $(tail -n 1 "$log")"
+    rm -rf "$parts/build"
 }
 find_postgres() { # the folder of its programs: on PATH, or where Debian has them, the newest
     local program found=
@@ -75,6 +88,7 @@ if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
     mkdir -p "$parts"
     echo "$wanted" >"$parts/.stamp"
 fi
+[ "$kind" != k8s ] || fetch_kube
 [ ! -d "$parts/python" ] || export PYTHONPATH=$parts/python:$ROOT
 
 case $kind in
@@ -90,4 +104,7 @@ if [ "${1:-}" = -- ]; then
     [ "$kind" != s3 ] || fetch_gateway
     exec "$@"
 fi
-exec .venv/bin/python -m pytest -p no:cacheprovider -s "tests/ground/$kind.py" "$@"
+more=
+[ "$kind" != k8s ] || more=tests/clusters/test_kubernetes_api.py # which needs the library
+# shellcheck disable=SC2086
+exec .venv/bin/python -m pytest -p no:cacheprovider -s "tests/ground/$kind.py" $more "$@"

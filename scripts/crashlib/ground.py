@@ -16,13 +16,13 @@ from typing import TypeVar
 
 import psutil
 
-from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, VARIABLE, WAIT
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING
 
 from . import task
 from .oracle import Oracle
+from .places import Place
 from .stuck import Stuck
 from .supervisor import Supervisor
 from .update import Update
@@ -40,8 +40,8 @@ SETTLED_SECONDS = 0.2  # between looks whether the app has come to rest
 class Ground:
     """The app is started with `start`, and every update brings in a version that differs in a parameter."""
 
-    def __init__(self, folder: Path, spark_submit: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, spark_submit: str, place: Place) -> None:
+        self.folder, self.place = folder, place
         self.spark_submit = spark_submit
         self.input, output = folder / "in", folder / "out"
         self.marks, self.plans = folder / "boundaries", folder / "plans"
@@ -74,7 +74,7 @@ class Ground:
             worker.kill()
         for spec in self.registry.deployments():
             if launch := self.registry.launch(spec.deployment):
-                process.end(launch, at_once=True)
+                self.place.kill(launch)
 
     # ---- what is struck
 
@@ -143,7 +143,7 @@ class Ground:
     def kill(self, deployment: str) -> None:
         """SIGKILL for every process of the deployment's driver."""
         launch = self.registry.launch(deployment)
-        if launch is None or not process.end(launch, at_once=True):
+        if launch is None or not self.place.kill(launch):
             raise Stuck(f"{deployment} has no driver to kill")
 
     # ---- waiting
@@ -187,7 +187,8 @@ class Ground:
     def environment(self) -> dict[str, str]:
         """Of the update's process; its drivers inherit it."""
         path = os.pathsep.join([str(ROOT), str(ROOT / "scripts")])
-        return {**os.environ, "PYTHONPATH": path, VARIABLE: str(self.marks)}
+        own = {"PYTHONPATH": path, VARIABLE: str(self.marks)}
+        return {**os.environ, **own, **self.place.environment(self.folder)}
 
     def _params(self, fails: bool) -> dict[str, str]:
         number = str(self.number)

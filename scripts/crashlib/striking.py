@@ -58,6 +58,7 @@ def run_update(ground: Ground, case: Case) -> Result:
                 lost + answer.lost,
                 duplicated + answer.duplicated,
             )
+        problems += ground.place.problems()
         if supervisor is not None:
             problems += end_supervisor(supervisor)
             if supervisor.started() is (TASK in case.victims):  # what died after the update is all that it may start

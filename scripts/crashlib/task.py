@@ -24,6 +24,8 @@ from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
+from . import places
+
 CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -53,7 +55,10 @@ class Engine(UpdateEngine):
 
 
 def client(root: str, spark_submit: str) -> StreamUpdateClient:
-    return StreamUpdateClient(root, SparkSubmit(spark_submit, master="local[2]"))
+    """Of this process's place (places.py)."""
+    conf = json.loads(os.environ.get(places.CONF, "{}"))
+    master = os.environ.get(places.MASTER, "local[2]")
+    return StreamUpdateClient(root, SparkSubmit(spark_submit, master=master, conf=conf))
 
 
 def application(file: str, params: dict[str, str]) -> Application:
