@@ -71,9 +71,11 @@ class Place:
 class Seen:
     """The app, under a root at a place."""
 
-    def __init__(self, place: Place, feed: Feed, partitions: int, spark_submit: str, note: Callable[..., None]) -> None:
+    def __init__(
+        self, place: Place, feed: Feed, partitions: int, threads: int, spark_submit: str, note: Callable[..., None]
+    ) -> None:
         self.place, self.feed, self.partitions = place, feed, partitions
-        launcher = SparkSubmit(spark_submit, master="local[2]", env_vars=place.env_vars)
+        launcher = SparkSubmit(spark_submit, master=f"local[{threads}]", env_vars=place.env_vars)
         self.client = StreamUpdateClient(place.root, launcher, place.options)
         self.number, self.note = 0, note
         self.client.submit(self.application(), "v0", app=APP, timeout=PATIENCE)
@@ -196,6 +198,7 @@ def _listens(port: int) -> bool | None:
 @click.command(help=__doc__)
 @click.option("--keys", default=1_000_000, show_default=True, help="Of each stage.")
 @click.option("--partitions", default=200, show_default=True, help="Of each stage.")
+@click.option("--threads", default=16, show_default=True, help="Tasks at once; those of a bucket mostly wait.")
 @click.option("--delay", default=0.02, show_default=True, help="Seconds added to each request.")
 @click.option("--places", default=f"{DISK},{BUCKET}", show_default=True)
 @click.option("--only", default=",".join(STRATEGIES), show_default=True, help="Strategies, by commas.")
@@ -203,7 +206,15 @@ def _listens(port: int) -> bool | None:
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), show_default=True)
 @click.option("--results", type=click.Path(path_type=Path), default=Path("stores.jsonl"), show_default=True)
 def main(
-    keys: int, partitions: int, delay: float, places: str, only: str, repeats: int, spark_submit: str, results: Path
+    keys: int,
+    partitions: int,
+    threads: int,
+    delay: float,
+    places: str,
+    only: str,
+    repeats: int,
+    spark_submit: str,
+    results: Path,
 ) -> None:
     parts = Path(os.environ.get("STREAMUPDATE_GROUND", ROOT / ".ground")).resolve() / "s3"
     strategies = only.split(",")
@@ -211,8 +222,9 @@ def main(
         raise click.BadParameter(f"there is no strategy {', '.join(sorted(unknown))}: {', '.join(STRATEGIES)}")
     for where in places.split(",") if repeats else ():
 
-        def note(where: str = where, **record: Any) -> None:
-            record = {"at": clock.now(), "place": where, "keys": keys, "partitions": partitions, **record}
+        def note(where: str = where, **more: Any) -> None:
+            record = {"at": clock.now(), "place": where, "keys": keys, "partitions": partitions}
+            record |= {"threads": threads, **more}
             record |= {"delay": delay if where == BUCKET else 0.0, "load": round(os.getloadavg()[0], 2)}
             with open(results, "a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -226,7 +238,7 @@ def main(
                 if where == BUCKET:
                     place = stack.enter_context(bucket(folder, delay, parts))
                     Folder.open("s3://bucket", place.options)  # s3fs is there
-                app = Seen(place, feed, partitions, spark_submit, note)
+                app = Seen(place, feed, partitions, threads, spark_submit, note)
                 try:
                     app.settle()
                     for _ in range(repeats):
