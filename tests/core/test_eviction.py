@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
-from airflow_provider_streamupdate.streaming.agent.serving import EVICTED, serve
+from airflow_provider_streamupdate.streaming.agent.serving import TOLD_TO_END, serve
 from airflow_provider_streamupdate.streaming.engine.port import Session
 from tests.core.builders import app_plan, deploy
 
@@ -73,7 +73,7 @@ def test_its_queries_finish_their_batches_and_it_has_failed(app: AppRegistry) ->
     engine = Engine(asks="ended")
     assert agent(app, engine).run() == 1
     status = app.status("one")
-    assert status is not None and (status.state, status.error, status.reason) == ("failed", f"{EVICTED}", "evicted")
+    assert status is not None and (status.state, status.error, status.reason) == ("failed", f"{TOLD_TO_END}", "evicted")
     assert engine.done.index("drain") < engine.done.index("stop")
     states = [
         line for line in (app.deployment_folder("one").read("events.jsonl") or b"").splitlines() if b"state" in line
@@ -86,7 +86,7 @@ def test_a_start_is_interrupted(app: AppRegistry, during: str) -> None:
     engine = Engine(asks=during)
     assert agent(app, engine).run() == 1
     status = app.status("one")
-    assert status is not None and (status.state, status.error) == ("failed", EVICTED)
+    assert status is not None and (status.state, status.error) == ("failed", TOLD_TO_END)
     assert "start" not in engine.done and "drain" not in engine.done
 
 
@@ -151,4 +151,4 @@ def test_what_else_went_wrong_is_told(app: AppRegistry) -> None:
     assert agent(app, engine).run() == 1
     status = app.status("one")
     assert status is not None and status.error is not None
-    assert status.error.startswith(EVICTED) and "the sink is full" in status.error
+    assert status.error.startswith(TOLD_TO_END) and "the sink is full" in status.error

@@ -52,6 +52,12 @@ def test_a_crash_loop_is_given_up_with_its_cause() -> None:
     )
 
 
+def test_an_eviction_is_no_step_of_a_crash_loop() -> None:
+    """Its node was drained: nothing is wrong with the app, and it is started at once."""
+    evicted = attrs.evolve(DEAD, state=DriverState.FAILED, error="the cluster ended it", evicted=True, committed=True)
+    assert decide(evicted, attrs.evolve(STARTED_ONCE, attempts=3), BACKOFF, 0).action is Action.START
+
+
 def test_a_driver_that_somebody_else_started_begins_anew() -> None:
     theirs = attrs.evolve(DEAD, current=Current(deployment="v1", epoch=5))
     for known in (attrs.evolve(STARTED_ONCE, attempts=3), attrs.evolve(STARTED_ONCE, gave_up="it fails")):

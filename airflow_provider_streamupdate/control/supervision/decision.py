@@ -32,6 +32,7 @@ class Found:
     updating: the deployment that an update under way brings in
     off: why the app is not supervised
     asked_to_end: the driver was suspended, or had been told to end, before it died
+    evicted: its cluster ended it, after it had committed a batch
     taking_over: the hot standby that is about to replace it
     needs_standby: the app is to have a hot standby, could have one now, and has none
     """
@@ -43,6 +44,7 @@ class Found:
     updating: str | None = None
     off: str | None = None
     asked_to_end: bool = False
+    evicted: bool = False
     taking_over: str | None = None
     needs_standby: bool = False
 
@@ -71,7 +73,7 @@ def decide(found: Found, known: Supervision, backoff: Backoff, since_start: floa
     if found.off is not None or current is None or found.state in _ENDED_ON_REQUEST:
         return NOTHING
     mine = known.epoch is not None and current.epoch <= known.epoch  # also one that it was about to start
-    attempts = starts_in_a_row(current, known)
+    attempts = 0 if found.evicted else starts_in_a_row(current, known)
     if found.state not in (LOST, FAILED):
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):

@@ -15,7 +15,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
+from ...core.registry.deployment import EVICTED, FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import Supervision
 from ..drivers.orphans import orphans
@@ -210,6 +210,7 @@ class _Supervisor:
             state=state,
             error=status.error if status else None,
             committed=committed,
+            evicted=state == FAILED and committed and status is not None and status.reason == EVICTED,
             taking_over=self._taking_over(app, current, state, standby),
             needs_standby=standby is not None and not standby.alive and state == RUNNING and committed,
             updating=update.new if update else None,
@@ -258,7 +259,8 @@ class _Supervisor:
             if self._over.is_set() or decision.action is not Action.START or found.current is None:
                 raise NotNow(decision.reason or "nothing is to be started any more")
             before = known
-            attempts, epoch = 1 + starts_in_a_row(found.current, known), found.current.epoch + 1
+            row = 0 if found.evicted else starts_in_a_row(found.current, known)
+            attempts, epoch = 1 + row, found.current.epoch + 1
             now, delay = clock.now(), timedelta(seconds=self._backoff.delay(attempts))
             counted = Supervision(
                 attempts=attempts,

@@ -22,6 +22,7 @@ from ...core.errors import (
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import (
     CANCELLED,
+    EVICTED,
     FAILED,
     FINISHED,
     RESTORING,
@@ -40,7 +41,7 @@ from .roles.hot_standby import HotStandby
 from .roles.new_version import NewVersion
 from .roles.standing_by import Role, stand_by
 from .roles.witness import Witness
-from .serving import EVICTED, serve
+from .serving import TOLD_TO_END, serve
 
 
 class Agent:
@@ -225,9 +226,9 @@ class Agent:
             if self.driver.epoch.replaced() or (current and current.deployment == self.driver.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
         if self.driver.signals.evicted:  # whoever watches the app starts it again
-            own = isinstance(error, SystemExit) or str(error) == EVICTED
-            why = EVICTED if own else f"{EVICTED}, and before its end: {told(error)}"
-            self.driver.reporter.report(state=FAILED, error=why, reason="evicted")
+            own = isinstance(error, SystemExit) or str(error) == TOLD_TO_END
+            why = TOLD_TO_END if own else f"{TOLD_TO_END}, and before its end: {told(error)}"
+            self.driver.reporter.report(state=FAILED, error=why, reason=EVICTED)
             return
         if self.driver.signals.number is not None:
             self.driver.reporter.report(state=CANCELLED, reason=self.driver.signals.reason)

@@ -11,7 +11,7 @@ from ...core.storage.patience import Patience
 from .context import DriverContext
 from .obeying import obey
 
-EVICTED = "the cluster ended its driver (its pod was deleted or evicted, or its node is drained)"
+TOLD_TO_END = "the cluster ended its driver (its pod was deleted or evicted, or its node is drained)"
 
 
 def serve(driver: DriverContext) -> None:
@@ -65,4 +65,4 @@ def leave(driver: DriverContext) -> None:
     if driver.reporter.state == RUNNING:
         driver.report_or_later(state=DRAINING)
         driver.engine.drain()
-    raise DriverError(EVICTED)
+    raise DriverError(TOLD_TO_END)
