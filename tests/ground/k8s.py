@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +33,9 @@ from .records import PARTS, Records
 PATIENCE = 120.0
 REATTACH_SECONDS = 5.0
 AWAY_SECONDS = 60.0
+# What a pod gets from its service account and its network elsewhere, and what keeps this machine from being overrun.
+NOT_OF_A_READER = ("spark.kubernetes.authenticate.driver.mounted", "spark.kubernetes.driver.master",
+                   "spark.kubernetes.executor.useDriverPodIP", "spark.executor", "spark.sql", "spark.ui")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -314,3 +319,43 @@ def test_a_submitter_that_is_killed_leaves_no_second_driver(ground: InPods, kube
     ground.settle()
     ground.supervise()
     assert len([n for n in kubelet.running() if n.endswith("-driver")]) == 1
+
+
+@pytest.mark.timeout(900)
+def test_the_page_of_the_docs_leads_to_an_update(ground: InPods, kubelet: Kubelet) -> None:
+    """Its own settings and commands, with this Kubernetes and this disk in the place of the reader's."""
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    part = page[page.index("\n## 4. ") : page.index("\n## How drivers are found")]
+    blocks = re.findall(r"```bash\n(.*?)```", part, re.DOTALL)
+    lines = [line for line in "".join(blocks).splitlines() if line != "streamupdate supervise"]  # which runs for ever
+    mine = {key: value for key, value in ground.conf.items() if key.startswith(NOT_OF_A_READER)}
+    template = ground.folder / "driver-pod.yaml"
+    template.write_text((ROOT / "docs" / "kubernetes" / "driver-pod.yaml").read_text())
+    given = " ".join(f"--set {key}={value}" for key, value in ground.given.items())
+    script = "\n".join(lines)
+    for theirs, ours in {
+        "https://HOST:6443": ground.server.address,
+        "s3a://bucket/uploads": ground.conf["spark.kubernetes.file.upload.path"],
+        "s3a://bucket/driver-pod.yaml": template.as_uri(),
+        "s3://bucket/streams": str(ground.root),
+        "REGISTRY/streams:1": "streams:test",
+        "app/v1.py": f"{ground.version(1)} {given}",
+        "app/v2.py": f"{ground.version(2)} {given}",
+        "my-app": ground.app,
+        "SETTINGS=(\n": "SETTINGS=(\n" + "".join(f"  --conf {key}={value}\n" for key, value in mine.items()),
+    }.items():
+        assert theirs in script, f"{theirs} is not in the page any more"
+        script = script.replace(theirs, ours)
+    command = f"{sys.executable} -c 'from airflow_provider_streamupdate.cli import main; main()'"
+    ground.write()
+    ground.feed()
+    own = {"PYTHONPATH": os.environ["PYTHONPATH"], "KUBECONFIG": str(ground.server.kubeconfig("submitter"))}
+    done = subprocess.run(
+        ["bash", "-euxc", f'streamupdate() {{ {command} "$@"; }}\n{script}'],
+        env={**ground.environment, **own}, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0
+    ground.settle()
+    driver = next(p for p in kubelet.pods() if p["metadata"]["name"] == kubelet.driver_of("v2"))
+    assert driver["spec"]["terminationGracePeriodSeconds"] == 300, "of the page's pod template"
