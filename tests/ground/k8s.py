@@ -364,16 +364,19 @@ def test_the_page_of_the_docs_leads_to_an_update(ground: InPods, kubelet: Kubele
 @pytest.mark.timeout(900)
 def test_in_client_mode_the_executors_are_pods_of_their_driver(ground: InPods, kubelet: Kubelet) -> None:
     """With the rights of a driver, which is a process of this machine."""
+
+    def deployments() -> list[str]:
+        running = [pod for pod in kubelet.pods() if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+        return [pod["metadata"]["labels"]["streamupdate-deployment"] for pod in running]
+
     ground.conf = {k: v for k, v in ground.conf.items() if ".driver." not in k and "upload" not in k}
     ground.conf |= {"spark.submit.deployMode": "client", "spark.driver.host": "127.0.0.1"}
     ground.client = ground.new_client("driver")
     ground.start()
     ground.wait_for_some()
-    assert [p["metadata"]["labels"]["streamupdate-deployment"] for p in kubelet.pods()] == ["one"]
+    assert deployments() == ["one"]
     ground.update("standby")
     ground.settle()
-    wait_for(lambda: all("one" not in name for name in kubelet.running()) or None, "the end of the old executor", 120)
-    running = [p for p in kubelet.pods() if p["metadata"]["name"] in kubelet.running()]
-    assert [p["metadata"]["labels"]["streamupdate-deployment"] for p in running] == ["two"]
+    wait_for(lambda: deployments() == ["two"] or None, "the end of the old executor", 120)
     ground.client.cancel(ground.app)
     wait_for(lambda: not kubelet.running() or None, "the end of all pods", 120)
