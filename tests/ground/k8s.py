@@ -158,6 +158,7 @@ def ground(kubelet: Kubelet, server: Server, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig("submitter")))
     made = InPods(tmp_path, server)
     yield made
+    kubelet.lost.clear()
     made.end()
     wait_for(lambda: not kubelet.running() or None, "the end of all pods", 120)
     kubelet.remove_ended()
@@ -245,6 +246,7 @@ def test_a_lost_node_s_driver_is_fenced_and_ended_when_it_comes_back(ground: InP
     kubelet.lost.add(name)
     os.killpg(process.pid, signal.SIGSTOP)  # it hangs, and may come back
     try:
+        wait_for(lambda: ground.client.status(ground.app).state == "lost" or None, "the loss", 120)
         ground.supervise()
         assert ground.client.status(ground.app).current.epoch == 2  # type: ignore[union-attr]
         ground.wait_for_some()
