@@ -172,15 +172,18 @@ def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
     """What is wrong with an app's drivers in the cluster that they run in."""
     registry = context.registry.existing(name)
     drivers, current = context.drivers(registry, watch=False), registry.current_id()
-    for orphan in orphans(drivers):
+    found = orphans(drivers)
+    for problem in found.problems:
+        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=problem)
+    for orphan in found.found:
         yield Finding(
             thing=f"cluster of {name}",
             outcome=FAILED,
             found=f"{orphan.driver.name} runs and should not: {orphan.why}. A supervisor ends it: streamupdate "
             f"supervise {name} --once",
         )
-    if current and (problem := drivers.grace_problem(current, drivers.status(current))):
-        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=problem)
+    if current and (grace := drivers.grace_problem(current, drivers.status(current))):
+        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=grace)
 
 
 def _app(context: Context, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -35,18 +36,20 @@ SUBMIT = ["spark-submit", "--master", "k8s://https://h:6443", "--deploy-mode", "
     ],
 )
 def test_a_pod_s_name_and_labels_are_allowed_and_its_own(parts: tuple[str, str, str]) -> None:
-    name = names.pod_name(*parts)
+    name = names.pod_name("root", *parts)
     assert NAME.fullmatch(name) and len(name) <= 63 and name.startswith("su-") and name.endswith(f"-{parts[2]}-driver")
     others = [(parts[0], f"{parts[1]}x", parts[2]), (f"{parts[0]}x", parts[1], parts[2]), (*parts[:2], "77")]
-    assert name not in [names.pod_name(*other) for other in others]
+    assert name not in [names.pod_name("root", *other) for other in others]
+    assert name not in [names.pod_name("another", *parts)]
     for value in names.labels("s3://bucket/a root", *parts).values():
         assert VALUE.fullmatch(value) and 0 < len(value) <= 63
 
 
-def test_a_plain_name_is_kept_and_names_that_differ_in_what_a_pod_may_not_have_stay_apart() -> None:
-    assert names.pod_name("flights", "v1", "3") == "su-flights-v1-3-driver"
-    found = {names.pod_name("flights", d, "3") for d in ("v1", "V1", "v.1", "v_1", "v-1")}
+def test_names_that_differ_stay_apart() -> None:
+    assert names.pod_name("root", "flights", "v1", "3").startswith("su-flights-v1-")
+    found = {names.pod_name("root", "flights", d, "3") for d in ("v1", "V1", "v.1", "v_1", "v-1")}
     assert len(found) == 5
+    assert names.pod_name("root", "a", "b-c", "1") != names.pod_name("root", "a-b", "c", "1")
     assert len({names.label(text) for text in ("a", "a ", " a", "a/", "a" * 63, "a" * 64, "a" * 65)}) == 7
 
 
@@ -73,7 +76,7 @@ CASES: list[tuple[PodState, bool | None, str | None]] = [
     (pod(), True, None),
     (pod("Pending"), True, None),
     (pod(None), True, None),
-    (pod("Pending", containerStatuses=waiting("ContainerCreating")), True, None),
+    (pod("Pending", containerStatuses=waiting("ContainerCreating")), True, "ContainerCreating"),
     (pod("Pending", containerStatuses=waiting("ImagePullBackOff", "no such image")), True, "ImagePullBackOff (no such"),
     (pod("Pending", containerStatuses=waiting("CreateContainerConfigError", "no x")), True, "ConfigError (no x)"),
     (pod("Pending", conditions=[UNSCHEDULED]), True, "Unschedulable (0/3 nodes fit)"),
@@ -150,10 +153,9 @@ def test_whether_a_driver_lives(many: bool) -> None:
         return cluster.look(many)(launch, told)
 
     assert alive(heard) is None, "its pod was removed, perhaps by force: its heartbeat tells"
-    for phase, lives in (("Pending", True), ("Running", True), ("Unknown", None), ("Failed", False)):
+    for phase in ("Pending", "Running", "Unknown", "Failed", "Succeeded"):
         answers.pods = [its(launch, phase=phase)]
-        assert alive() is lives
-        assert alive(heard) is (False if phase == "Failed" else None), "its heartbeat tells"
+        assert alive() is alive(heard) is (None if phase in ("Pending", "Running", "Unknown") else False)
     answers.pods = [its(launch, root="another")]
     assert alive(heard) is None, "the pod of its name is another root's"
     answers.error = "no answer"
@@ -185,7 +187,7 @@ def test_the_command_keeps_its_settings_and_gets_the_pod_s_name_and_labels() -> 
     end = made.command.index("local:///app.py")
     assert made.command[end:] == command[-4:], "the application's own words"
     found = settings(made.command[:end])
-    assert found["spark.kubernetes.driver.pod.name"] == made.record["pod"] == "su-flights-v1-3-driver"
+    assert found["spark.kubernetes.driver.pod.name"] == made.record["pod"]
     assert found["spark.kubernetes.submission.waitAppCompletion"] == "true", "the user's"
     for kind in ("driver", "executor"):
         assert found[f"spark.kubernetes.{kind}.label.streamupdate-deployment"] == "v1"
@@ -223,21 +225,37 @@ def test_what_spark_submit_needs_to_bring_files_to_a_pod_is_asked_for_before_any
         cluster.check(command, {})
 
 
-def test_a_name_that_another_root_s_pod_has_is_told_before_anything_is_started() -> None:
+def test_a_name_that_somebody_s_pod_has_is_told_before_anything_is_started() -> None:
     answers = Answers()
     cluster, launch = prepared(answers)
     command = [*SUBMIT, "--conf", "spark.kubernetes.file.upload.path=s3a://b/up", "app.py"]
     driver = ("s3://b/root", "flights", "v1", "3")
     cluster.check(command, {}, driver)
-    answers.pods = [its(launch)]
-    cluster.check(command, {}, driver)  # its own: the API server refuses the second one
-    answers.pods = [its(launch, phase="Failed")]
-    cluster.check(command, {}, driver)  # its own of an earlier try: it makes room
-    assert answers.pods == [] and len(answers.deleted) == 1
     answers.pods = [its(launch, phase="Succeeded", root="another")]
     cluster.check(command, {})
-    with pytest.raises(EnvironmentProblem, match=r"another app or root.*kubectl delete pod -n default"):
+    with pytest.raises(EnvironmentProblem, match=r"in namespace default already, and is not this package's"):
         cluster.check(command, {}, driver)
+    for phase in ("Failed", "Running"):  # its own of an earlier try: it makes room
+        answers.pods, answers.deleted = [its(launch, phase=phase)], []
+        cluster.check(command, {}, driver)
+        assert answers.pods == [] and len(answers.deleted) == 1
+
+
+def test_settings_of_spark_defaults_count(tmp_path: Path) -> None:
+    """Where pip's Spark has them, and where SPARK_CONF_DIR says."""
+    submit = tmp_path / "env" / "bin" / "spark-submit"
+    own = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "pyspark" / "conf"
+    for folder in (submit.parent, own, tmp_path / "conf"):
+        folder.mkdir(parents=True)
+    (own / "spark-defaults.conf").write_text("# ours\nspark.kubernetes.namespace  streams\n\nspark.x=1\n")
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.kubernetes.namespace: others\n")
+    command = [str(submit), "--master", "k8s://h", "app.py"]
+    assert where(command, {}).namespace == "streams"
+    assert where(command, {"SPARK_CONF_DIR": str(tmp_path / "conf")}).namespace == "others"
+    assert where([*command[:3], "--conf", "spark.kubernetes.namespace=mine", "app.py"], {}).namespace == "mine"
+    (own / "spark-defaults.conf").write_text("spark.submit.deployMode cluster\n")
+    with pytest.raises(EnvironmentProblem, match=r"give it with the master \(--conf spark\.submit\.deployMode"):
+        cluster_for(command).check(command, {})
 
 
 def test_a_plan_is_made_on_this_machine_without_pods() -> None:
@@ -267,12 +285,12 @@ def test_all_drivers_of_an_app_are_found_by_their_labels() -> None:
     put("ended", "Failed", epoch="1")
     put("another-app-s", app="other")
     put("another-root-s", root="ffffffff")
-    found = cluster.found({"v1": launch, "v2": attrs.evolve(launch, epoch=2)})
+    found = cluster.found(launch)
     assert [(f.name, f.epoch) for f in found] == [("pod its-own", 3), ("pod earlier", 2), ("pod deleted-since", 1)]
-    assert found[2].deployment is None
+    assert [f.label for f in found] == ["v1", "v1", "v0"] and cluster.label("v0") == "v0"
     found[1].end()
     assert [p.name for p in answers.deleted] == ["earlier"]
-    assert cluster.found({}) == []
+    assert cluster.place(launch) == cluster.place(attrs.evolve(launch, epoch=4))
 
 
 def test_how_long_a_pod_may_take_to_end_is_known() -> None:

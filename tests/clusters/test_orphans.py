@@ -18,6 +18,7 @@ from airflow_provider_streamupdate.control.drivers.orphans import END_SECONDS, o
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import _Supervisor
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LOST, RUNNING, Current, Launch
 from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
@@ -60,8 +61,8 @@ CASES = {
 def test_which_driver_s_time_is_over(case: str) -> None:
     epoch, launch, state, heard, current, updating, why = CASES[case]
     of = None if case == "no app has it" else "v1"
-    driver = Found(name="pod p", deployment=of, label="v1", epoch=epoch, end=lambda: None)
-    told = why_over(driver, launch, state, heard, current, updating)  # type: ignore[arg-type]
+    driver = Found(name="pod p", label="v1", epoch=epoch, end=lambda: None)
+    told = why_over(driver, of, launch, state, heard, current, updating)  # type: ignore[arg-type]
     assert (told is None) if why is None else (why in (told or ""))
 
 
@@ -107,8 +108,10 @@ def start(app: AppRegistry, pods: Pods, deployment: str, epoch: int, parent: str
     set_status(app, deployment, status(epoch=epoch))
 
 
-def found(app: AppRegistry, root: Path) -> list[str]:
-    return [f"{o.driver.name}: {o.why}" for o in orphans(StreamUpdateClient(str(root)).drivers(app.name, watch=False))]
+def found(app: AppRegistry, root: Path, everywhere: bool = True) -> list[str]:
+    seen = orphans(StreamUpdateClient(str(root)).drivers(app.name, watch=False), everywhere)
+    assert not seen.problems
+    return [f"{orphan.driver.name}: {orphan.why}" for orphan in seen.found]
 
 
 @pytest.fixture
@@ -142,7 +145,10 @@ def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
 ) -> None:
     labels = {**pods.found[0].labels, "streamupdate-deployment": "v0"}
     pods.found.append(attrs.evolve(pods.found[0], name="su-flights-v0-1-driver", labels=labels))
-    assert found(app, tmp_path) == ["pod su-flights-v0-1-driver: no deployment of the app is its own any more"]
+    for everywhere in (True, False):
+        assert found(app, tmp_path, everywhere) == [
+            "pod su-flights-v0-1-driver: no deployment of the app is its own any more"
+        ]
     told: list[str] = []
     client = StreamUpdateClient(str(tmp_path), SparkSubmit("/bin/true"))
     supervisor = _Supervisor(client.context, ("flights",), Backoff(), 1.0, told.append, lambda _: None, True)
@@ -157,3 +163,22 @@ def test_an_app_of_another_cluster_costs_no_look(tmp_path: Path, pods: Pods) -> 
     deploy(registry, "v1")
     pods.meanwhile = lambda: pytest.fail("nobody is to be asked")
     assert found(registry, tmp_path) == []
+
+
+def test_a_usual_look_reads_nothing_else(app: AppRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drivers = StreamUpdateClient(str(tmp_path)).drivers(app.name, watch=False)
+    monkeypatch.setattr(AppRegistry, "deployments", lambda _: pytest.fail("all deployments are read"))
+    assert orphans(drivers, everywhere=False).found == []
+
+
+def test_a_place_that_does_not_answer_hides_no_other_one(app: AppRegistry, pods: Pods, tmp_path: Path) -> None:
+    start(app, pods, "v0", 1)
+    launch = app.launch("v0")
+    assert launch is not None
+    elsewhere = {**launch.record, "where": {**launch.record["where"], "server": "https://gone"}}
+    app.set_launch("v0", attrs.evolve(launch, record=elsewhere))
+    looks = [lambda: None, lambda: (_ for _ in ()).throw(DriverError("https://gone does not answer"))]
+    pods.meanwhile = lambda: looks.pop(0)()  # type: ignore[func-returns-value]
+    app.set_launch("v1", attrs.evolve(app.launch("v1"), epoch=2))  # type: ignore[type-var]
+    seen = orphans(StreamUpdateClient(str(tmp_path)).drivers("flights", watch=False))
+    assert len(seen.problems) == 1 and any("later driver, of epoch 2" in orphan.why for orphan in seen.found)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.supervision.outlook import asked_to_end
 from airflow_provider_streamupdate.core.errors import DriverError, FencedError
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
@@ -98,6 +99,27 @@ def test_a_suspended_one_has_nothing_to_finish(app: AppRegistry) -> None:
     with pytest.raises(DriverError, match="its node is drained"):
         serve(made.driver)
     assert "drain" not in engine.done
+
+
+def test_a_suspended_one_stays_suspended(app: AppRegistry) -> None:
+    """So that no supervisor and no hot standby starts it: its status is what it was."""
+    engine = Engine(asks="ended")
+    made = agent(app, engine)
+    real = engine.on_termination
+
+    def suspended(then: Callable[[], None]) -> None:
+        def rest() -> None:
+            made.driver.reporter.report(state="suspended")
+            then()
+
+        real(rest)
+
+    engine.on_termination = suspended  # type: ignore[method-assign]
+    made.run()
+    status = app.status("one")
+    assert status is not None and status.state == "suspended"
+    current = app.current()
+    assert current is not None and asked_to_end(app, current, status)
 
 
 def test_a_command_is_carried_out_first(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,11 +108,10 @@ class InPods(Records):
         application, launcher = drivers.application(spec), self.client.launcher
         assert launcher is not None
         zipped = str(Path(launch.log).parent / "runtime.zip")
+        identity = f"{drivers.app.folder.address}|{drivers.app.first_claim()}"
         args = ["run", "--root", self.client.root, "--app", self.app, "--deployment", "one", "--epoch", "1"]
         command = launcher.command(application, args, zipped)
-        made = cluster_of(launch).prepare(
-            command, (self.client.root, self.app, "one", "1"), launcher.environment(application)
-        )
+        made = cluster_of(launch).prepare(command, (identity, self.app, "one", "1"), launcher.environment(application))
         assert made.record == launch.record
         with (self.folder / "again.log").open("wb") as log:
             return subprocess.run(
@@ -168,10 +167,10 @@ def ground(kubelet: Kubelet, server: Server, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("strategy", ["restart", "standby", "follow"])
 def test_an_update_in_pods_loses_and_doubles_nothing(ground: InPods, kubelet: Kubelet, strategy: str) -> None:
     ground.start()
-    assert "su-records-one-1-driver" in kubelet.names()
+    assert kubelet.epoch_of("one") == 1
     ground.update(strategy)
     ground.settle()
-    assert kubelet.driver_of("two") == "su-records-two-2-driver"
+    assert kubelet.epoch_of("two") == 2
     assert not [name for name in kubelet.running() if "-one-" in name], "the old version's pods have ended"
     executors = [pod for pod in kubelet.pods() if pod["metadata"]["labels"].get("spark-role") == "executor"]
     assert executors and all(pod["metadata"]["labels"]["streamupdate-app"] == "records" for pod in executors)
@@ -206,7 +205,7 @@ def test_a_driver_that_is_killed_is_told_of_and_started_again(ground: InPods, ku
     wait_for(lambda: ground.client.status(ground.app).state == "lost" or None, "the loss", 60)
     wait_for(lambda: "OOMKilled" in (ground.client.status(ground.app).cluster or "") or None, "the reason", 60)
     ground.supervise()
-    assert kubelet.driver_of("one") == "su-records-one-2-driver"
+    assert kubelet.epoch_of("one") == 2
     ground.settle()
 
 
@@ -285,7 +284,7 @@ def test_what_keeps_a_pod_from_running_is_told(ground: InPods, kubelet: Kubelet)
         ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=60)
     assert "ImagePullBackOff" in (ground.client.status(ground.app).cluster or "")
     ground.client.cancel(ground.app, drain=False)
-    assert "su-records-one-1-driver" not in kubelet.names()
+    assert not kubelet.running()
 
 
 @pytest.mark.timeout(600)

@@ -90,8 +90,8 @@ class Drivers:
     def maybe_alive(self, deployment: str) -> bool:
         """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be
         inspected."""
-        launch, state, _ = self._look(deployment)
-        return launch is not None and state == LOST and self.alive(launch) is None
+        launch, state, status = self._look(deployment)
+        return launch is not None and state == LOST and self.alive(launch, status) is not False
 
     def _look(self, deployment: str) -> tuple[Launch | None, DriverState, Status | None]:
         """Return the launch, the driver's own end or life, and its last heartbeat."""
@@ -154,6 +154,7 @@ class Drivers:
         epoch fences it; where that is uncertain, its offset log is blocked, so that it cannot begin another batch.
         """
         self._check_launcher()
+        self._check_cluster(spec)
         before = self.app.current()
         if before is not None:
             self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
@@ -212,6 +213,14 @@ class Drivers:
         if self.launcher is None:
             raise StreamUpdateError(f"this client was made without a launcher, so it cannot {to}")
 
+    def _check_cluster(self, spec: DeploymentSpec) -> None:
+        """Raise what would keep the driver from starting, before another one is fenced or an epoch is claimed."""
+        assert self.launcher is not None
+        application = self.application(spec)
+        command = self.launcher.command(application, [], "")
+        environment = driver_environment(self.launcher, application, command, self.storage_options)
+        cluster_for(command).check(command, environment)
+
     def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
         folder = local_folder(self.app.deployment_folder(spec.deployment))
@@ -234,7 +243,7 @@ class Drivers:
         command = self.launcher.command(application, args, str(zipped))
         cluster = cluster_for(command)
         # A root of the same address elsewhere, or one that was removed and made again, is another one.
-        driver = (f"{self.root}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))
+        driver = (f"{self.app.folder.address}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))
         environment = driver_environment(self.launcher, application, command, self.storage_options)
         cluster.check(command, environment, driver)
         prepared = cluster.prepare(command, driver, environment)
@@ -352,6 +361,11 @@ class Drivers:
 
 
 def _why_not(launch: Launch) -> str:
+    if launch.handed_over:
+        return (
+            f"its cluster has nothing of it, and whether process {launch.pid} on {launch.host} is still submitting it "
+            "cannot be seen from here; without a sign of life it counts as lost after some minutes"
+        )
     if launch.process is None:
         return (
             "an older version of this package started it without recording its exact start time, so its pid may belong "

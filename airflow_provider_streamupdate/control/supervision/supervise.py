@@ -115,6 +115,8 @@ class _Supervisor:
         self._over = threading.Event()
         self._stand_by_at: dict[str, float] = {}  # when the next hot standby is started at the earliest
         self._failed_standbys: dict[str, int] = {}  # in a row
+        self._searched: set[str] = set()
+        self._told_orphans: set[str] = set()
         self._searched_at: dict[str, float] = {}  # for orphans, by this process's clock
         self._dead_since: dict[str, tuple[int, float]] = {}  # in which epoch, and since when by this process's clock
         self.gave_up: dict[str, GaveUp] = {}
@@ -179,12 +181,21 @@ class _Supervisor:
         if time.monotonic() - self._searched_at.get(app.name, float("-inf")) < SEARCH_SECONDS:
             return
         self._searched_at[app.name] = time.monotonic()
-        try:
-            for orphan in orphans(self._context.drivers(app, watch=False)):
-                self._progress(f"{app.name}: {orphan.driver.name} runs and should not: {orphan.why}; ending it")
+        everywhere = app.name not in self._searched  # once: it reads all that the app has had
+        self._searched.add(app.name)
+        found = orphans(self._context.drivers(app, watch=False), everywhere)
+        problems = list(found.problems)
+        for orphan in found.found:
+            line = f"{app.name}: {orphan.driver.name} runs and should not: {orphan.why}; ending it"
+            if line not in self._told_orphans:
+                self._told_orphans.add(line)
+                self._progress(line)
+            try:
                 orphan.driver.end()
-        except StreamUpdateError as error:
-            self._tell(app.name, f"orphans of {app.name} cannot be looked for or ended: {error}")
+            except StreamUpdateError as error:
+                problems.append(str(error))
+        if problems:
+            self._tell(app.name, f"orphans of {app.name} cannot be looked for or ended: {'; '.join(problems)}")
 
     def _decide(self, app: AppRegistry) -> tuple[Found, Supervision, Decision]:
         known, found = supervision.read(app.folder), self._find(app)

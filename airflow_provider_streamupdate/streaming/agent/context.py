@@ -33,6 +33,7 @@ class DriverContext:
     final: the state and the reason to end with; None while it is to go on
     why: the reason for which it runs; None: it was started
     successor: who may commit now, by this driver's own doing
+    serving: the main thread watches the queries, and looks at signals
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class DriverContext:
         self.final: tuple[str, str | None] | None = None
         self.why: str | None = None
         self.successor: Successor | None = None
+        self.serving = False
 
     def start(self) -> None:
         """Start the queries."""
@@ -74,7 +76,7 @@ class DriverContext:
     def evict(self) -> None:
         """Leave before the cluster ends this driver: at once when no query runs, else after the batches in flight."""
         self.signals.evicted = True
-        if self.reporter.state in STARTS:
+        if self.reporter.state in STARTS and not self.serving:
             os.kill(os.getpid(), signal.SIGTERM)  # interrupts the main thread
         self.signals.woken.set()
 

@@ -26,6 +26,7 @@ from ...core.registry.deployment import (
     FAILED,
     FINISHED,
     RESTORING,
+    SUSPENDED,
 )
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.output_log import OutputLog, kept_short
@@ -225,6 +226,8 @@ class Agent:
             current = self.driver.app.current()
             if self.driver.epoch.replaced() or (current and current.deployment == self.driver.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
+        if self.driver.signals.evicted and self.driver.reporter.state == SUSPENDED:
+            return  # it stays what it was: nobody starts a suspended app that is lost
         if self.driver.signals.evicted:  # whoever watches the app starts it again
             own = isinstance(error, SystemExit) or str(error) == TOLD_TO_END
             why = TOLD_TO_END if own else f"{TOLD_TO_END}, and before its end: {told(error)}"

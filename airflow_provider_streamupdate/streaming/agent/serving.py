@@ -16,6 +16,7 @@ TOLD_TO_END = "the cluster ended its driver (its pod was deleted or evicted, or 
 
 def serve(driver: DriverContext) -> None:
     """Watch the queries and carry out commands, one at a time, beside the heartbeat."""
+    driver.serving = True
     with ThreadPoolExecutor(1) as worker:
         task: Future[None] | None = None
         next_progress, next_look, patience = 0.0, 0.0, Patience(driver.settings.patience)

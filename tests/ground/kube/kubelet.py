@@ -98,6 +98,12 @@ class Kubelet:
         """As a node's drain does: the pod gets its grace period."""
         self._delete(next(pod for pod in self.pods() if pod["metadata"]["name"] == name))
 
+    def epoch_of(self, deployment: str) -> int:
+        """That of its newest driver pod that has not ended."""
+        name = self.driver_of(deployment)
+        pod = next(pod for pod in self.pods() if pod["metadata"]["name"] == name)
+        return int(pod["metadata"]["labels"]["streamupdate-epoch"])
+
     def driver_of(self, deployment: str) -> str:
         """The name of the deployment's newest driver pod that has not ended."""
         found = [

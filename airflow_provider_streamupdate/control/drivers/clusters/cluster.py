@@ -39,12 +39,11 @@ class Found:
     """A driver that a cluster runs.
 
     name: of what runs it, e.g. its pod
-    deployment: None: none of the launches is of it; label: what stands for its deployment there
+    label: what stands for its deployment there (`Cluster.label`)
     end: asks the cluster to end it; DriverError when it cannot be asked
     """
 
     name: str
-    deployment: str | None
     label: str
     epoch: int
     end: Callable[[], None]
@@ -89,12 +88,13 @@ class Cluster(ABC):
         """Return what stands for a deployment in `Found.label`."""
         return deployment
 
-    def found(self, launches: Mapping[str, Launch]) -> list[Found]:
-        """Return all drivers of an app that run, also those that no launch tells of any more; none where the cluster
-        cannot say. DriverError when it could not be asked.
+    def place(self, launch: Launch) -> str:
+        """Return where a driver is looked for: those of one app and one place are found together."""
+        return ""
 
-        launches: the last ones of the app's deployments in this cluster
-        """
+    def found(self, launch: Launch) -> list[Found]:
+        """Return all drivers of the launch's app that run where it was started, also those that no launch tells of any
+        more. DriverError when the cluster could not be asked."""
         return []
 
     @abstractmethod

@@ -58,7 +58,7 @@ class Kubernetes(Cluster):
 
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         root, app, deployment, epoch = driver
-        pod, labels = names.pod_name(app, deployment, epoch), names.labels(root, app, deployment, epoch)
+        pod, labels = names.pod_name(*driver), names.labels(root, app, deployment, epoch)
         own = {"spark.kubernetes.driver.pod.name": pod}
         own |= {f"spark.kubernetes.{of}.label.{k}": v for of in ("driver", "executor") for k, v in labels.items()}
         record = {"pod": pod, "labels": labels, "where": to_dict(where(command, environment))}
@@ -70,31 +70,28 @@ class Kubernetes(Cluster):
         def alive(launch: Launch, status: Status | None = None) -> bool | None:
             if launch.killed:
                 return False
+            # Looked at first: it makes the pod before it ends.
+            submitting = None if status is not None else _submitting(launch)
             try:
                 pod = self._found(launch, seen if many else None)
+                if pod is None and submitting is False and many:
+                    pod = self.pod(launch)  # it may have been made since the list
             except (DriverError, EnvironmentProblem):  # no answer, or nothing to ask with
                 return None  # whether it lives is not known; its heartbeat tells
-            if pod is None and many and status is None:
-                pod = self.pod(launch)  # it may have been made since the list
-            if pod is None:
-                return self._without_pod(launch, status)
-            # Of one that has begun, the heartbeat tells: a node that is gone leaves its pods as they were.
-            return pod.alive if pod.ended or status is None else None
+            if pod is not None:
+                # Of one that has not ended, the heartbeat tells: a node that is gone leaves its pods as they were, and
+                # a pod may wait for ever for what its submitter did not come to make.
+                return False if pod.ended else None
+            return False if submitting is False else None  # one that has begun may have lost its pod, not its life
 
         return alive
 
-    def _without_pod(self, launch: Launch, status: Status | None) -> bool | None:
-        """Of a driver that has no pod: None when it may get one, or when its pod was removed and it may still run."""
-        if status is not None:
-            return None  # removed by force, or its node with it: the heartbeat tells
-        submitting = process.alive(attrs.evolve(launch, handed_over=False))
-        return False if submitting is False else process.alive(launch)
-
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
-        submitted = process.end(launch)  # before its pod is looked for: it may be about to submit
+        process.end(launch)  # before its pod is looked for: it may be about to submit
+        submitting = _submitting(launch)
         pods, pod = self._pods(_place(launch)), self.pod(launch)
         if pod is None:
-            return submitted and self._without_pod(launch, None) is False
+            return submitting is False
         pods.delete(pod, GRACE_SECONDS)
         _wait_for_end(pods, pod)
         return True
@@ -118,45 +115,37 @@ class Kubernetes(Cluster):
         if driver is None:
             pods.find({names.APP: NOBODY})  # the library is here, the API server answers, and pods may be listed
             return
-        pod, labels = pods.get(name := names.pod_name(*driver[1:])), names.labels(*driver)
+        pod = pods.get(name := names.pod_name(*driver))
         if pod is None:
             return
-        if not _has(pod, labels):
+        if not _has(pod, names.labels(*driver)):
             raise EnvironmentProblem(
-                f"pod {name} is in namespace {place.namespace} already, and belongs to another app or root. Use "
-                "another namespace or another name, or, when that pod is of no use any more, remove it: kubectl delete "
-                f"pod -n {place.namespace} {name}"
+                f"pod {name} is in namespace {place.namespace} already, and is not this package's. Use another "
+                "namespace, or remove it when it is of no use any more"
             )
-        if pod.ended:  # of an earlier try of this very epoch: a standby that was evicted, say
-            pods.delete(pod, GRACE_SECONDS)
-            _wait_for_end(pods, pod, gone=True)
+        # Of an earlier try of this very epoch: a standby that was evicted, or whose update was begun again.
+        pods.delete(pod, GRACE_SECONDS)
+        _wait_for_end(pods, pod, gone=True)
 
     def label(self, deployment: str) -> str:
         return names.label(deployment)
 
-    def found(self, launches: Mapping[str, Launch]) -> list[Found]:
-        found: list[Found] = []
-        wanted = {names.DEPLOYMENT, names.EPOCH}
-        asked: set[tuple[str, str]] = set()
-        by_label = {launch.record["labels"][names.DEPLOYMENT]: name for name, launch in launches.items()}
-        for launch in launches.values():
-            place, labels = _place(launch), launch.record["labels"]
-            if (key := (str(place), labels[names.ROOT])) in asked:
-                continue
-            asked.add(key)
-            pods = self._pods(place)
-            found += [
-                Found(
-                    name=f"pod {pod.name}",
-                    deployment=by_label.get(pod.labels[names.DEPLOYMENT]),
-                    epoch=int(pod.labels[names.EPOCH]),
-                    label=pod.labels[names.DEPLOYMENT],
-                    end=partial(pods.delete, pod, GRACE_SECONDS),
-                )
-                for pod in pods.find({"spark-role": "driver", **{k: labels[k] for k in (names.ROOT, names.APP)}})
-                if pod.driver and not pod.ended and wanted <= pod.labels.keys()
-            ]
-        return found
+    def place(self, launch: Launch) -> str:
+        return f"{launch.record['where']} {launch.record['labels'][names.ROOT]}"
+
+    def found(self, launch: Launch) -> list[Found]:
+        labels = {key: launch.record["labels"][key] for key in (names.ROOT, names.APP)}
+        pods, wanted = self._pods(_place(launch)), {names.DEPLOYMENT, names.EPOCH}
+        return [
+            Found(
+                name=f"pod {pod.name}",
+                label=pod.labels[names.DEPLOYMENT],
+                epoch=int(pod.labels[names.EPOCH]),
+                end=partial(pods.delete, pod, GRACE_SECONDS),
+            )
+            for pod in pods.find({"spark-role": "driver", **labels})
+            if pod.driver and not pod.ended and wanted <= pod.labels.keys()
+        ]
 
     def pod(self, launch: Launch) -> PodState | None:
         """The driver's pod; None when it has none. DriverError when the API server cannot be asked."""
@@ -209,6 +198,11 @@ class Kubernetes(Cluster):
         return f"of spark-submit; the driver's own: {_kubectl(launch)}"
 
 
+def _submitting(launch: Launch) -> bool | None:
+    """Whether spark-submit, which makes the pod, still runs; None: that cannot be seen from here."""
+    return process.alive(attrs.evolve(launch, handed_over=False))
+
+
 def _wait_for_end(pods: Pods, pod: PodState, gone: bool = False) -> None:
     """gone: the pod itself is, and not only its driver"""
 
@@ -219,10 +213,11 @@ def _wait_for_end(pods: Pods, pod: PodState, gone: bool = False) -> None:
     try:
         wait_for(over, f"the end of pod {pod.name}", END_SECONDS if pod.certain else UNCERTAIN_SECONDS)
     except WaitTimeoutError as error:
+        still = "It is of no use, and has the name that is wanted" if pod.ended else "It may still run"
         raise DriverError(
-            f"{error}: {pod.reason or 'its node has not ended it'}. It may still run. Wait until its node answers, or, "
-            f"when that machine is certainly off, remove the pod by force (kubectl delete pod --force {pod.name}), and "
-            "try again"
+            f"{error}: {pod.reason or 'its node has not ended it'}. {still}. Wait until its node answers, or, when "
+            f"that machine is certainly off, remove the pod by force (kubectl delete pod --force {pod.name}); then try "
+            "again"
         ) from error
 
 

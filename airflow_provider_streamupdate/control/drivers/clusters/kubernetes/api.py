@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -12,10 +13,12 @@ from .....core.errors import DriverError, EnvironmentProblem
 from .pod import PodState
 from .settings import Where
 
-SECONDS = 30.0  # for an answer of the API server
+SECONDS = 10.0  # for an answer of the API server
 BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
 FOLLOW_SECONDS = 1.0  # between two connections that follow a log
 OVERLAP_SECONDS = 60  # of what a connection gets once more
+AWAY_SECONDS = 10.0  # for which an API server that did not answer is not asked again
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
 class Pods(Protocol):
@@ -44,6 +47,7 @@ class ApiPods:
     def __init__(self, place: Where) -> None:
         self._place = place
         self._api = _core_api(place)
+        self._away: tuple[float, str] | None = None  # since when it does not answer, and why
 
     def get(self, name: str) -> PodState | None:
         found = self._ask("read pod", self._api.read_namespaced_pod, name=name)
@@ -80,6 +84,9 @@ class ApiPods:
             over = found is None or found.uid != pod.uid or found.ended
             for line in self._stream(pod.name, {**of, **how}):
                 at, _, text = line.partition(" ")
+                if not _TIME.match(at):  # the kubelet's own words
+                    yield line
+                    continue
                 if at < last or (at == last and text in seen):
                     continue  # a connection may end before the driver does, and the next one begins earlier
                 last, seen = at, [*(seen if at == last else ()), text]
@@ -91,6 +98,7 @@ class ApiPods:
 
     def _stream(self, name: str, how: dict[str, Any]) -> Iterator[str]:
         from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
 
         try:
             answer = self._api.read_namespaced_pod_log(
@@ -100,6 +108,8 @@ class ApiPods:
             if error.status in (NOT_FOUND, BAD_REQUEST):  # it has gone, or its container is not there yet
                 return
             raise DriverError(f"the log of pod {name} cannot be read: {_told(error)}") from error
+        except (HTTPError, OSError) as error:
+            raise DriverError(f"the log of pod {name} cannot be read: {error}") from error
         yield from _lines(answer)
 
     def _ask(self, what: str, call: Any, none: tuple[int, ...] = (NOT_FOUND,), raw: bool = False, **how: Any) -> Any:
@@ -107,6 +117,8 @@ class ApiPods:
         from urllib3.exceptions import HTTPError
 
         subject = f"{what} {how.get('name', '')}".strip()
+        if self._away is not None and time.monotonic() - self._away[0] < AWAY_SECONDS:
+            raise DriverError(self._away[1])
         try:
             answer = call(namespace=self._place.namespace, _preload_content=False, _request_timeout=SECONDS, **how)
             data = answer.data
@@ -116,10 +128,12 @@ class ApiPods:
                 return None
             raise DriverError(f"the API server at {self._place.server} refuses to {subject}: {_told(error)}") from error
         except (HTTPError, OSError, ValueError) as error:
-            raise DriverError(
+            told = (
                 f"the API server at {self._place.server} does not answer ({subject}): {error}; check that it can be "
                 "reached from here, and try again"
-            ) from error
+            )
+            self._away = time.monotonic(), told
+            raise DriverError(told) from error
 
 
 def _lines(answer: Any) -> Iterator[str]:
@@ -180,6 +194,8 @@ def _core_api(place: Where) -> Any:
             config.load_incluster_config(client_configuration=made)
         except config.ConfigException:
             pass  # no kubeconfig and no service account: by the files alone
+    except Exception as error:  # of YAML, of its contents, of a program that makes tokens
+        raise EnvironmentProblem(f"the kubeconfig (KUBECONFIG) cannot be used: {error}") from error
     made.host = place.server
     if path := place.files.get("caCertFile"):
         made.ssl_ca_cert = path
@@ -193,5 +209,5 @@ def _core_api(place: Where) -> Any:
                 made.api_key["authorization"] = f"Bearer {file.read().strip()}"
         except OSError as error:
             raise EnvironmentProblem(f"the token of the API server cannot be read here: {error}") from error
-    made.retries = 2
+    made.retries = False
     return client.CoreV1Api(client.ApiClient(made))

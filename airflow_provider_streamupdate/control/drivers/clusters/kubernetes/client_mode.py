@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...launcher import in_cluster, master_of
+from .....core.errors import EnvironmentProblem
+from ...launcher import DEPLOY_MODE, in_cluster, master_of
 from ..cluster import Prepared
 from ..local import Local
 from . import names
-from .settings import PREFIX, with_settings
+from .settings import PREFIX, defaults, settings, with_settings
 
 
 class KubernetesClientMode(Local):
@@ -19,6 +20,15 @@ class KubernetesClientMode(Local):
 
     def takes(self, command: Sequence[str]) -> bool:
         return not in_cluster(command) and (master_of(command) or "").startswith(PREFIX)
+
+    def check(
+        self, command: Sequence[str], environment: Mapping[str, str], driver: tuple[str, ...] | None = None
+    ) -> None:
+        if defaults(command, environment).get(DEPLOY_MODE) == "cluster" and DEPLOY_MODE not in settings(command):
+            raise EnvironmentProblem(
+                f"spark-defaults.conf sets {DEPLOY_MODE}=cluster, but how a driver is found is decided by the "
+                f"command: give it with the master (--conf {DEPLOY_MODE}=cluster, or the connection's deploy mode)"
+            )
 
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         labels = names.labels(*driver)

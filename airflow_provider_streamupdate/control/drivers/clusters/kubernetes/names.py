@@ -10,14 +10,13 @@ DIGEST = 8  # characters of it in a name that was shortened
 APP, DEPLOYMENT, EPOCH, ROOT = (f"streamupdate-{part}" for part in ("app", "deployment", "epoch", "root"))
 
 
-def pod_name(app: str, deployment: str, epoch: str) -> str:
-    """``su-<app>-<deployment>-<epoch>-driver``. Names that a pod may not have are changed and get a digest, so that two
-    drivers never share a name: the API server makes a pod of one name once, which refuses a second submit."""
-    plain = f"su-{app}-{deployment}-{epoch}-driver"
-    allowed = re.sub(r"[^a-z0-9-]+", "-", plain.lower())
-    if allowed == plain and len(plain) <= LENGTH:
-        return plain
-    end = f"-{_digest(f'{app}|{deployment}')}-{epoch}-driver"
+def pod_name(root: str, app: str, deployment: str, epoch: str) -> str:
+    """``su-<app>-<deployment>-<digest>-<epoch>-driver``. The digest is of root, app and deployment, so that two drivers
+    never share a name (``a`` of ``b-c`` and ``a-b`` of ``c``, the same app under two roots), and names that a pod may
+    not have, or that are too long, may be changed. The API server makes a pod of one name once, which refuses a second
+    submit of the same epoch."""
+    end = f"-{_digest(f'{root}|{app}|{deployment}')}-{epoch}-driver"
+    allowed = re.sub(r"[^a-z0-9-]+", "-", f"su-{app}-{deployment}".lower())
     return allowed[: LENGTH - len(end)].rstrip("-") + end
 
 

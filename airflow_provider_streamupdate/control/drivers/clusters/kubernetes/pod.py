@@ -86,7 +86,7 @@ def _reasons(status: Mapping[str, Any], meta: Mapping[str, Any], containers: lis
     for container in containers:
         state = container.get("state") or {}
         waiting = state.get("waiting") or {}  # ImagePullBackOff, CreateContainerConfigError ...
-        if waiting and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
+        if waiting:
             yield _told(f"{container['name']}: {waiting.get('reason')}", waiting.get("message"))
         if (ended := state.get("terminated")) and ended.get("exitCode"):
             code, why = ended["exitCode"], ended.get("reason")  # OOMKilled, Error

@@ -54,7 +54,9 @@ def where(command: Sequence[str], environment: Mapping[str, str]) -> Where:
 
 def defaults(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """The settings of spark-defaults.conf, where spark-submit finds it (bin/load-spark-env.sh)."""
-    home = environment.get("SPARK_HOME") or str(Path(command[0]).resolve().parents[1])
+    above = Path(command[0]).resolve().parents[1]
+    installed = next(above.glob("lib/python3*/site-packages/pyspark"), above)  # by pip (bin/find-spark-home)
+    home = environment.get("SPARK_HOME") or str(installed)
     file = Path(environment.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
     try:
         lines = [line.strip() for line in file.read_text(errors="replace").splitlines()]
