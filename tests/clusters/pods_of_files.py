@@ -85,6 +85,9 @@ class PodsOfFiles:
     def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
         yield from self.log(pod, lines).splitlines()
 
+    def lacks(self, pod: PodState) -> str | None:
+        return None
+
     def put(self, name: str, labels: Mapping[str, str], pid: int) -> None:
         """Somebody else's."""
         (self._folder / name).mkdir()

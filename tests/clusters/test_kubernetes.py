@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod impor
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.settings import settings, where
 from airflow_provider_streamupdate.control.drivers.clusters.local import Local
 from airflow_provider_streamupdate.control.drivers.launcher import in_cluster, master_of, on_this_machine
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, EnvironmentProblem
 from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
 from tests.core.builders import status
@@ -104,6 +106,7 @@ class Answers:
         self.pods: list[PodState] = []
         self.error: str | None = None
         self.deleted: list[PodState] = []
+        self.config_maps: list[str] = []
 
     def get(self, name: str) -> PodState | None:
         if self.error:
@@ -119,6 +122,9 @@ class Answers:
         assert grace > 0  # never by force: it may still write
         self.deleted.append(pod)
         self.pods.remove(pod)
+
+    def lacks(self, pod: PodState) -> str | None:
+        return next((name for name in pod.config_maps if name not in self.config_maps), None)
 
     def log(self, pod: PodState, lines: int) -> str:
         return ""
@@ -160,6 +166,25 @@ def test_whether_a_driver_lives(many: bool) -> None:
     assert alive(heard) is None, "the pod of its name is another root's"
     answers.error = "no answer"
     assert alive() is None is alive(heard)
+
+
+def test_a_pod_that_lacks_what_its_submitter_makes_next_never_runs() -> None:
+    answers = Answers()
+    cluster, launch = prepared(answers)
+    meta = {"name": launch.record["pod"], "uid": "1", "labels": launch.record["labels"]}
+    volumes = [{"configMap": {"name": "conf"}}, {"configMap": {"name": "other", "optional": True}}]
+
+    def alive(age: float, told: Status | None = None, phase: str = "Pending") -> bool | None:
+        at = (clock.parse(clock.now()) - timedelta(seconds=age)).isoformat()
+        made = {"metadata": {**meta, "creationTimestamp": at}, "spec": {"volumes": volumes}, "status": {"phase": phase}}
+        answers.pods = [PodState.of(made)]
+        return cluster.look()(launch, told)
+
+    assert alive(1) is None, "its submitter may be about to make it"
+    assert alive(100) is False
+    assert alive(100, status()) is alive(100, phase="Running") is None, "it has begun"
+    answers.config_maps = ["conf"]
+    assert alive(10_000) is None, "it waits for its image"
 
 
 def test_another_root_s_pod_is_never_ended() -> None:

@@ -312,10 +312,13 @@ def test_of_two_that_submit_one_epoch_the_second_is_refused(ground: InPods, kube
 def test_a_submitter_that_is_killed_leaves_no_second_driver(ground: InPods, kubelet: Kubelet, at: str) -> None:
     ground.write()
     ground.kill_a_submit(at, kubelet.names)
-    if at in ("driver-noted", "submitted"):  # its driver runs, or will
+    if at == "driver-noted":  # spark-submit goes on by itself
         wait_for(lambda: ground.client.status(ground.app).state == "running" or None, "the driver", PATIENCE)
-    else:
-        ground.submit_one()  # once more, as its user would
+    elif at == "driver-forked":  # no driver of it is known
+        ground.client.restart(ground.app, timeout=PATIENCE)
+    else:  # a pod without its config map waits for ever, unless it was made in time
+        wait_for(lambda: ground.client.status(ground.app).state in ("lost", "running") or None, "its end", PATIENCE)
+        ground.supervise()
     ground.feed()
     ground.settle()
     ground.supervise()

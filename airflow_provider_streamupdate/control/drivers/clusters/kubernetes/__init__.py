@@ -13,6 +13,7 @@ from functools import partial
 
 import attrs
 
+from .....core import clock
 from .....core.errors import DriverError, EnvironmentProblem, WaitTimeoutError
 from .....core.registry.deployment import Launch, Status
 from .....core.serde import from_dict, to_dict
@@ -28,6 +29,7 @@ from .settings import PREFIX, TOKEN, UPLOADS, Where, defaults, settings, where, 
 GRACE_SECONDS = 10  # between SIGTERM and SIGKILL, as on this machine
 NOBODY = "nobody"  # any app: few are called so
 CLIENT_SECONDS = 300.0  # for which a client is used
+SUBMIT_SECONDS = 60.0  # from a pod to its config map, by far
 END_SECONDS = 300.0  # for a pod's end: its grace period, and its node
 UNCERTAIN_SECONDS = 30.0  # the same, where its node does not answer
 
@@ -80,11 +82,22 @@ class Kubernetes(Cluster):
                 return None  # whether it lives is not known; its heartbeat tells
             if pod is not None:
                 # Of one that has not ended, the heartbeat tells: a node that is gone leaves its pods as they were, and
-                # a pod may wait for ever for what its submitter did not come to make.
-                return False if pod.ended else None
+                # a pod may wait for its image. What its submitter did not come to make will never be there.
+                return False if pod.ended or self._unfinished(launch, pod, status, submitting) else None
             return False if submitting is False else None  # one that has begun may have lost its pod, not its life
 
         return alive
+
+    def _unfinished(self, launch: Launch, pod: PodState, status: Status | None, submitting: bool | None) -> bool:
+        """Whether spark-submit was lost between the pod and its config map, which it makes next (Client.run)."""
+        if status is not None or pod.phase != "Pending" or submitting is True:
+            return False
+        if submitting is None and (pod.created_at is None or clock.age(pod.created_at) < SUBMIT_SECONDS):
+            return False
+        try:
+            return self._pods(_place(launch)).lacks(pod) is not None
+        except DriverError:
+            return False
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before its pod is looked for: it may be about to submit

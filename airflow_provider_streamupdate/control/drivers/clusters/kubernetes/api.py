@@ -30,6 +30,9 @@ class Pods(Protocol):
     def find(self, labels: Mapping[str, str]) -> list[PodState]:
         """Those with all of these labels."""
 
+    def lacks(self, pod: PodState) -> str | None:
+        """The name of a config map that the pod mounts and that is not there; None: all are."""
+
     def delete(self, pod: PodState, grace: int) -> None:
         """Have this very pod end, with a grace period of so many seconds; nothing when it is gone, or another one has
         its name."""
@@ -57,6 +60,13 @@ class ApiPods:
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         found = self._ask("list pods", self._api.list_namespaced_pod, label_selector=selector) or {}
         return [PodState.of(pod) for pod in found.get("items") or ()]
+
+    def lacks(self, pod: PodState) -> str | None:
+        read = self._api.read_namespaced_config_map
+        for name in pod.config_maps:
+            if self._ask("read config map", read, name=name, kind="configmaps") is None:
+                return name
+        return None
 
     def delete(self, pod: PodState, grace: int) -> None:
         body = {
@@ -112,7 +122,15 @@ class ApiPods:
             raise DriverError(f"the log of pod {name} cannot be read: {error}") from error
         yield from _lines(answer)
 
-    def _ask(self, what: str, call: Any, none: tuple[int, ...] = (NOT_FOUND,), raw: bool = False, **how: Any) -> Any:
+    def _ask(
+        self,
+        what: str,
+        call: Any,
+        none: tuple[int, ...] = (NOT_FOUND,),
+        raw: bool = False,
+        kind: str = "pods",
+        **how: Any,
+    ) -> Any:
         from kubernetes.client.exceptions import ApiException
         from urllib3.exceptions import HTTPError
 
@@ -124,7 +142,7 @@ class ApiPods:
             data = answer.data
             return data.decode(errors="replace") if raw else json.loads(data)
         except ApiException as error:
-            if error.status in none and (error.status != NOT_FOUND or _of_pods(error)):
+            if error.status in none and (error.status != NOT_FOUND or _is_of(error, kind)):
                 return None
             raise DriverError(f"the API server at {self._place.server} refuses to {subject}: {_told(error)}") from error
         except (HTTPError, OSError, ValueError) as error:
@@ -151,13 +169,13 @@ def _lines(answer: Any) -> Iterator[str]:
         pass  # half a line comes again
 
 
-def _of_pods(error: Any) -> bool:
-    """Whether a 404 is the API server's own about a pod, and no proxy's about the path."""
+def _is_of(error: Any, kind: str) -> bool:
+    """Whether a 404 is the API server's own about a thing of this kind, and no proxy's about the path."""
     try:
         body = json.loads(error.body or "{}")
     except ValueError:
         return False
-    return isinstance(body, dict) and (body.get("details") or {}).get("kind") == "pods"
+    return isinstance(body, dict) and (body.get("details") or {}).get("kind") == kind
 
 
 def _told(error: Any) -> str:

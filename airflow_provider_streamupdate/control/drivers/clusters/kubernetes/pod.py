@@ -23,6 +23,8 @@ class PodState:
     ended: its driver has ended for good
     certain: what is told is of now; not so while its node does not answer
     reason: why it does not run, or why it ended; None: there is nothing to tell
+    created_at: by the API server's clock (ISO)
+    config_maps: those that it mounts, without which it waits
     container: the name of the driver's; None: not known
     grace_seconds: seconds between SIGTERM and SIGKILL when its node is drained or somebody deletes it
     """
@@ -34,6 +36,8 @@ class PodState:
     ended: bool
     certain: bool
     reason: str | None = None
+    created_at: str | None = None
+    config_maps: tuple[str, ...] = ()
     container: str | None = None
     grace_seconds: float = GRACE_SECONDS
 
@@ -71,6 +75,12 @@ class PodState:
             ended=phase in ENDED or terminated is not None,
             certain=phase != "Unknown" and status.get("reason") != "NodeLost" and not silent,
             reason="; ".join([*reasons, *(["its node does not answer"] if silent else [])]) or None,
+            created_at=meta.get("creationTimestamp"),
+            config_maps=tuple(
+                volume["configMap"]["name"]
+                for volume in (pod.get("spec") or {}).get("volumes") or ()
+                if volume.get("configMap") and not volume["configMap"].get("optional")
+            ),
             container=driver.get("name"),
             grace_seconds=(pod.get("spec") or {}).get("terminationGracePeriodSeconds", GRACE_SECONDS),
         )
