@@ -130,7 +130,7 @@ class Kubelet:
             try:
                 self._look()
             except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException):
-                pass  # the server is away, or a config map is not there yet: later
+                pass  # the server is away: later
             except Exception:
                 traceback.print_exc()
                 raise
@@ -146,7 +146,8 @@ class Kubelet:
             elif pod["metadata"].get("deletionTimestamp"):
                 self._end(pod, running)
             elif running is None and pod["status"].get("phase") == "Pending":
-                self._start(pod)
+                with contextlib.suppress(urllib.error.HTTPError):  # what it mounts is not there yet
+                    self._start(pod)
             elif running is not None and (code := running.process.poll()) is not None:
                 self._tell_ended(running, code)
         for uid in self._running.keys() - pods.keys():  # deleted by force
