@@ -322,7 +322,8 @@ def test_a_submitter_that_is_killed_leaves_no_second_driver(ground: InPods, kube
     ground.feed()
     ground.settle()
     ground.supervise()
-    assert len([n for n in kubelet.running() if n.endswith("-driver")]) == 1
+    drivers = lambda: [name for name in kubelet.running() if name.endswith("-driver")]  # noqa: E731
+    wait_for(lambda: len(drivers()) == 1 or None, "the end of what should not run", 60)
 
 
 @pytest.mark.timeout(900)
