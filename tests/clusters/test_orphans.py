@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.control.supervision.supervise import _Supervi
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.registry import hot_standby
-from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LOST, RUNNING, Current, Launch
+from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LOST, RUNNING, Current, Launch, Status
 from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from tests.core.builders import deploy, set_status, spec, status
@@ -32,7 +32,8 @@ NEXT = Current(deployment="v2", epoch=4)
 RUNS = attrs.evolve(status(), state=RUNNING)
 
 
-def ended(seconds: float) -> object:
+def ended(seconds: float) -> Status:
+    """One that reported its end so long before the call."""
     at = (clock.parse(clock.now()) - timedelta(seconds=seconds)).isoformat()
     return attrs.evolve(status(), state=CANCELLED, heartbeat_at=at)
 
@@ -51,8 +52,8 @@ CASES = {
         3, LAUNCH, RUNNING, RUNS, Current(deployment="v1", epoch=5), False, None,
     ),
     "standby": (4, attrs.evolve(LAUNCH, epoch=4), "standby", RUNS, Current(deployment="v0", epoch=3), False, None),
-    "it has just ended": (3, LAUNCH, CANCELLED, ended(1), HERS, False, None),
-    "it hangs at its end": (3, LAUNCH, CANCELLED, ended(END_SECONDS + 5), HERS, False, "its end (cancelled)"),
+    "it has just ended": (3, LAUNCH, CANCELLED, 1.0, HERS, False, None),
+    "it hangs at its end": (3, LAUNCH, CANCELLED, END_SECONDS + 5, HERS, False, "its end (cancelled)"),
     "lost, by a reader's clock": (3, LAUNCH, LOST, RUNS, HERS, False, None),
 }  # fmt: skip
 
@@ -62,7 +63,8 @@ def test_which_driver_s_time_is_over(case: str) -> None:
     epoch, launch, state, heard, current, updating, why = CASES[case]
     of = None if case == "no app has it" else "v1"
     driver = Found(name="pod p", label="v1", epoch=epoch, end=lambda: None)
-    told = why_over(driver, of, launch, state, heard, current, updating)  # type: ignore[arg-type]
+    told_at = ended(heard) if isinstance(heard, float) else heard
+    told = why_over(driver, of, launch, state, told_at, current, updating)  # type: ignore[arg-type]
     assert (told is None) if why is None else (why in (told or ""))
 
 
