@@ -186,7 +186,7 @@ class Ground:
     @property
     def environment(self) -> dict[str, str]:
         """Of the update's process; its drivers inherit it."""
-        path = os.pathsep.join([str(ROOT), str(ROOT / "scripts")])
+        path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         own = {"PYTHONPATH": path, VARIABLE: str(self.marks)}
         return {**os.environ, **own, **self.place.environment(self.folder)}
 

@@ -201,7 +201,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     found = document(result)
     assert set(found) == {
         *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside", "interrupted"),
-        *("driver_log", "changes", "plan", "deployments", "supervision", "hot_standby"),
+        *("driver_log", "changes", "plan", "deployments", "supervision", "hot_standby", "cluster"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
     assert found["plan"]["queries"][0]["stages"][0]["name"] == "daily"

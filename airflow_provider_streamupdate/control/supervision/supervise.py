@@ -15,9 +15,9 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import EVICTED, FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
+from ...core.registry.deployment import FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
-from ...core.registry.supervision import Supervision
+from ...core.registry.supervision import EVICTED, Supervision
 from ..drivers.orphans import orphans
 from ..operations import hot_standby
 from ..operations.context import Context

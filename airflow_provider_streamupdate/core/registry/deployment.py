@@ -38,8 +38,6 @@ CANCELLED, FINISHED, FAILED = DriverState.CANCELLED, DriverState.FINISHED, Drive
 LOST, SILENT = DriverState.LOST, DriverState.SILENT
 FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
 
-EVICTED = "evicted"  # the reason of a driver that failed because its cluster ended it
-
 HEARTBEAT_SECONDS = 1.0
 SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be looked at
 

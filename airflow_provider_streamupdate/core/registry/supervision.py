@@ -9,6 +9,7 @@ from .. import clock
 from ..serde import from_json, to_json
 from ..storage import Folder
 
+EVICTED = "evicted"  # the reason of a driver that failed because its cluster ended it
 PATH, OFF = "supervision.json", "supervision-off.json"
 
 

@@ -22,7 +22,6 @@ from ...core.errors import (
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import (
     CANCELLED,
-    EVICTED,
     FAILED,
     FINISHED,
     RESTORING,
@@ -31,6 +30,7 @@ from ...core.registry.deployment import (
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.output_log import OutputLog, kept_short
 from ...core.registry.registry import AppRegistry
+from ...core.registry.supervision import EVICTED
 from ...core.snapshots.plan_answer import PlanAnswer, PlanError, write_answer
 from ..engine.port import QueryEngine
 from ..planning.author import told
