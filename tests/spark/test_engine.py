@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 from airflow_provider_streamupdate.streaming.engine import warm_up
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 from tests.engine_contract import APP, CONTRACT, QUERY, Ground
 
@@ -63,3 +64,27 @@ def ground(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.mark.parametrize("promise", CONTRACT, ids=lambda promise: promise.__name__)
 def test_what_every_engine_does(ground: OnSpark, promise: Callable[[Ground], None]) -> None:
     promise(ground)
+
+
+class FailsBetween:
+    """A query that runs at the first look and has failed at the next one."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    @property
+    def isActive(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+    def exception(self) -> Exception | None:
+        return RuntimeError("it failed") if self.looks else None
+
+
+def test_a_query_that_fails_between_two_looks_has_not_ended_by_itself() -> None:
+    """Or its driver would be finished, and no supervisor would start it."""
+    queries = RunningQueries.__new__(RunningQueries)
+    queries._queries = {"q": FailsBetween()}  # type: ignore[dict-item]
+    assert queries.ended() is False
+    with pytest.raises(RuntimeError, match="it failed"):
+        queries.ended()

@@ -97,10 +97,12 @@ class RunningQueries:
 
     def ended(self) -> bool:
         """Whether all queries ended by themselves; raises the error of one that failed."""
-        for query in self._queries.values():
-            if not query.isActive and (error := query.exception()):
+        # Looked at once: one that fails between two looks would seem to have ended by itself.
+        over = [query for query in self._queries.values() if not query.isActive]
+        for query in over:
+            if error := query.exception():
                 raise error
-        return not any(query.isActive for query in self._queries.values())
+        return len(over) == len(self._queries)
 
     def drain(self) -> None:
         """Let every query finish the batch in flight and begin no other.
