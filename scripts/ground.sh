@@ -44,8 +44,9 @@ fetch_kube() { # kube-apiserver and kine, once: from Go modules, 12 minutes of t
         skip "kine cannot be built: $(tail -n 1 "$log")"
     .venv/bin/python scripts/kube_module.py "$parts/build" "$KUBERNETES" >"$log" 2>&1 ||
         skip "the modules of kube-apiserver cannot be fetched: $(tail -n 1 "$log")"
-    (cd "$parts/build" && go build -trimpath -ldflags='-s -w' -o "$parts/bin/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver) \
+    (cd "$parts/build" && go build -trimpath -ldflags='-s -w' -o "$parts/build/made" k8s.io/kubernetes/cmd/kube-apiserver) \
         >"$log" 2>&1 || skip "kube-apiserver cannot be built: $(tail -n 1 "$log")"
+    mv "$parts/build/made" "$parts/bin/kube-apiserver" # whole, or not there
     rm -rf "$parts/build"
 }
 find_postgres() { # the folder of its programs: on PATH, or where Debian has them, the newest

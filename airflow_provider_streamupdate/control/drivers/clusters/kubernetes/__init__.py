@@ -19,12 +19,12 @@ from .....core.registry.deployment import Launch, Status
 from .....core.serde import from_dict, to_dict
 from ....waiting import wait_for
 from ... import process
-from ...launcher import in_cluster, master_of
+from ...launcher import in_cluster, is_kubernetes
 from ..cluster import Alive, Client, Cluster, Found, Prepared
 from . import names
 from .api import ApiPods, Pods
 from .pod import PodState
-from .settings import PREFIX, TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
+from .settings import TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
 
 GRACE_SECONDS = 10  # between SIGTERM and SIGKILL, as on this machine
 NOBODY = "nobody"  # any app: few are called so
@@ -56,7 +56,7 @@ class Kubernetes(Cluster):
         return self._opened[key][1]
 
     def takes(self, command: Sequence[str]) -> bool:
-        return in_cluster(command) and (master_of(command) or "").startswith(PREFIX)
+        return in_cluster(command) and is_kubernetes(command)
 
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         root, app, deployment, epoch = driver

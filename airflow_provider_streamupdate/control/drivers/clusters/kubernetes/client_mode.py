@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .....core.errors import EnvironmentProblem
-from ...launcher import DEPLOY_MODE, in_cluster, master_of
+from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
 from ..cluster import Prepared
 from ..local import Local
 from . import names
-from .settings import PREFIX, defaults, settings, with_settings
+from .settings import defaults, settings, with_settings
 
 
 class KubernetesClientMode(Local):
@@ -19,7 +19,7 @@ class KubernetesClientMode(Local):
     name = "kubernetes-client"
 
     def takes(self, command: Sequence[str]) -> bool:
-        return not in_cluster(command) and (master_of(command) or "").startswith(PREFIX)
+        return not in_cluster(command) and is_kubernetes(command)
 
     def check(
         self, command: Sequence[str], environment: Mapping[str, str], driver: tuple[str, ...] | None = None
