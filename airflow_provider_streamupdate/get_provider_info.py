@@ -93,6 +93,7 @@ def connection_type() -> dict[str, Any]:
             "placeholders": {
                 "root": "/data/streamupdate or s3://bucket/streamupdate",
                 "spark_conn_id": "spark_default",
+                "kubernetes_conn_id": "kubernetes_default",
                 "spark_submit": "/opt/spark/bin/spark-submit",
                 "storage_options": '{"key": "...", "secret": "..."}',
                 "defaults": '{"conf": {"spark.sql.shuffle.partitions": "4"}, "drain_timeout": "PT5M"}',
@@ -110,6 +111,11 @@ def connection_type() -> dict[str, Any]:
                 "Spark connection",
                 "Id of the Spark connection drivers are submitted through.",
                 "spark_default",
+            ),
+            "kubernetes_conn_id": _field(
+                "Kubernetes connection",
+                "Id of a connection of type kubernetes, by which the cluster of a k8s:// master is reached. Empty: as "
+                "kubectl reaches it, by KUBECONFIG or the service account of the pod.",
             ),
             "spark_submit": _field(
                 "spark-submit",

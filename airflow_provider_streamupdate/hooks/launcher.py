@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 from ..control.drivers.launcher import SparkSubmit
 from ..core.errors import EnvironmentProblem, InvalidInputError
 from ..core.registry.application import Application
+from .kubernetes import KubernetesSettings, kubernetes_settings
 
 
 class ConnectionLauncher:
@@ -23,6 +24,7 @@ class ConnectionLauncher:
     spark_conn_id: the Spark connection
     spark_submit: path of spark-submit; None: as `SparkSubmit` finds it
     conf, env_vars: for every app; the app's own values override them
+    kubernetes_conn_id: a Kubernetes connection, by which spark-submit reaches the cluster; None: as kubectl does
     """
 
     def __init__(
@@ -31,15 +33,18 @@ class ConnectionLauncher:
         spark_submit: str | None = None,
         conf: dict[str, str] | None = None,
         env_vars: dict[str, str] | None = None,
+        kubernetes_conn_id: str | None = None,
     ) -> None:
         self.spark_conn_id = spark_conn_id
         self.conf = conf or {}
         self.env_vars = env_vars or {}
+        self.kubernetes_conn_id = kubernetes_conn_id
         self.submitter = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
 
     def check(self) -> None:
         """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or environments are mixed."""
         self.check_connection()
+        self._kubernetes()
         self.submitter.check()
 
     def check_connection(self) -> None:
@@ -90,13 +95,13 @@ class ConnectionLauncher:
 
     def environment(self, application: Application) -> dict[str, str]:
         """Return the complete environment of the child process."""
-        return self.submitter.environment(application)
+        return {**self._kubernetes().env_vars, **self.submitter.environment(application)}
 
     def spark_hook(self, application: Application, args: list[str], runtime: str) -> SparkSubmitHook:
         """Return the hook that builds the command."""
         return SparkSubmitHook(
             conn_id=self.spark_conn_id,
-            conf={**self.conf, **application.conf},
+            conf={**self._kubernetes().conf, **self.conf, **application.conf},
             py_files=",".join((runtime, *application.py_files)),
             files=",".join(application.files) or None,
             name=_name(application, args),
@@ -104,6 +109,9 @@ class ConnectionLauncher:
             env_vars={**self.env_vars, **application.env_vars} or None,
             spark_binary=self.submitter.spark_submit,
         )
+
+    def _kubernetes(self) -> KubernetesSettings:
+        return kubernetes_settings(self.kubernetes_conn_id) if self.kubernetes_conn_id else KubernetesSettings()
 
 
 def _name(application: Application, args: list[str]) -> str:

@@ -21,6 +21,7 @@ class Settings:
 
     root: URI or path under which all apps are kept
     spark_conn_id: the Spark connection drivers are submitted through
+    kubernetes_conn_id: the Kubernetes connection by which their cluster is reached; None: as kubectl reaches it
     spark_submit: path of the spark-submit to use; None: STREAMUPDATE_SPARK_SUBMIT, SPARK_HOME, then PATH
     storage_options: what fsspec needs to reach `root`
     conf, env_vars: Spark configuration and driver environment for every app; the app's own values override them
@@ -30,6 +31,7 @@ class Settings:
     conn_id: str
     root: str
     spark_conn_id: str = DEFAULT_SPARK_CONN_ID
+    kubernetes_conn_id: str | None = None
     spark_submit: str | None = None
     storage_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
     conf: dict[str, str] = attrs.field(factory=dict)
@@ -62,6 +64,7 @@ class Settings:
             conn_id=conn_id,
             root=root,
             spark_conn_id=optional_text(extra.get("spark_conn_id")) or DEFAULT_SPARK_CONN_ID,
+            kubernetes_conn_id=optional_text(extra.get("kubernetes_conn_id")),
             spark_submit=optional_text(extra.get("spark_submit")),
             storage_options=json_map(extra.get("storage_options"), f"field storage_options of {where}"),
             conf=text_map(defaults.get("conf"), f"conf in defaults of {where}"),

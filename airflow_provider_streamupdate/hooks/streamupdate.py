@@ -81,6 +81,7 @@ class StreamUpdateHook(BaseHook):
             spark_submit=self.settings.spark_submit,
             conf=self.settings.conf,
             env_vars=self.settings.env_vars,
+            kubernetes_conn_id=self.settings.kubernetes_conn_id,
         )
 
     @classmethod

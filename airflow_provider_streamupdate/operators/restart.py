@@ -11,6 +11,7 @@ from ..hooks.templated_values import optional_text, seconds
 from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .base import StreamUpdateOperator
+from .driver_lines import driver_lines
 from .driver_links import link_driver
 
 
@@ -23,35 +24,50 @@ class StreamRestartOperator(StreamUpdateOperator):
     app: the app
     deployment_id: the deployment to start again, which must still be current; None: the current one
     timeout: seconds (or a timedelta, or ISO 8601 text) until it must run; None: the connection's
+    get_logs: write the driver's log into the task's log while the task waits for it
     """
 
     template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "timeout")
     operator_extra_links = (SparkUiLink(), DriverLogLink())
     ui_color = "#d5ecd9"
 
-    def __init__(self, *, app: str, deployment_id: str | None = None, timeout: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        app: str,
+        deployment_id: str | None = None,
+        timeout: Any = None,
+        get_logs: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.app = app
         self.deployment_id = deployment_id
         self.timeout = timeout
+        self.get_logs = get_logs
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
             check_name("app", self.app)
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             try:
-                deployed = self.client.restart(
-                    self.app,
-                    deployment=optional_text(self.deployment_id),
-                    timeout=timeout,
-                    progress=self.log.info,
-                    reattach=True,
-                )
+                with driver_lines(self.client, self._current, self.log, self.get_logs):
+                    deployed = self.client.restart(
+                        self.app,
+                        deployment=optional_text(self.deployment_id),
+                        timeout=timeout,
+                        progress=self.log.info,
+                        reattach=True,
+                    )
             finally:  # a driver that died has a log as well
                 with suppress(StreamUpdateError):
-                    if current := self.client.registry.app(self.app).current_id():
-                        link_driver(context, self.client, self.app, current)
+                    if current := self._current():
+                        link_driver(context, self.client, *current)
             how = "was already running" if deployed.reattached else "runs again"
             self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
             result: dict[str, Any] = plain(deployed)
             return result
+
+    def _current(self) -> tuple[str, str] | None:
+        current = self.client.registry.app(self.app).current_id()
+        return (self.app, current) if current else None

@@ -16,6 +16,7 @@ from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .application import VersionOperator, check_app
 from .base import owner_of
+from .driver_lines import driver_lines
 from .driver_links import link_driver, stop_driver
 
 
@@ -33,6 +34,7 @@ class StreamSubmitOperator(VersionOperator):
         another one
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
     retry_dead_driver: whether the task is retried when the driver dies at its start
+    get_logs: write the driver's log into the task's log while the task waits for it
     owner_token: identifies the submitter; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
     """
 
@@ -49,6 +51,7 @@ class StreamSubmitOperator(VersionOperator):
         fresh: bool = False,
         timeout: Any = None,
         retry_dead_driver: bool = True,
+        get_logs: bool = True,
         owner_token: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -58,6 +61,7 @@ class StreamSubmitOperator(VersionOperator):
         self.fresh = fresh
         self.timeout = timeout
         self.retry_dead_driver = retry_dead_driver
+        self.get_logs = get_logs
         self.owner_token = owner_token
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -67,17 +71,20 @@ class StreamSubmitOperator(VersionOperator):
             if wanted := optional_text(self.deployment_id):
                 check_name("deployment", wanted)  # before a driver is started for the plan
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            owned = lambda: next(self._owned(owner), None)  # noqa: E731
             try:
-                deployed = self.client.submit(
-                    application,
-                    **{**self.version(), "app": self._app(application, owner)},
-                    fork=self.fork,
-                    from_app=optional_text(self.from_app),
-                    fresh=self.fresh,
-                    owner=owner,
-                    timeout=timeout,
-                    progress=self.log.info,
-                )
+                version = {**self.version(), "app": self._app(application, owner)}
+                with driver_lines(self.client, owned, self.log, self.get_logs):
+                    deployed = self.client.submit(
+                        application,
+                        **version,
+                        fork=self.fork,
+                        from_app=optional_text(self.from_app),
+                        fresh=self.fresh,
+                        owner=owner,
+                        timeout=timeout,
+                        progress=self.log.info,
+                    )
             except DriverError as error:
                 if self.retry_dead_driver:
                     raise

@@ -25,6 +25,7 @@ from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUi
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .base import StreamUpdateOperator, owner_of
+from .driver_lines import driver_lines
 from .driver_links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
 from .update_task import UpdateTaskOperator
@@ -88,6 +89,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
     deployment_id: the update's new deployment; blank for a check only
     digest: the application must have this digest, which `plan` has checked
     deferrable: wait in the triggerer where the step takes long (strategy parallel)
+    get_logs: write the new driver's log into the task's log while the step waits for it
     """
 
     template_fields = (*UpdateTaskOperator.template_fields, "deployment_id", "digest")
@@ -100,6 +102,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         deployment_id: str | None = None,
         digest: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        get_logs: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -108,6 +111,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         self.deployment_id = deployment_id
         self.digest = digest
         self.deferrable = deferrable
+        self.get_logs = get_logs
 
     def execute(self, context: Any) -> Any:
         return self._run(context, self.deferrable)
@@ -202,7 +206,8 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     strategy, record = strategy_of(update), update.record
     starts = task.step_name == (Step.STANDBY if strategy.starts_early else Step.SUBMIT) and not strategy.in_place
     try:
-        result = engine.run(task.step_name, update)
+        with driver_lines(task.client, lambda: (record.app, record.runs), task.log, task.get_logs):
+            result = engine.run(task.step_name, update)
     except DifferenceError as error:
         _show(context, update, error.report)
         raise

@@ -123,6 +123,7 @@ class FakeEngine:
         if self._fails("start"):
             print("the last words of a driver that dies at start", flush=True)
             os._exit(3)
+        print("the driver opens its session", flush=True)
         while self._fails("never"):
             time.sleep(0.1)
         return Session(ui="http://localhost:4040", application_id="local-1", version="4.3.0")

@@ -46,8 +46,9 @@ def test_provider_info_fits_airflows_schema_and_names_what_exists() -> None:
 def test_provider_info_leaves_no_module_out() -> None:
     listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
-    support = {"base", "application", "driver_links", "update_task", "__init__"}
-    support |= {"errors", "form", "launcher", "xcom", "settings", "update_options", "templated_values", "metrics"}
+    support = {"base", "application", "driver_lines", "driver_links", "update_task", "__init__"}
+    support |= {"errors", "form", "kubernetes", "launcher", "xcom", "settings", "update_options"}
+    support |= {"templated_values", "metrics"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
         found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
         assert {f"airflow_provider_streamupdate.{kind}.{name}" for name in found} <= listed
@@ -84,7 +85,7 @@ def test_the_form_of_the_connection(airflow_db: str) -> None:
     [form] = json.loads(done.stdout.splitlines()[-1])
     assert form["hook_name"] == "Stream Update"
     fields = form["extra_fields"]
-    assert set(fields) == {"root", "spark_conn_id", "spark_submit", "storage_options", "defaults"}
+    assert set(fields) == {"root", "spark_conn_id", "kubernetes_conn_id", "spark_submit", "storage_options", "defaults"}
     root = fields.pop("root")
     assert root["schema"]["title"] == "Root URI"
     assert "fsspec URI" in root["description"]

@@ -71,4 +71,4 @@ def _lines_before(source: BinaryIO, end: int, lines: int) -> list[str]:
         step = min(BLOCK, begin)
         begin = source.seek(begin - step)
         read = source.read(step) + read
-    return read.decode(errors="replace").splitlines()[-lines:]
+    return read.decode(errors="replace").splitlines()[-lines:] if lines > 0 else []

@@ -188,10 +188,11 @@ def _told(error: Any) -> str:
 
 
 def _kubeconfig(place: Where) -> str | None:
-    """This process's own, else the one that spark-submit was given; None: the default."""
-    given = place.kubeconfig
-    there = given is not None and any(os.path.exists(path) for path in given.split(os.pathsep))
-    return os.environ.get("KUBECONFIG") or (given if there else None)
+    """This process's own, else the one that spark-submit was given (the other way round where it was given by name);
+    None: the default."""
+    own, given = os.environ.get("KUBECONFIG"), place.kubeconfig
+    there = given if given is not None and any(os.path.exists(path) for path in given.split(os.pathsep)) else None
+    return (there or own) if place.by_name else (own or there)
 
 
 def _core_api(place: Where) -> Any:

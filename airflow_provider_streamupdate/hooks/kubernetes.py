@@ -1,0 +1,98 @@
+"""What a connection of type `kubernetes` (apache-airflow-providers-cncf-kubernetes) says about the drivers' cluster.
+
+Only its settings are read; the provider itself is not needed for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from airflow.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseHook
+
+from ..control.drivers.private_folder import private_folder
+from ..core.errors import EnvironmentProblem
+from .templated_values import optional_text, truth
+
+CONN_TYPE = "kubernetes"
+KUBECONFIG = "KUBECONFIG"
+# Where the credentials come from; KubernetesHook takes one of them, too.
+_SOURCES = ("in_cluster", "kube_config_path", "kube_config")
+
+
+@attrs.frozen(kw_only=True)
+class KubernetesSettings:
+    """conf: Spark configuration; env_vars: environment of spark-submit (not of drivers)."""
+
+    conf: dict[str, str] = attrs.field(factory=dict)
+    env_vars: dict[str, str] = attrs.field(factory=dict)
+
+
+def kubernetes_settings(conn_id: str) -> KubernetesSettings:
+    """Return what a connection says; EnvironmentProblem when it is not defined or cannot be used for Spark."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise EnvironmentProblem(
+            f"Kubernetes connection {conn_id} is not defined; create it (Admin > Connections, type Kubernetes Cluster "
+            "Connection), or leave the field empty in the streamupdate connection"
+        ) from error
+    if connection.conn_type != CONN_TYPE:
+        raise EnvironmentProblem(
+            f"connection {conn_id} is of type {connection.conn_type!r}; give one of type {CONN_TYPE}, or leave the "
+            "field empty in the streamupdate connection"
+        )
+    return from_extra(conn_id, connection.extra_dejson)
+
+
+def from_extra(conn_id: str, extra: Mapping[str, Any]) -> KubernetesSettings:
+    """The same, of a connection's extra."""
+    where = f"Kubernetes connection {conn_id}"
+
+    def field(name: str) -> Any:
+        return extra.get(name, extra.get(f"extra__kubernetes__{name}"))  # as it was named before Airflow 2.3
+
+    in_cluster = truth(field("in_cluster"), f"in_cluster of {where}")
+    path, inline = optional_text(field("kube_config_path")), field("kube_config") or None
+    if in_cluster + (path is not None) + (inline is not None) > 1:
+        raise EnvironmentProblem(f"{where} gives more than one of {', '.join(_SOURCES)}; keep one")
+    if truth(field("disable_verify_ssl"), f"disable_verify_ssl of {where}"):
+        raise EnvironmentProblem(
+            f"{where} does not verify the API server (disable_verify_ssl), which is not supported here: put the "
+            "server's certificate authority into the kubeconfig"
+        )
+    if in_cluster and os.environ.get(KUBECONFIG):
+        raise EnvironmentProblem(
+            f"{where} says in_cluster, but {KUBECONFIG} is set here, and Spark would use it: unset it, or name it as "
+            "kube_config_path"
+        )
+    if path is not None and not Path(path).is_file():
+        raise EnvironmentProblem(f"{where}: there is no kubeconfig at {path} on this machine")
+    named = {"namespace": "spark.kubernetes.namespace", "cluster_context": "spark.kubernetes.context"}
+    conf = {setting: value for name, setting in named.items() if (value := optional_text(field(name)))}
+    kubeconfig = path if inline is None else str(_written(inline, where))
+    return KubernetesSettings(conf=conf, env_vars={KUBECONFIG: kubeconfig} if kubeconfig else {})
+
+
+def _written(inline: Any, where: str) -> Path:
+    """A file of this user's own with the kubeconfig: spark-submit reads it for as long as a driver is submitted."""
+    text = json.dumps(inline) if isinstance(inline, Mapping) else str(inline)
+    try:
+        valid = isinstance(json.loads(text), dict)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise EnvironmentProblem(f"{where}: kube_config must be a kubeconfig in JSON; else use kube_config_path")
+    target = private_folder("kubeconfig") / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")  # for this user only
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.replace(temporary, target)
+    return target

@@ -1,0 +1,78 @@
+"""The log of a driver, written into the log of the task that starts it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..control.drivers.driver_log import LINES
+from ..core.errors import StreamUpdateError
+
+if TYPE_CHECKING:
+    from ..control.client import StreamUpdateClient
+
+LOOK_SECONDS = 0.5  # between two looks whether the driver was started
+LAST_SECONDS = 3.0  # for what a driver wrote until the block failed
+
+
+@contextmanager
+def driver_lines(
+    client: StreamUpdateClient, which: Callable[[], tuple[str, str] | None], log: Any, wanted: bool
+) -> Iterator[None]:
+    """While the block runs, write the log of a deployment's driver to `log`, line by line, after the deployment's name.
+    Of a driver that was started before, only what it writes from now on. A log that cannot be read here is told once,
+    and the block goes on.
+
+    which: the app and the deployment; None: not known yet
+    """
+    if not wanted:
+        yield
+        return
+    over, ending = threading.Event(), threading.Event()
+    before = _started(client, which)
+
+    def tell() -> None:
+        told = None  # the driver whose log has been read to its end
+        while True:
+            last = ending.is_set()  # before the look: what was started until then is told
+            if (started := _started(client, which)) is None or started == told:
+                if last:
+                    return
+                ending.wait(LOOK_SECONDS)
+                continue
+            app, deployment, _ = told = started
+            try:
+                for line in client.follow_log(app, deployment, 0 if started == before else LINES):
+                    if over.is_set():
+                        return
+                    log.info("[%s] %s", deployment, line)
+            except StreamUpdateError as error:
+                log.warning("the log of the driver of %s is not shown here: %s", deployment, error)
+
+    thread = threading.Thread(target=tell, name="driver-lines", daemon=True)
+    thread.start()
+    try:
+        yield
+    except Exception:
+        ending.set()
+        thread.join(LAST_SECONDS)  # the last words of a driver that died
+        raise
+    finally:
+        over.set()
+        ending.set()
+
+
+def _started(
+    client: StreamUpdateClient, which: Callable[[], tuple[str, str] | None]
+) -> tuple[str, str, tuple[object, ...]] | None:
+    """The app, the deployment and what names its newest driver; None: there is none."""
+    try:
+        if (found := which()) is None:
+            return None
+        app, deployment = found
+        launch = client.registry.app(app).launch(deployment)
+    except StreamUpdateError:
+        return None
+    return None if launch is None else (app, deployment, (launch.epoch, launch.launched_at))
