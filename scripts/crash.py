@@ -29,7 +29,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from crashlib.cases import STAND_BY, SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
+from crashlib.cases import EVERY, STAND_BY, SUPERVISE, WAYS, Case, cases, never_struck  # noqa: E402
 from crashlib.ground import Ground  # noqa: E402
 from crashlib.places import Place, pods  # noqa: E402
 from crashlib.result import Result  # noqa: E402
@@ -166,7 +166,8 @@ def main(
     summary = [r for name, r in {**done, **{r.case: r for r in found}}.items() if name in names]
     print_table(summary)
     lost, duplicated = sum(r.lost for r in summary), sum(r.duplicated for r in summary)
-    click.echo(f"cases {len(summary)}, lost {lost}, duplicated {duplicated}, stuck {sum(r.stuck for r in summary)}")
+    cases_and_faults = f"cases {len(summary)}, faults {sum(r.faults for r in summary)}"
+    click.echo(f"{cases_and_faults}, lost {lost}, duplicated {duplicated}, stuck {sum(r.stuck for r in summary)}")
     sys.exit(1 if any(r.bad for r in summary) or not summary else 0)
 
 
@@ -189,14 +190,15 @@ def show(result: Result, number: int, total: int) -> None:
 
 
 def print_table(results: list[Result]) -> None:
-    table = Table("strategy", "struck", "cases", "promoted", "gone back", "lost", "duplicated", "stuck")
+    table = Table("strategy", "struck", "cases", "faults", "promoted", "gone back", "lost", "duplicated", "stuck")
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        way, _, victims = result.case.split(":")
+        way, boundary, victims = result.case.split(":")
+        victims = f"{victims}, {EVERY} boundary" if boundary == EVERY else victims
         groups.setdefault((way, victims), []).append(result)
     for (way, victims), group in sorted(groups.items()):
         outcomes = Counter(r.outcome == PROMOTED for r in group if r.outcome)
-        counts = (len(group), outcomes[True], outcomes[False], sum(r.lost for r in group))
+        counts = (len(group), sum(r.faults for r in group), outcomes[True], outcomes[False], sum(r.lost for r in group))
         table.add_row(
             way, victims, *map(str, counts), str(sum(r.duplicated for r in group)), str(sum(r.stuck for r in group))
         )

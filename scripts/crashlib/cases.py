@@ -20,12 +20,14 @@ TASK, OLD, NEW, SUPERVISOR, STORAGE = "task", "old", "new", "supervisor", "stora
 USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated, while a supervisor waits
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 STAND_BY = "hot-standby"  # the same, where a hot standby takes over
+EVERY = "every"  # in place of a boundary: each of the way in turn, in one update
+PASSED_OVER = ("stop-noted",)  # there: only a try that has seen the old version run, and then end, gets to it
 
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """strategy: of the update. process: who gets to the boundary. victims: who is killed there with SIGKILL; STORAGE:
-    nobody, but the process's next storage call fails.
+    """strategy: of the update. boundary: EVERY for each of the way, one after the other. process: who gets to it.
+    victims: who is killed there with SIGKILL; STORAGE: nobody, but the process's next storage call fails.
 
     fails: the new version fails in its first batch
     after: a boundary that must have been reached before (the one that is meant is passed more than once)
@@ -61,6 +63,16 @@ class Case:
         )
         boundary = f"{self.boundary}@{self.after}" if self.after else self.boundary
         return f"{way}:{boundary}:{'+'.join(self.victims)}"
+
+    def every(self) -> dict[str, str]:
+        """The boundaries that a case of EVERY has to strike, each with who gets to it. Where a new version fails, only
+        those of the way back: how far it comes before differs."""
+        if self.strategy == SUPERVISE:
+            way: tuple[Stretch, ...] = AGAIN
+        else:
+            way = BACK[self.strategy] if self.fails else WAYS[self.strategy]
+        found = {boundary: stretch.process for stretch in way for boundary in stretch.each()}
+        return {boundary: process for boundary, process in found.items() if boundary not in PASSED_OVER}
 
 
 @attrs.frozen
@@ -222,8 +234,15 @@ TAKES_OVER = (
 
 def cases() -> list[Case]:
     """All of them, in an order in which any first part has something of everything."""
-    found = [*_updates(), *_ways_back(), *_supervise(), *_supervised(), *_hot_standby()]
+    found = [*_every(), *_updates(), *_ways_back(), *_supervise(), *_supervised(), *_hot_standby()]
     return sorted(found, key=lambda case: hashlib.sha256(case.name.encode()).digest())
+
+
+def _every() -> Iterator[Case]:
+    for strategy in WAYS:
+        for fails in (False, True):
+            yield Case(strategy=strategy, boundary=EVERY, process=TASK, victims=(TASK,), fails=fails)
+    yield Case(strategy=SUPERVISE, boundary=EVERY, process=SUPERVISOR, victims=(SUPERVISOR,))
 
 
 def _updates() -> Iterator[Case]:

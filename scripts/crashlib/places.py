@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,8 @@ class Pods(Place):
 def pods(folder: Path, spark_submit: str) -> Iterator[Pods]:
     """A Kubernetes while the block runs."""
     binaries = Path(os.environ["STREAMUPDATE_GROUND"]).resolve() / "k8s" / "bin"
-    (folder / "kube").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "kube", ignore_errors=True)  # an earlier run's pods are of no concern
+    (folder / "kube").mkdir(parents=True)
     with api_server(binaries, folder / "kube") as server:
         server.apply(Path(__file__).resolve().parents[2] / "docs" / "kubernetes" / "rbac.yaml")
         home = next(Path(spark_submit).resolve().parents[1].glob("lib/python3*/site-packages/pyspark"))

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """outcome: of the update. stuck: the app does not run, or the update did not end."""
+    """outcome: of the update. stuck: the app does not run, or the update did not end. faults: injected."""
 
     case: str
     outcome: str | None = None
@@ -16,6 +16,7 @@ class Result:
     stuck: bool = False
     problems: tuple[str, ...] = ()
     tries: int = 1
+    faults: int = 1
     seconds: float = 0.0
     log: str = ""
 

@@ -39,6 +39,7 @@ def run_hot_standby(ground: Ground, case: Case) -> Result:
         problems, lost, duplicated = list(answer.problems), answer.lost, answer.duplicated
         if case.victims == (OLD,) and ground.current() != hot:
             problems.append(f"{ground.current()} is current, and not {hot}")
+        problems += ground.place.problems()
         problems += end_supervisor(supervisor)
     except Stuck as error:
         problems, stuck = [*problems, str(error)], True

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT
 from airflow_provider_streamupdate.core.registry.update import PROMOTED
 
-from .cases import NEW, OLD, STORAGE, SUPERVISOR, TASK, Case
+from .cases import EVERY, NEW, OLD, STORAGE, SUPERVISOR, TASK, Case
+from .chain import strike_each
 from .ground import Ground
 from .result import Result
 from .stuck import Stuck
@@ -27,13 +28,16 @@ def run_update(ground: Ground, case: Case) -> Result:
     began = time.monotonic()
     update = ground.update(case.strategy, case.fails)
     supervisor = ground.supervisor() if case.supervised else None
-    tries, outcome, problems, lost, duplicated, stuck = 1, None, list[str](), 0, 0, False
+    tries, faults, outcome, problems, lost, duplicated, stuck = 1, 1, None, list[str](), 0, 0, False
     try:
         if supervisor is not None:
             supervisor.start()
             await_looks(ground, supervisor, 1)
-        victims = {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}
-        strike(ground, case, [update], victims)
+        if case.boundary == EVERY:
+            faults = strike_each(ground, update, case.every(), lambda: update.outcome() is not None)
+        else:
+            victims = {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}
+            strike(ground, case, [update], victims)
         if case.alone:
             ground.settle()
         if supervisor is not None:
@@ -77,6 +81,7 @@ def run_update(ground: Ground, case: Case) -> Result:
         stuck=stuck,
         problems=tuple(problems),
         tries=tries,
+        faults=faults,
         seconds=round(time.monotonic() - began, 1),
         log=str(update.log),
     )

@@ -7,7 +7,8 @@ import time
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
 from airflow_provider_streamupdate.core.boundaries import WAIT
 
-from .cases import NEW, SUPERVISOR, UPDATE, USER, Case
+from .cases import EVERY, NEW, SUPERVISOR, UPDATE, USER, Case
+from .chain import strike_each
 from .ground import Ground
 from .result import Result
 from .striking import LOOKS, UPDATE_SECONDS, await_boundary, await_looks, end_supervisor, strike, update_ended
@@ -19,18 +20,21 @@ from .update import Update
 def run_supervise(ground: Ground, case: Case) -> Result:
     began = time.monotonic()
     first, others = ground.supervisor(), [ground.supervisor()] if case.pair else []
-    problems, lost, duplicated, stuck, outcome = list[str](), 0, 0, False, None
+    problems, lost, duplicated, stuck, outcome, faults = list[str](), 0, 0, False, None, 1
     version = ground.version()
     try:
         ground.kill(ground.current())
         if case.victims[0] in (USER, UPDATE):
             outcome, version = _meanwhile(ground, case, first)
+        elif case.boundary == EVERY:
+            faults = _strike_each(ground, case, first)
         else:
             _strike(ground, case, [first, *others])
         ground.forget()
         written = ground.settle()
         answer = ground.oracle.check(written, went_back=False, version=version)
         problems, lost, duplicated = list(answer.problems), answer.lost, answer.duplicated
+        problems += ground.place.problems()
         for alive in (s for s in (first, *others) if not (case.pair and s.ended())):
             problems += end_supervisor(alive)
     except Stuck as error:
@@ -44,6 +48,7 @@ def run_supervise(ground: Ground, case: Case) -> Result:
         lost=lost,
         duplicated=duplicated,
         stuck=stuck,
+        faults=faults,
         problems=tuple(problems),
         seconds=round(time.monotonic() - began, 1),
         log=str(first.log),
@@ -57,6 +62,14 @@ def _strike(ground: Ground, case: Case, supervisors: list[Supervisor]) -> None:
     if SUPERVISOR in case.victims and not case.pair:
         ground.wait(lambda: first.ended() or None, "the supervisor's end", UPDATE_SECONDS)
         first.start()
+
+
+def _strike_each(ground: Ground, case: Case, supervisor: Supervisor) -> int:
+    boundaries = case.every()
+    faults = strike_each(ground, supervisor, boundaries, lambda: all(ground.reached(b) for b in boundaries))
+    supervisor.start()
+    await_looks(ground, supervisor, 1)
+    return faults
 
 
 def _meanwhile(ground: Ground, case: Case, supervisor: Supervisor) -> tuple[str | None, str]:
