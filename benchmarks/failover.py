@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from crashlib.ground import QUERY, Ground  # noqa: E402
+from crashlib.places import Place  # noqa: E402
 from crashlib.standing_by import stand_by  # noqa: E402
 
 HOT, SUPERVISED, KILLS, COST = "hot-standby", "supervise", "kills", "cost"
@@ -144,7 +145,7 @@ def next_commit(log: Any, last: int) -> float:
 def killed_again_and_again(kills: int, folder: Path, spark_submit: str) -> Iterator[dict[str, Any]]:
     """A record a kill; the last one on a root has what the oracle found."""
     for first in range(0, kills, KEPT_KILLS):
-        ground = Ground(folder / f"root-{first}", spark_submit)
+        ground = Ground(folder / f"root-{first}", spark_submit, Place())
         try:
             ground.start()
             for number in range(min(KEPT_KILLS, kills - first)):

@@ -131,10 +131,10 @@ def renamed(path: Path, data: bytes, app: str) -> bytes:
 
 def make_app(root: Path, snapshots: int) -> None:
     from airflow_provider_streamupdate.core import clock
-    from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+    from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
     from airflow_provider_streamupdate.core.registry.deployment import Current
     from airflow_provider_streamupdate.core.registry.registry import Registry
-    from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+    from airflow_provider_streamupdate.core.registry.update import PROMOTED, UpdateRecord
     from airflow_provider_streamupdate.core.serde import to_json
     from tests.core.builders import CheckpointFiles, deploy, take
 
@@ -155,11 +155,11 @@ def make_app(root: Path, snapshots: int) -> None:
             started_at=clock.now(),
             step="promoted",
             step_times={"planned": clock.now(), "promoted": clock.now()},
-            outcome="promoted",
+            outcome=PROMOTED,
             pause_seconds=1.25,
         )
     )
-    items = (ReportItem(thing="stage", name="windows/daily", verdict="carried", reason="same aggregate"),)
+    items = (ReportItem(thing="stage", name="windows/daily", verdict=Verdict.CARRIED, reason="same aggregate"),)
     app.folder.write(
         "updates/v2.report.json", to_json(CompatibilityReport(app=APP, source="deployment v1", items=items))
     )

@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from airflow_rows import AIRFLOW, BESIDE_AIRFLOW, Scheduled
@@ -87,7 +88,7 @@ def running(
                 with FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
                     yield kind(cluster, folder, feed)
                 return
-            more = {"payload": payload} if payload else {}
+            more: dict[str, Any] = {"payload": payload} if payload else {}
             app = kind(folder, feed, spark_submit, master, **more)
             try:
                 app.settle()

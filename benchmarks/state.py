@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -253,11 +254,11 @@ class Wide(App):
 
 def measure(spark, folder: Path, options: argparse.Namespace) -> list[tuple[str, ...]]:  # type: ignore[no-untyped-def]
     apps: dict[int, App] = {}
-    files = {}
+    files: dict[int, int] = {}
     for keys in options.keys:
         (folder / str(keys)).mkdir()
         apps[keys] = App(spark, folder / str(keys), keys)
-        took = timed(lambda keys=keys: files.update({keys: apps[keys].snapshot()}))
+        took = timed(partial(lambda of: files.update({of: apps[of].snapshot()}), keys))
         say(f"{keys:,} keys: state made in {took:.0f} s, {files[keys]} state files")
     for app in apps.values():  # the first of each is slower, whatever the state's size
         say(f"warming up: restore {app.restore():.1f} s, check {app.check():.1f} s")
@@ -303,7 +304,7 @@ def report(
 ) -> list[tuple[str, ...]]:
     least, most = min(restores), max(restores)
     ratio = statistics.median(restores[most]) / statistics.median(restores[least])
-    made = [
+    made: list[tuple[str, ...]] = [
         ("restore by name", f"{keys:,} keys, {files[keys]} files", seconds(times), every(times),
          f"{ratio:.2f} times {least:,} keys (goal: {GOALS['restore']})" if keys == most != least else "")
         for keys, times in restores.items()

@@ -21,7 +21,8 @@ USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated,
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 STAND_BY = "hot-standby"  # the same, where a hot standby takes over
 EVERY = "every"  # in place of a boundary: each of the way in turn, in one update
-PASSED_OVER = ("stop-noted",)  # there: only a try that has seen the old version run, and then end, gets to it
+# There: only a try that has seen the old version run, or has started a driver, gets to these.
+PASSED_OVER = ("stop-noted", "restarted")
 
 
 @attrs.frozen(kw_only=True)

@@ -39,13 +39,13 @@ def turns(registry: AppRegistry, output: str) -> list[Turn]:
     epochs = _epochs(Path(registry.folder.base))
     found = [turn for spec in specs.values() if spec.fork for turn in _beside(registry, spec, epochs)]
     drivers: dict[str, set[int]] = {}
-    before = None
+    before: _Epoch | None = None
     for epoch in epochs:
         if epoch.deployment in specs:
             claim = _claims(registry, epoch.deployment).get(epoch.number)
             known = drivers.setdefault(epoch.deployment, set())
             # A driver that took its epoch back from another deployment may not have come to claiming it.
-            taken_back = set() if before is None or before.deployment == epoch.deployment else set(known)
+            taken_back: set[int] = set() if before is None or before.deployment == epoch.deployment else set(known)
             claimed = taken_back if claim is None else {_pid(claim)}
             known |= claimed
             found += [Turn(pid, epoch.begin, epoch.end) for pid in claimed]

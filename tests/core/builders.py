@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, Snapshot
+from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, Snapshot, SnapshotKind
 from airflow_provider_streamupdate.core.plan.plan import (
     AppPlan,
     QueryPlan,
@@ -204,7 +204,7 @@ def live_snapshot(**changes: Any) -> Snapshot:
         app="flights",
         deployment="v1",
         created_at="2026-11-24",
-        kind="live",
+        kind=SnapshotKind.LIVE,
         plan=app_plan(),
         queries={"windows": attrs.evolve(query, **changes)},
     )
