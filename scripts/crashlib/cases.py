@@ -21,8 +21,6 @@ USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated,
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 STAND_BY = "hot-standby"  # the same, where a hot standby takes over
 EVERY = "every"  # in place of a boundary: each of the way in turn, in one update
-# There: only a try that has seen the old version run, or has started a driver, gets to these.
-PASSED_OVER = ("stop-noted", "restarted")
 
 
 @attrs.frozen(kw_only=True)
@@ -66,14 +64,13 @@ class Case:
         return f"{way}:{boundary}:{'+'.join(self.victims)}"
 
     def every(self) -> dict[str, str]:
-        """The boundaries that a case of EVERY has to strike, each with who gets to it. Where a new version fails, only
+        """The boundaries that a case of EVERY strikes, in order, each with who gets to it. Where a new version fails, only
         those of the way back: how far it comes before differs."""
         if self.strategy == SUPERVISE:
             way: tuple[Stretch, ...] = AGAIN
         else:
             way = BACK[self.strategy] if self.fails else WAYS[self.strategy]
-        found = {boundary: stretch.process for stretch in way for boundary in stretch.each()}
-        return {boundary: process for boundary, process in found.items() if boundary not in PASSED_OVER}
+        return {boundary: stretch.process for stretch in way for boundary in stretch.each()}
 
 
 @attrs.frozen
