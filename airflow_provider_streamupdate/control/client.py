@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from . import history as past
 from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
@@ -72,6 +73,7 @@ class StreamUpdateClient:
     driver_log = Operation(looking.driver_log)
     follow_log = Operation(looking.follow_log)
     glances = Operation(overview.glances)
+    history = Operation(past.history)
 
     def app_document(self, app: str) -> dict[str, Any]:
         """Return `overview.app_document`. Files that never change are read only once."""

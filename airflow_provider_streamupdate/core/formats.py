@@ -312,6 +312,18 @@ FILES = (
         why=_SPARK,
     ),
     File(
+        path="history/minutes/<hour>-<epoch>-<deployment>.json",
+        about="what the queries of a driver did in an hour, minute by minute",
+        format=Format(holds="core.history.history.Minutes"),
+        drivers=True,
+    ),
+    File(
+        path="history/months/<month>.json",
+        about="what the queries of all drivers did in a month, hour by hour",
+        format=Format(holds="core.history.history.Month"),
+        drivers=True,
+    ),
+    File(
         path="rollbacks/<number>.json",
         about="the record of a rollback",
         format=Format(holds="core.registry.rollback.RollbackRecord"),

@@ -137,6 +137,12 @@ def create_app() -> FastAPI:
         requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
         return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
 
+    @app.get("/api/apps/{conn_id}/{name}/history")
+    def history(conn_id: str, name: str, _: Reader, seconds: float = 3600.0) -> Response:
+        """Return what the app did in the last so many seconds, for charts."""
+        key = name, seconds, "history"
+        return JSONResponse(ask(conn_id, f"the history of {name}", key, lambda client: client.history(name, seconds)))
+
     @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
         """Return the last lines of the deployment's newest driver's log, or where that log is."""

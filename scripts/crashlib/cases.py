@@ -64,8 +64,8 @@ class Case:
         return f"{way}:{boundary}:{'+'.join(self.victims)}"
 
     def every(self) -> dict[str, str]:
-        """The boundaries that a case of EVERY strikes, in order, each with who gets to it. Where a new version fails, only
-        those of the way back: how far it comes before differs."""
+        """The boundaries that a case of EVERY strikes, in order, each with who gets to it. Where a new version fails,
+        only those of the way back: how far it comes before differs."""
         if self.strategy == SUPERVISE:
             way: tuple[Stretch, ...] = AGAIN
         else:

@@ -86,6 +86,8 @@ LATER = {
     "deployments/<deployment>/diff/asked.json",
     "deployments/<deployment>/diff/expected.json",
     "deployments/<deployment>/diff/found.json",
+    "history/minutes/<hour>-<epoch>-<deployment>.json",
+    "history/months/<month>.json",
 }
 
 

@@ -119,7 +119,7 @@ def test_the_life_of_a_driver_needs_no_spark() -> None:
 
 
 CORE = (
-    *("storage", "processes", "difference", "plan", "checkpoint", "compatibility", "registry", "snapshots"),
+    *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry", "snapshots"),
     "coordination",
 )
 STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent")
@@ -162,7 +162,13 @@ def test_arrows_point_down_within_control() -> None:
     """An update rests on operations, and these on drivers. What lies beside the rooms (waiting, holding the lease) is
     for all of them."""
     control = f"{NAME}.control."
-    beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {"client", "doctor", "overview", "status"}
+    beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {
+        "client",
+        "doctor",
+        "history",
+        "overview",
+        "status",
+    }
     crossed = 0
     for module, found in GRAPH.items():
         room = module.removeprefix(control).split(".")[0]
@@ -218,7 +224,7 @@ def test_nothing_below_updates_knows_of_them() -> None:
         m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
     }
     outside = {m for m in users if not m.startswith(("update", NAME))}
-    assert outside == {"client", "overview", "status"}
+    assert outside == {"client", "history", "overview", "status"}
 
 
 def test_the_client_is_composed_of_operations() -> None:

@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -22,6 +23,7 @@ from airflow_provider_streamupdate.cli import main as command_line
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.history.history import sum_up
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
@@ -75,10 +77,11 @@ def live(run: Callable[..., object], folder: Path) -> None:
 
 
 def rest(app: AppRegistry) -> None:
-    """What one that was killed leaves."""
+    """What one that was killed leaves, and what an hour brings."""
     with exports.begun(app.folder, "s9", "v4") as export:
         app.folder.write(f"snapshots/_{export.export}/alive.json", clock.now().encode())
     scratch.take(app, "killed")
+    sum_up(app.folder, datetime.now(timezone.utc) + timedelta(hours=1))
 
 
 @contextmanager

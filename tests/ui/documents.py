@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-CONN, APP = "streamupdate_default", "page-views"
+CONN, APP, QUERY = "streamupdate_default", "page-views", "views"
 DAGS = ("stream_update", "stream_rollback", "stream_restart")
 NOW = datetime(2026, 11, 24, 20, 0, tzinfo=timezone.utc)
 ERROR = "StreamingQueryException: [STREAM_FAILED] Query [id = 5b1f] terminated with exception: no room for this row"
@@ -45,6 +45,31 @@ def query(**changes: Any) -> dict[str, Any]:
         "active": True,
         "idle": False,
         "error": None,
+        **changes,
+    }
+
+
+def past(points: int = 180, each: int = 60, **changes: Any) -> dict[str, Any]:
+    """A point each so many seconds, up to NOW."""
+    at = [NOW.timestamp() - each * (points - n) for n in range(points)]
+    return {
+        "app": APP,
+        "seconds": points * each,
+        "each": each,
+        "at": at,
+        "deployment": ["v4"] * points,
+        "in": [12345.6 + n % 7 for n in range(points)],
+        "out": [None] * points,
+        "lag": [1234567.0 + 1000 * (n % 11) for n in range(points)],
+        "longest_lag": [2345678.0] * points,
+        "batch": [1.25 + n % 5 / 10 for n in range(points)],
+        "longest_batch": [2.5] * points,
+        "bytes": [123_456_789 + n for n in range(points)],
+        "watermark_age": [60.0] * points,
+        "rows": {
+            f"{QUERY}/views": [12345678 + n for n in range(points)],
+            f"{QUERY}/sessions_by_country": [42] * points,
+        },
         **changes,
     }
 

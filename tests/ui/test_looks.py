@@ -40,16 +40,19 @@ class Answers:
         self.app = made.app()
         self.apps = made.apps(made.listed())
         self.me = made.me()
+        self.past = made.past()
         self.log: dict[str, Any] = {"deployment": "v4", "host": "here", "path": "/log", "lines": ["a line"]}
         self.log["note"] = None
         self.blocked = False  # as if the API server did not answer
         self.asked: list[str] = []
+        self.queries: list[str] = []  # of what was asked
         self.runs: list[tuple[str, dict[str, Any]]] = []
 
     def answer(self, route: Route) -> None:
         request = route.request
         path = unquote(urlsplit(request.url).path)
         self.asked.append(path)
+        self.queries.append(urlsplit(request.url).query)
         if self.blocked:
             return route.abort()
         if path.endswith("/dagRuns"):
@@ -58,6 +61,8 @@ class Answers:
         found = {"/api/me": self.me, "/api/apps": self.apps, f"/api/apps/{made.CONN}/{made.APP}": self.app}
         if "/api/v2/dags/" in path:
             return route.fulfill(json={"is_paused": False, "timetable_summary": None})
+        if path.endswith("/history"):
+            return route.fulfill(json={**self.past, "seconds": int(urlsplit(request.url).query.partition("=")[2])})
         return route.fulfill(json=self.log if path.endswith("/log") else found[path.removeprefix("/streamupdate")])
 
 
@@ -426,11 +431,17 @@ def test_an_update_that_is_not_filled_in_asks_for_nothing_more(show: Show, answe
     assert conf["strategy"] == "standby" and "run_beside" not in conf
 
 
+# every chart has labels on both of its axes
+DRAWN = "() => [...document.querySelectorAll('figure canvas')].every(canvas => (canvas.written ?? []).length >= 3)"
+
+
 def test_labels_lie_over_no_other(show: Show) -> None:
     page = show()
+    page.get_by_role("button", name="Last day").click()
     figures = page.locator("figure")
-    expect(figures).to_have_count(4)
-    for n in range(4):
+    expect(figures).to_have_count(6)
+    page.wait_for_function(DRAWN)
+    for n in range(6):
         labels = boxes_of(figures.nth(n).locator(".mark"))
         assert not overlaps(labels)
         frame = figures.nth(n).bounding_box()
@@ -439,10 +450,10 @@ def test_labels_lie_over_no_other(show: Show) -> None:
             assert frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"], box
         canvas = figures.nth(n).locator("canvas")
         written = canvas.evaluate("canvas => canvas.written")
-        assert len(written) >= 4 and not overlaps(written), written
+        assert len(written) >= 3 and not overlaps(written), written
         width = canvas.evaluate("canvas => canvas.width")
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in written), written
-    # the cut-overs, within 40 s of each other, lie in the time that the snapshots span
+    # the cut-overs, within 40 s of each other, lie in the time that is shown
     assert len(boxes_of(page.locator("figure").last.locator(".mark"))) >= 2
     texts = boxes_of(page.locator("svg.timeline text"))
     assert len(texts) >= 6 and not overlaps(texts), texts
@@ -453,6 +464,7 @@ def test_labels_lie_over_no_other(show: Show) -> None:
 
 def test_a_chart_without_figures_says_so_beside_its_axis_and_none_of_lag_is_shown(show: Show, answers: Answers) -> None:
     answers.app.update(status=None, snapshots=[])
+    answers.past = made.past(points=0)
     page = show()
     figures = page.locator("figure")
     expect(figures).to_have_count(3)
@@ -467,6 +479,45 @@ def test_a_chart_without_figures_says_so_beside_its_axis_and_none_of_lag_is_show
         # the words themselves: the paragraph is as wide as the chart
         told.update(x=told["x"] + told["width"] / 2 - 75, width=150)
         assert axis and not overlaps([told, *moved])
+
+
+def test_the_time_of_the_charts_is_chosen_by_keyboard_and_stays(show: Show, answers: Answers) -> None:
+    page = show()
+    times = page.get_by_role("group", name="Time").get_by_role("button")
+    expect(times).to_have_text(["Last hour", "Last day", "Last 90 days"])
+    expect(times.nth(0)).to_have_attribute("aria-pressed", "true")
+    times.nth(0).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(times.nth(2)).to_have_attribute("aria-pressed", "true")
+    expect(times.nth(0)).to_have_attribute("aria-pressed", "false")
+    page.reload()
+    expect(times.nth(2)).to_have_attribute("aria-pressed", "true")
+    asked = [query for query in answers.queries if query.startswith("seconds=")]
+    assert asked[0] == "seconds=3600" and asked[-1] == f"seconds={90 * 86400}"
+
+
+def test_all_charts_show_the_same_time_and_what_was_written_down(show: Show, answers: Answers) -> None:
+    """The axis ends now and begins an hour ago; the pointer in one chart shows the values of all."""
+    page = show()
+    figures = page.locator("figure")
+    expect(figures).to_have_count(6)
+    page.wait_for_function(DRAWN)
+    axes = [figures.nth(n).locator("canvas").evaluate("canvas => canvas.written.map(w => w.text)") for n in range(6)]
+    clocks = [[text for text in axis if re.fullmatch(r"\d\d:\d\d", text)] for axis in axes]
+    assert len(clocks[0]) >= 2 and all(each and set(each) <= set(clocks[0]) for each in clocks), clocks
+    box = figures.first.locator(".u-over").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    for n, words in enumerate(("12,3", "1,2", " s", "12,345", "MB", "60.0 s")):
+        expect(figures.nth(n).locator(".u-legend")).to_contain_text(words)
+
+
+def test_the_snapshots_of_the_time_that_is_shown_are_told(show: Show) -> None:
+    page = show()
+    page.get_by_role("button", name="Last day").click()
+    expect(page.locator("figure [role=img]").first).to_have_attribute("aria-label", re.compile(r"\d+ snapshots$"))
 
 
 def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:

@@ -123,7 +123,8 @@ class DriverClaim:
 @attrs.frozen(kw_only=True)
 class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
-    state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); removed_rows: those
+    state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); state_bytes: of all
+    stages, on the executors' disks (RocksDB) or else in their memory (None: unknown); removed_rows: those
     that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
     committed. idle: between triggers, with no new data. error: what it failed with (None: it did not). figures: of its
     last batches."""
@@ -140,6 +141,7 @@ class QueryStatus:
     watermark: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     rows_batch: int | None = None
+    state_bytes: int | None = None
     removed_rows: dict[str, int] | None = None
     removed_since: int | None = None
     active: bool = True

@@ -20,6 +20,7 @@ from ...core.serde import to_json
 from ..engine.port import QueryEngine
 from .epoch import Epoch
 from .pace import Pace
+from .recording import Recorder
 from .reporting import Reporter
 from .signals import Signals
 
@@ -54,6 +55,7 @@ class DriverContext:
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
         self.reporter = Reporter(self.folder, epoch, pace.heartbeat)
+        self.recorder = Recorder(app.folder, deployment, epoch)
         self.signals = Signals()
         self.settings = DriverSettings()
         self.final: tuple[str, str | None] | None = None

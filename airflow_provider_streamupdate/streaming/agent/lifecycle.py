@@ -134,13 +134,16 @@ class Agent:
             self.driver.go_on_after_others()
         if saved is None:
             self.driver.engine.check_start(self.driver.spec.agree)
-        try:
-            self.driver.start()
-            serve(self.driver)
-        finally:
-            self.driver.engine.stop()
-            with contextlib.suppress(Exception):
-                self.driver.reporter.report(queries=self.driver.engine.progress())
+        with self.driver.recorder.writing():
+            try:
+                self.driver.start()
+                serve(self.driver)
+            finally:
+                self.driver.engine.stop()
+                with contextlib.suppress(Exception):
+                    last = self.driver.engine.progress()
+                    self.driver.recorder.note(last)
+                    self.driver.reporter.report(queries=last)
 
     def _comparison(self) -> tuple[Comparison | None, str]:
         """Where rows are to be recorded, and as which version's."""

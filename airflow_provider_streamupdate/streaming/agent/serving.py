@@ -39,7 +39,9 @@ def serve(driver: DriverContext) -> None:
             try:
                 if now >= next_progress:
                     driver.check_fence()
-                    driver.reporter.report(queries=driver.engine.progress())
+                    queries = driver.engine.progress()
+                    driver.recorder.note(queries)
+                    driver.reporter.report(queries=queries)
                     next_progress = time.monotonic() + driver.reporter.every
                     patience.reached()
                 if task is None and now >= next_look:

@@ -20,6 +20,7 @@ from ...core.registry.deployment import QueryStatus
 from ...core.storage import Folder
 from .. import spark_internals
 from .batch_reports import BatchReports
+from .state_bytes import state_bytes
 from .state_rows import StateRows
 
 DRAIN_POLL_SECONDS = 0.05
@@ -173,6 +174,7 @@ class RunningQueries:
             source_lag=behind,
             state_rows=_by_stage(stages, rows.rows) or {},
             rows_batch=rows.batch if rows.exact else None,
+            state_bytes=state_bytes(progress),
             removed_rows=_by_stage(stages, rows.removed),
             removed_since=rows.start,
             figures=reports.known,

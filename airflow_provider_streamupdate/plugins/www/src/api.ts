@@ -49,6 +49,21 @@ export interface AppList {
   apps: ListedApp[];
 }
 
+/** What an app did, a point each `each` seconds, as columns of equal length. */
+export interface Past {
+  seconds: number;
+  each: number;
+  at: number[]; // seconds since the epoch: its beginning
+  deployment: string[];
+  in: Maybe<number>[];
+  out: Maybe<number>[];
+  lag: Maybe<number>[];
+  batch: Maybe<number>[];
+  bytes: Maybe<number>[];
+  watermark_age: Maybe<number>[];
+  rows: Record<string, Maybe<number>[]>;
+}
+
 export interface QueryStatus {
   batch: number;
   last_commit_at: Maybe<string>;
@@ -58,6 +73,7 @@ export interface QueryStatus {
   lag: Maybe<number>;
   watermark: Maybe<string>;
   state_rows: Record<string, number>;
+  state_bytes: Maybe<number>;
   active: boolean;
   idle: boolean;
   /** What it failed with. Drivers of versions before this do not say. */

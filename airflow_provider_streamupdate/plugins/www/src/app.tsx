@@ -12,7 +12,7 @@ import { Deployments } from "./deployments";
 import { Differences } from "./difference";
 import { Events } from "./events";
 import { ago, seconds } from "./format";
-import { History } from "./history";
+import { Live } from "./history";
 import { Word } from "./list";
 import { Log } from "./log";
 import { usePolled } from "./polling";
@@ -38,11 +38,11 @@ function Standby({ of: standby }: { of: HotStandby }): JSX.Element {
 
 /** `alone`: as a tab, without the way back to the list. */
 export function AppPage({ conn, app: name, alone }: { conn: string; app: string; alone?: boolean }): JSX.Element {
-  const history = useMemo(() => new History(conn, name), []);
+  const live = useMemo(() => new Live(), []);
   const { document: app, error, again } = usePolled<AppDocument>(
     appPath(conn, name),
     () => 2000,
-    (seen) => history.add(seen),
+    (seen) => live.add(seen),
   );
   const [me, setMe] = useState<Me | null>(null);
   const [asked, setAsked] = useState<Asked | null>(null);
@@ -112,7 +112,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
         <Requests app={app} me={me} besides={ongoing && request?.run_id} />
         {ongoing && <UnderWay update={ongoing} run={following} request={request} />}
       </div>
-      <Charts app={app} points={history.points} />
+      <Charts app={app} live={live.points} />
       <Queries app={app} />
       {edits && current && <Log conn={conn} app={name} deployment={current.deployment} />}
       <Section title="Timeline">

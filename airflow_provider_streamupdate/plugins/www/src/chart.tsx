@@ -1,4 +1,4 @@
-/** A chart over time with the cut-overs marked. */
+/** A chart over time with the cut-overs and the snapshots marked. */
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -13,12 +13,45 @@ const LINE = 15;
 const GAP = 4;
 const DIGIT = 7.2; // px: a character of an axis' labels, at most
 
+const TICK = 7; // px: a snapshot's mark, on the time axis
+const SYNC = { sync: { key: "charts" } }; // the pointer is at one time in all charts
+
+/** `told`: a value in words; `from`, `to`: of the time axis, which all charts share. */
 interface Props {
   title: string;
-  unit: string;
+  told: (value: number | null) => string;
   times: number[];
   series: { name: string; values: (number | null)[] }[];
   marks: { at: number; deployment: string }[];
+  snapshots: number[];
+  from: number;
+  to: number;
+}
+
+/** A triangle on the time axis for each snapshot. */
+function drawSnapshots(plot: uPlot, snapshots: number[], colour: string): void {
+  const { ctx, bbox } = plot;
+  const size = TICK * uPlot.pxRatio;
+  ctx.save();
+  ctx.fillStyle = colour;
+  for (const at of snapshots) {
+    const x = Math.round(plot.valToPos(at, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    const bottom = bbox.top + bbox.height;
+    ctx.beginPath();
+    ctx.moveTo(x - size / 2, bottom);
+    ctx.lineTo(x + size / 2, bottom);
+    ctx.lineTo(x, bottom - size);
+    ctx.fill();
+  }
+  ctx.restore();
+}
+
+/** A line has no points, but one that stands alone would not be seen. */
+function alone(plot: uPlot, series: number): number[] {
+  const values = plot.data[series]!;
+  const known = (n: number): boolean => values[n] !== null && values[n] !== undefined;
+  return [...values.keys()].filter((n) => known(n) && !known(n - 1) && !known(n + 1));
 }
 
 /** A line for each cut-over. */
@@ -64,20 +97,11 @@ function placeLabels(plot: uPlot, marks: Props["marks"]): void {
   }
 }
 
-/** At least a minute; for a single point uPlot itself would take years. */
-function range(plot: uPlot, first: number | null, last: number | null): [number, number] {
-  const end = (plot.data[0].length === 1 ? plot.data[0][0] : last) ?? 60;
-  return [Math.min(first ?? 0, end - 60), end];
-}
-
-/** Milliseconds between the first tick and the last. */
-const spanOf = (ticks: number[]): number => ((ticks.at(-1) ?? 0) - (ticks[0] ?? 0)) * 1000;
-
-export function Chart({ title, unit, times, series, marks }: Props): JSX.Element {
+export function Chart({ title, told, times, series, marks, snapshots, from, to }: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const drawn = useRef(marks);
-  drawn.current = marks;
+  const drawn = useRef({ marks, snapshots, from, to });
+  drawn.current = { marks, snapshots, from, to };
   const theme = document.documentElement.dataset.theme;
   const names = series.map((one) => one.name).join("\n");
   const data = [times, ...series.map((one) => one.values)] as uPlot.AlignedData;
@@ -91,14 +115,14 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
       {
         width: box.clientWidth || 300,
         height: HEIGHT,
-        cursor: { drag: { x: true, y: false } },
+        cursor: { drag: { x: true, y: false }, ...SYNC },
         scales: {
-          x: { range },
+          x: { range: () => [drawn.current.from, drawn.current.to] },
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] },
         },
         axes: [
-          { ...axis, space: (_, __, from, to) => (to - from > 2 * 86_400 ? 100 : 80), values: (_, ticks) => ticks.map((tick) => clockTime(tick * 1000, spanOf(ticks))) },
-          { ...axis, size: (_, labels) => Math.max(40, ...(labels ?? []).map((label) => label.length * DIGIT + 20)), values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString("en")}${unit}`) },
+          { ...axis, space: (_, __, from, to) => (to - from > 2 * 86_400 ? 100 : 80), values: (_, ticks) => ticks.map((tick) => clockTime(tick * 1000, (drawn.current.to - drawn.current.from) * 1000)) },
+          { ...axis, size: (_, labels) => Math.max(40, ...(labels ?? []).map((label) => label.length * DIGIT + 20)), values: (_, ticks) => ticks.map((tick) => told(tick)) },
         ],
         series: [
           { value: (_, at) => (at ? moment(new Date(at * 1000).toISOString()) : NOTHING) },
@@ -106,11 +130,18 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
             label: one.name,
             stroke: COLOURS[n % COLOURS.length],
             width: 1.5,
-            spanGaps: true,
-            points: { show: times.length < 30 },
+            spanGaps: false,
+            points: { show: true, filter: alone, size: 4 },
+            value: (_: uPlot, value: number | null) => told(value),
           })),
         ],
-        hooks: { draw: [(u) => drawMarks(u, drawn.current, text), (u) => placeLabels(u, drawn.current)] },
+        hooks: {
+          draw: [
+            (u) => drawSnapshots(u, drawn.current.snapshots, text),
+            (u) => drawMarks(u, drawn.current.marks, text),
+            (u) => placeLabels(u, drawn.current.marks),
+          ],
+        },
       },
       data,
       box,
@@ -123,13 +154,18 @@ export function Chart({ title, unit, times, series, marks }: Props): JSX.Element
       plot.current = null;
     };
   }, [names, theme]);
-  useEffect(() => plot.current?.setData(data), [times.length, times.at(-1), marks.length]);
+  useEffect(() => plot.current?.setData(data), [times, marks.length, snapshots.length, Math.floor(from), Math.floor(to)]);
   const known = series.some((one) => one.values.some((value) => value !== null));
-  const told = [title, ...marks.map((mark) => `cut-over to ${mark.deployment}`)].join(", ");
+  const within = snapshots.filter((at) => at >= from && at <= to).length;
+  const label = [
+    title,
+    ...marks.map((mark) => `cut-over to ${mark.deployment}`),
+    ...(within ? [`${within} ${within === 1 ? "snapshot" : "snapshots"}`] : []),
+  ].join(", ");
   return (
     <figure>
       <figcaption>{title}</figcaption>
-      <div ref={place} role="img" aria-label={told} />
+      <div ref={place} role="img" aria-label={label} />
       {!known && <p class="quiet over">nothing reported yet</p>}
     </figure>
   );

@@ -1,77 +1,92 @@
-/** What the charts draw: a point an answer while the page is open, and before that the state rows of the snapshots. */
+/** What the charts draw: what the drivers wrote down, and after that a point an answer while the page is open. */
 
-import type { AppDocument, Maybe } from "./api";
+import type { AppDocument, Maybe, Past } from "./api";
 
 export interface Point {
   at: number; // seconds since the epoch
-  deployment: string;
   in: Maybe<number>;
-  done: Maybe<number>;
+  out: Maybe<number>;
   lag: Maybe<number>;
   batch: Maybe<number>;
-  rows: Record<string, number>;
+  bytes: Maybe<number>;
+  watermarkAge: Maybe<number>;
+  rows: Record<string, Maybe<number>>;
 }
 
 const KEPT = 1800;
+const GAP = 3; // so many points missing are a time in which nothing ran
 
 const total = (values: Maybe<number>[]): Maybe<number> => {
   const known = values.filter((value): value is number => value !== null);
   return known.length ? known.reduce((a, b) => a + b, 0) : null;
 };
 
-export class History {
-  points: Point[] = [];
-  private readonly key: string;
+const most = (values: Maybe<number>[]): Maybe<number> => values.reduce((a, b) => (b === null ? a : Math.max(a ?? b, b)), null);
 
-  constructor(conn: string, app: string) {
-    this.key = `points ${conn}/${app}`;
-    try {
-      this.points = JSON.parse(sessionStorage.getItem(this.key) ?? "[]") as Point[];
-    } catch {
-      this.points = [];
-    }
-  }
+/** Seconds by which a watermark is behind; Spark says 1970 for none. */
+function age(watermark: Maybe<string>, at: number): Maybe<number> {
+  if (!watermark || watermark.startsWith("1970-01-01T00:00:00")) return null;
+  return Math.max(0, at - Date.parse(watermark) / 1000);
+}
+
+/** The points of the page's own time. */
+export class Live {
+  points: Point[] = [];
 
   add(app: AppDocument): void {
-    if (!this.points.length) this.points = saved(app);
-    const { status, current } = app;
+    const { status } = app;
     const at = status ? Date.parse(status.heartbeat_at) / 1000 : 0;
-    if (!status || !current || at <= (this.points.at(-1)?.at ?? 0)) return;
+    if (!status || at <= (this.points.at(-1)?.at ?? 0)) return;
     const queries = Object.entries(status.queries);
-    this.points.push({
-      at,
-      deployment: current.deployment,
-      in: total(queries.map(([, q]) => q.input_rows_per_second)),
-      done: total(queries.map(([, q]) => q.processed_rows_per_second)),
-      lag: total(queries.map(([, q]) => q.lag)),
-      batch: queries.reduce<Maybe<number>>((most, [, q]) => (q.batch_seconds === null ? most : Math.max(most ?? 0, q.batch_seconds)), null),
-      rows: Object.fromEntries(queries.flatMap(([name, q]) => Object.entries(q.state_rows).map(([stage, rows]) => [`${name}/${stage}`, rows]))),
-    });
-    this.points = this.points.slice(-KEPT);
-    try {
-      sessionStorage.setItem(this.key, JSON.stringify(this.points));
-    } catch {
-      // it is full: the points live as long as the page
-    }
+    const of = (value: (query: (typeof queries)[0][1]) => Maybe<number> | undefined): Maybe<number>[] => queries.map(([, q]) => value(q) ?? null);
+    this.points = [
+      ...this.points.slice(1 - KEPT),
+      {
+        at,
+        in: total(of((q) => q.input_rows_per_second)),
+        out: null,
+        lag: total(of((q) => q.lag)),
+        batch: most(of((q) => q.batch_seconds)),
+        bytes: total(of((q) => q.state_bytes)),
+        watermarkAge: most(of((q) => age(q.watermark, at))),
+        rows: Object.fromEntries(queries.flatMap(([name, q]) => Object.entries(q.state_rows).map(([stage, rows]) => [`${name}/${stage}`, rows]))),
+      },
+    ];
   }
 }
 
-/** What the snapshots hold of the time before. */
-function saved(app: AppDocument): Point[] {
-  const points: Point[] = [];
-  for (const snapshot of app.snapshots) {
-    const rows: Record<string, number> = {};
-    let at = 0;
-    for (const [query, state] of Object.entries(snapshot.queries ?? {})) {
-      for (const [stage, held] of Object.entries(state.state_rows)) rows[`${query}/${stage}`] = held;
-      at = Math.max(at, state.committed_at ? Date.parse(state.committed_at) / 1000 : 0);
-    }
-    if (at && Object.keys(rows).length) {
-      points.push({ at, deployment: snapshot.deployment ?? "", in: null, done: null, lag: null, batch: null, rows });
-    }
-  }
-  return points.sort((a, b) => a.at - b.at).filter((point, n, all) => n === 0 || point.at > all[n - 1]!.at);
+const NO_ROWS: Record<string, number> = {};
+const nothing = (at: number): Point => ({ at, in: null, out: null, lag: null, batch: null, bytes: null, watermarkAge: null, rows: NO_ROWS });
+
+/** What was written down, each point at the end of its minute or hour. */
+function written(past: Past): Point[] {
+  return past.at.map((at, n) => ({
+    at: at + past.each,
+    in: past.in[n]!,
+    out: past.out[n]!,
+    lag: past.lag[n]!,
+    batch: past.batch[n]!,
+    bytes: past.bytes[n]!,
+    watermarkAge: past.watermark_age[n]!,
+    rows: Object.fromEntries(Object.entries(past.rows).map(([stage, values]) => [stage, values[n]!])),
+  }));
 }
+
+/** All points, with a gap where nothing was written down for a while. `live`: those of the page, for a view of minutes. */
+export function joined(past: Maybe<Past>, live: Point[]): Point[] {
+  const before = past ? written(past) : [];
+  const last = before.at(-1)?.at ?? 0;
+  const found = [...before, ...live.filter((point) => point.at > last)];
+  const each = past?.each ?? 60;
+  return found.flatMap((point, n) => {
+    const previous = found[n - 1];
+    return previous && point.at - previous.at > GAP * each ? [nothing(previous.at + each), point] : [point];
+  });
+}
+
+/** When snapshots were taken. */
+export const snapshotTimes = (app: AppDocument): number[] =>
+  app.snapshots.flatMap((snapshot) => (snapshot.created_at ? [Date.parse(snapshot.created_at) / 1000] : []));
 
 /** Where one deployment's batches end and the next one's begin. */
 export function cutovers(app: AppDocument): { at: number; deployment: string }[] {

@@ -1,0 +1,195 @@
+"""What an app did over time: the charts of the page, and what an update compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import attrs
+
+from ..core import clock
+from ..core.errors import CorruptError, InvalidInputError, NewerFormatError
+from ..core.history.history import (
+    HOURS_KEPT,
+    MINUTES_KEPT,
+    Minutes,
+    Month,
+    by_hour,
+    hour_of,
+    minute_files,
+    minute_of,
+    month_files,
+    of_driver,
+    read_minutes,
+    read_month,
+)
+from ..core.history.span import Span
+from ..core.registry.registry import AppRegistry
+from .operations.context import Context
+from .update.strategies import strategy_named
+
+MINUTE, HOUR = 60.0, 3600.0
+READS_AT_ONCE = 16
+MOST_SECONDS = HOURS_KEPT.total_seconds()
+
+
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """A span of a query, and whose it is. seconds: its length"""
+
+    deployment: str
+    epoch: int
+    query: str
+    span: Span
+    seconds: float
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def recorded(registry: AppRegistry, since: datetime) -> list[Recorded]:
+    """What the drivers of an app wrote down from `since` on (UTC), oldest first: minutes where they are kept that long,
+    else hours. What cannot be read is left out."""
+    if _now() - since <= MINUTES_KEPT:
+        found = _minutes(registry, minute_of(since))
+    else:
+        found = _hours(registry, hour_of(since))
+    return sorted(found, key=lambda r: (r.span.at, r.epoch, r.query))
+
+
+def _minutes(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
+    files = [path for hour, path in minute_files(registry.folder) if hour >= hour_of(since)]
+    for minutes in _read(registry, files, read_minutes):
+        for query, spans in minutes.spans.items():
+            for span in spans:
+                if clock.parse(span.at) >= since:
+                    yield _of(minutes, query, span, MINUTE)
+
+
+def _hours(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
+    known: set[tuple[str, int, str, str]] = set()
+    months = [path for begin, path in month_files(registry.folder) if begin + timedelta(days=31) >= since]
+    for month in _read(registry, months, read_month):
+        for key, queries in month.spans.items():
+            deployment, epoch = of_driver(key)
+            for query, spans in queries.items():
+                known |= {(deployment, epoch, query, span.at) for span in spans}
+                yield from (
+                    Recorded(deployment=deployment, epoch=epoch, query=query, span=span, seconds=HOUR)
+                    for span in spans
+                    if clock.parse(span.at) >= since
+                )
+    for minutes in _read(registry, [path for _, path in minute_files(registry.folder)], read_minutes):
+        for query, found in minutes.spans.items():
+            for span in by_hour(found):
+                if (minutes.deployment, minutes.epoch, query, span.at) not in known and clock.parse(span.at) >= since:
+                    yield _of(minutes, query, span, HOUR)
+
+
+def _of(minutes: Minutes, query: str, span: Span, seconds: float) -> Recorded:
+    return Recorded(deployment=minutes.deployment, epoch=minutes.epoch, query=query, span=span, seconds=seconds)
+
+
+def _read(registry: AppRegistry, paths: list[str], read: Any) -> list[Any]:
+    def one(path: str) -> Minutes | Month | None:
+        try:
+            found: Minutes | Month | None = read(registry.folder, path)
+        except (CorruptError, NewerFormatError):
+            return None
+        return found
+
+    if registry.folder.cheap_calls:
+        return [found for found in map(one, paths) if found is not None]
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        return [found for found in pool.map(one, paths) if found is not None]
+
+
+def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
+    """Return what an app did in the last seconds, as columns of equal length, for charts. NotFoundError for an unknown
+    app, InvalidInputError for a time that is not kept.
+
+    ``at`` (seconds since 1970), ``deployment``, ``in`` and ``out`` (rows per second), ``lag`` and ``longest_lag``
+    (rows), ``batch`` and ``longest_batch`` (seconds, mean and longest), ``bytes`` of state, ``watermark_age``
+    (seconds), and ``rows`` of state by stage. ``each``: the seconds of a point. A version that ran beside the one
+    before is left out until it took over.
+    """
+    if not 0 < seconds <= MOST_SECONDS:
+        raise InvalidInputError(f"seconds must be more than 0 and at most {MOST_SECONDS:.0f}, not {seconds:g}")
+    registry = context.registry.existing(app)
+    since = _now() - timedelta(seconds=seconds)
+    found = list(_main_line(registry, recorded(registry, since)))
+    return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **columns(found)}
+
+
+def _main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
+    """Without what new versions did beside the app, in sinks of their own."""
+    begins = {
+        update.new: update.step_times.get("snapshotted")
+        for update in registry.updates()
+        if strategy_named(update.strategy).runs_beside
+    }
+    for one in found:
+        if one.deployment not in begins:
+            yield one
+            continue
+        begin = begins[one.deployment]
+        if begin is not None and clock.parse(one.span.at) >= minute_of(clock.parse(begin)):
+            yield one
+
+
+def columns(found: Iterable[Recorded]) -> dict[str, Any]:
+    """Of all queries together, a point for each moment. What is a level is the newest driver's there."""
+    moments: dict[str, list[Recorded]] = {}
+    for one in found:
+        moments.setdefault(one.span.at, []).append(one)
+    stages = {f"{r.query}/{stage}" for at in moments.values() for r in at for stage in r.span.state_rows}
+    made: dict[str, Any] = {name: [] for name in _LEVELS_AND_RATES}
+    made["rows"] = {stage: [] for stage in sorted(stages)}
+    for at, all_ in moments.items():
+        newest = {r.query: r for r in all_}  # of the highest epoch, which comes last
+        levels = list(newest.values())
+        made["at"].append(clock.parse(at).timestamp())
+        made["deployment"].append(max(all_, key=lambda r: r.epoch).deployment)
+        seconds, batches = all_[0].seconds, sum(r.span.batches for r in all_)
+        made["in"].append(sum(r.span.rows_in for r in all_) / seconds)
+        out = _sum(r.span.rows_out for r in all_)
+        made["out"].append(None if out is None else out / seconds)
+        made["lag"].append(_sum(r.span.lag for r in levels))
+        made["longest_lag"].append(_most(r.span.lag_most for r in all_))
+        made["batch"].append(sum(r.span.seconds for r in all_) / batches if batches else None)
+        made["longest_batch"].append(max(r.span.longest for r in all_) if batches else None)
+        made["bytes"].append(_sum(r.span.state_bytes for r in levels))
+        made["watermark_age"].append(_most(r.span.watermark_age for r in levels))
+        rows = {f"{r.query}/{stage}": n for r in levels for stage, n in r.span.state_rows.items()}
+        for stage in stages:
+            made["rows"][stage].append(rows.get(stage))
+    return made
+
+
+_LEVELS_AND_RATES = (
+    "at",
+    "deployment",
+    "in",
+    "out",
+    "lag",
+    "longest_lag",
+    "batch",
+    "longest_batch",
+    "bytes",
+    "watermark_age",
+)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    return sum(known) if (known := _known(values)) else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max(_known(values), default=None)

@@ -1,0 +1,1 @@
+"""What an app's drivers did, minute by minute and hour by hour."""

@@ -1,0 +1,52 @@
+"""The figures of one query over a stretch of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from .. import clock
+
+
+@attrs.frozen(kw_only=True)
+class Span:
+    """at: its beginning (ISO)
+
+    batches, rows_in, rows_out: of the batches that ended in it (rows_out: None where Spark does not report them)
+    seconds: their executions took together; longest: the longest one
+    lag: rows behind, at its end (None: unknown); lag_most: at most
+    watermark_age: seconds by which the watermark was behind the clock, at its end (None: there is none)
+    state_rows: by stage, at its end; state_bytes: of all stages
+    """
+
+    at: str = attrs.field(validator=clock.is_moment)
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int | None = None
+    seconds: float = 0.0
+    longest: float = 0.0
+    lag: float | None = None
+    lag_most: float | None = None
+    watermark_age: float | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)
+    state_bytes: int | None = None
+
+
+def merged(at: str, spans: Sequence[Span]) -> Span:
+    """One span for several of the same query, oldest first, that begins at `at`: sums, and the last of what is a level.
+    ValueError for none."""
+    if not spans:
+        raise ValueError("no spans to merge")
+    out = [s.rows_out for s in spans if s.rows_out is not None]
+    most = [s.lag_most for s in spans if s.lag_most is not None]
+    return attrs.evolve(
+        spans[-1],
+        at=at,
+        batches=sum(s.batches for s in spans),
+        rows_in=sum(s.rows_in for s in spans),
+        rows_out=sum(out) if out else None,
+        seconds=sum(s.seconds for s in spans),
+        longest=max(s.longest for s in spans),
+        lag_most=max(most) if most else None,
+    )

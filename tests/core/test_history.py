@@ -1,0 +1,366 @@
+"""What drivers wrote down of their batches, against a plain list of those batches."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
+from airflow_provider_streamupdate.core.errors import NewerFormatError, StorageError
+from airflow_provider_streamupdate.core.history.history import (
+    HOURS_KEPT,
+    MINUTES,
+    MINUTES_KEPT,
+    MONTHS,
+    Minutes,
+    Month,
+    by_hour,
+    driver_key,
+    hour_of,
+    minute_files,
+    minute_of,
+    month_files,
+    of_driver,
+    read_minutes,
+    read_month,
+    sum_up,
+    with_hours,
+    write_minutes,
+)
+from airflow_provider_streamupdate.core.history.span import Span, merged
+from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent.recording import Recorder
+
+BEGIN = datetime(2026, 11, 27, 10, 58, 3, tzinfo=timezone.utc)
+
+
+class Clock:
+    def __init__(self, now: datetime = BEGIN) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_(self, **time: float) -> None:
+        self.now += timedelta(**time)
+
+
+@attrs.define
+class Query:
+    """A query whose batches are known."""
+
+    at: Clock
+    batch: int = -1
+    first: int | None = None
+    ran: list[tuple[datetime, BatchFigures]] = attrs.field(factory=list)
+
+    def run(self, rows: int, seconds: float, out: int | None = None) -> None:
+        self.batch += 1
+        self.first = self.batch if self.first is None else self.first
+        self.ran.append((self.at.now, BatchFigures(batch=self.batch, rows_in=rows, rows_out=out, seconds=seconds)))
+
+    def status(self, **more: object) -> QueryStatus:
+        figures = tuple(f for _, f in self.ran[-KEPT:])
+        made = QueryStatus(batch=self.batch, first_batch=self.first, figures=figures)
+        return attrs.evolve(made, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Folder:
+    return Folder.scratch(tmp_path / "app")
+
+
+def recorder(app: Folder, at: Clock, epoch: int = 1, deployment: str = "v1") -> Recorder:
+    return Recorder(app, deployment, epoch, at)
+
+
+def spans(app: Folder, query: str = "q") -> list[Span]:
+    """All that is there, by minutes."""
+    found = [read_minutes(app, path) for _, path in minute_files(app)]
+    return [span for minutes in found if minutes for span in minutes.spans.get(query, ())]
+
+
+def test_every_batch_is_counted_once_in_its_minute(app: Folder) -> None:
+    """Two hours of batches at random moments, looked at now and then, written whenever a minute has ended."""
+    rng, at = random.Random(7), Clock()
+    mine, query = recorder(app, at), Query(at)
+    while at.now < BEGIN + timedelta(hours=2):
+        for _ in range(rng.randrange(4)):
+            query.run(rng.randrange(100), rng.random(), rng.choice([None, rng.randrange(50)]))
+        mine.note({"q": query.status()})
+        at.pass_(seconds=rng.random() * 8)
+        if rng.random() < 0.5:
+            mine.write()
+    mine.write(over=True)
+    expected: dict[str, list[BatchFigures]] = {}
+    for moment, figures in query.ran:
+        expected.setdefault(minute_of(moment).isoformat(), []).append(figures)
+    found = {span.at: span for span in spans(app) if span.batches}
+    assert list(found) == list(expected)
+    for minute, batches in expected.items():
+        span, out = found[minute], [b.rows_out for b in batches if b.rows_out is not None]
+        assert (span.batches, span.rows_in) == (len(batches), sum(b.rows_in or 0 for b in batches))
+        assert span.rows_out == (sum(out) if out else None)
+        assert span.seconds == pytest.approx(sum(b.seconds for b in batches))
+        assert span.longest == max(b.seconds for b in batches)
+    assert len({path for _, path in minute_files(app)}) == 3  # hours
+    hours = [read_month(app, path) for _, path in month_files(app)]
+    summed = [span for month in hours if month for span in month.spans[driver_key("v1", 1)]["q"]]
+    ended = [figures for moment, figures in query.ran if hour_of(moment) < hour_of(at.now)]
+    assert sum(span.batches for span in summed) == len(ended)
+    assert sum(span.rows_in for span in summed) == sum(f.rows_in or 0 for f in ended)
+
+
+def test_the_batches_of_a_driver_before_are_not_this_ones(app: Folder) -> None:
+    at = Clock()
+    mine, query = recorder(app, at), Query(at)
+    for _ in range(5):
+        query.run(10, 1.0)
+    query.first = None  # all of them are another driver's
+    mine.note({"q": query.status(first_batch=None)})
+    query.first = 5
+    query.run(3, 0.5)
+    mine.note({"q": query.status()})
+    mine.write(over=True)
+    [span] = spans(app)
+    assert (span.batches, span.rows_in, span.seconds) == (1, 3, 0.5)
+
+
+def test_more_batches_than_are_kept_between_two_looks_are_still_counted(app: Folder) -> None:
+    """Their rows are known of the last ones only."""
+    at = Clock()
+    mine, query = recorder(app, at), Query(at)
+    for _ in range(KEPT + 20):
+        query.run(1, 0.01)
+    mine.note({"q": query.status()})
+    mine.write(over=True)
+    [span] = spans(app)
+    assert (span.batches, span.rows_in) == (KEPT + 20, KEPT)
+
+
+def test_levels_are_those_at_the_end_of_the_minute(app: Folder) -> None:
+    at = Clock()
+    mine, query = recorder(app, at), Query(at)
+    for lag, rows in ((5.0, 1), (9.0, 2), (2.0, 3)):
+        query.run(1, 0.1)
+        watermark = (at.now - timedelta(seconds=40)).isoformat()
+        mine.note({"q": query.status(lag=lag, state_rows={"s": rows}, state_bytes=rows * 10, watermark=watermark)})
+    mine.write(over=True)
+    [span] = spans(app)
+    assert (span.lag, span.lag_most, span.state_rows, span.state_bytes) == (2.0, 9.0, {"s": 3}, 30)
+    assert span.watermark_age == 40.0
+
+
+@pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z", "no time"])
+def test_a_query_without_a_watermark_has_no_age_of_it(app: Folder, watermark: str | None) -> None:
+    at = Clock()
+    mine = recorder(app, at)
+    mine.note({"q": Query(at).status(watermark=watermark)})
+    mine.write(over=True)
+    assert [span.watermark_age for span in spans(app)] == [None]
+
+
+def test_a_minute_is_written_once_it_has_ended_and_only_when_there_is_something_new(app: Folder) -> None:
+    at = Clock()
+    mine, query = recorder(app, at), Query(at)
+    mine.write()
+    assert minute_files(app) == []
+    query.run(1, 0.1)
+    mine.note({"q": query.status()})
+    mine.write()
+    assert minute_files(app) == []
+    at.pass_(seconds=60)
+    mine.write()
+    [(_, path)] = minute_files(app)
+    before = app.modified(path)
+    app.write(path, b"changed")  # what writes it again is seen
+    mine.write()
+    assert app.read(path) == b"changed" and before
+    mine.note({"q": query.status()})
+    at.pass_(seconds=60)
+    mine.write()
+    assert [span.batches for span in spans(app)] == [1, 0]
+
+
+class Failing(Folder):
+    """Its writes fail while `fails` is there."""
+
+    def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
+        if Path(self.base, "fails").exists():
+            raise StorageError("the storage does not answer")
+        super().write(relative, data, lasting)
+
+
+def test_what_could_not_be_written_is_written_with_the_next_minute(app: Folder) -> None:
+    at = Clock()
+    failing = Failing(app.backend, app.base)
+    mine, query = recorder(failing, at), Query(at)
+    app.write("fails", b"")
+    for _ in range(3):
+        query.run(2, 0.1)
+        mine.note({"q": query.status()})
+        at.pass_(seconds=60)  # into the next hour
+        with pytest.raises(StorageError):
+            mine.write()
+    app.remove("fails")
+    mine.write()
+    assert sum(span.rows_in for span in spans(app)) == 6
+    assert len(minute_files(app)) == 2
+
+
+def test_two_drivers_of_an_hour_do_not_meet(app: Folder) -> None:
+    """An update: the old driver's last words come after the new one's first."""
+    at = Clock()
+    old, new, query = recorder(app, at), recorder(app, at, 2, "a-b.v2"), Query(at)
+    query.run(1, 0.1)
+    old.note({"q": query.status()})
+    query.first = 1
+    query.run(5, 0.1)
+    new.note({"q": query.status()})
+    new.write(over=True)
+    old.write(over=True)
+    at.pass_(hours=1)
+    sum_up(app, at.now)
+    [(_, path)] = month_files(app)
+    month = read_month(app, path)
+    assert month is not None
+    rows = {of_driver(key): [s.rows_in for s in queries["q"]] for key, queries in month.spans.items()}
+    assert rows == {("v1", 1): [1], ("a-b.v2", 2): [5]}
+
+
+def hour(at: datetime, rows: int, epoch: int = 1) -> Minutes:
+    made = tuple(Span(at=(at + timedelta(minutes=m)).isoformat(), batches=1, rows_in=rows) for m in range(60))
+    return Minutes(deployment="v1", epoch=epoch, spans={"q": made})
+
+
+def hours(app: Folder) -> Iterator[Span]:
+    for _, path in month_files(app):
+        month = read_month(app, path)
+        assert month is not None
+        for queries in month.spans.values():
+            yield from queries["q"]
+
+
+def test_a_third_of_a_year_keeps_a_day_of_minutes_and_ninety_days_of_hours(app: Folder) -> None:
+    """Summed up now and then, and at last once an hour, as a driver does: every hour is there once."""
+    begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    most = 0
+    for number in range(24 * 125):
+        at = begin + timedelta(hours=number)
+        write_minutes(app, at, Minutes(deployment="v1", epoch=1, spans={"q": hour(at, number).spans["q"][:1]}))
+        if number % 12 == 0 or number > 24 * 123:
+            sum_up(app, at + timedelta(hours=1))
+        most = max(most, len(minute_files(app)) + len(month_files(app)))
+    end = begin + timedelta(hours=24 * 125)
+    found = {clock.parse(span.at): span.rows_in for span in hours(app)}
+    first = end - HOURS_KEPT
+    assert all(found[begin + timedelta(hours=n)] == n for n in range(24 * 125) if begin + timedelta(hours=n) > first)
+    kept = [at for at, _ in minute_files(app)]
+    assert min(kept) >= end - MINUTES_KEPT - timedelta(hours=1) and len(kept) in (26, 27)
+    assert most <= 27 + 12 + 5
+
+
+def test_a_sum_is_the_same_however_often_and_in_whatever_order(app: Folder) -> None:
+    at = datetime(2026, 11, 27, tzinfo=timezone.utc)
+    ended = [hour(at + timedelta(hours=h), h, epoch) for h in range(5) for epoch in (1, 2)]
+    whole = with_hours(Month(), ended)
+    assert whole.spans["1-v1"]["q"][3].rows_in == 180
+    rng = random.Random(3)
+    for _ in range(20):
+        mixed = ended + rng.sample(ended, 4)
+        rng.shuffle(mixed)
+        month = Month()
+        while mixed:
+            part, mixed = (
+                mixed[: rng.randrange(1, 4)],
+                mixed[rng.randrange(1, 4) :] if rng.random() < 0.3 else mixed[1:],
+            )
+            month = with_hours(month, part)
+        month = with_hours(month, ended)
+        assert month == whole
+
+
+def test_what_is_damaged_is_given_up_and_what_is_newer_is_left(app: Folder) -> None:
+    at = datetime(2026, 11, 27, tzinfo=timezone.utc)
+    for number in range(3):
+        write_minutes(app, at + timedelta(hours=number), hour(at + timedelta(hours=number), 1))
+    app.write(f"{MINUTES}/20261127T01-1-v1.json", b"{")
+    app.write(f"{MONTHS}/202611.json", b"nothing")
+    sum_up(app, at + timedelta(hours=5))
+    assert [span.at[11:13] for span in hours(app)] == ["00", "02"]
+    newer = json.dumps({"format": 99, "format_since": "9.9"}).encode()
+    app.write(f"{MONTHS}/202611.json", newer)
+    sum_up(app, at + timedelta(hours=5))
+    assert app.read(f"{MONTHS}/202611.json") == newer
+    with pytest.raises(NewerFormatError):
+        read_month(app, f"{MONTHS}/202611.json")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "20269927T01-1-v1.json", "-1-v1.json", "x"])
+def test_files_of_others_are_left_alone(app: Folder, name: str) -> None:
+    app.write(f"{MINUTES}/{name}", b"mine")
+    app.write(f"{MONTHS}/{name}", b"mine")
+    sum_up(app, BEGIN)
+    assert app.read(f"{MINUTES}/{name}") == app.read(f"{MONTHS}/{name}") == b"mine"
+
+
+def test_a_sum_that_is_cut_anywhere_is_made_up_for(app: Folder, tmp_path: Path) -> None:
+    """Every call to the storage is the last one once; then the next driver sums up."""
+
+    class Cut(Folder):
+        left = 0
+
+        def _count(self) -> None:
+            Cut.left -= 1
+            if Cut.left < 0:
+                raise StorageError("cut")
+
+        def read(self, relative: str, first: int | None = None) -> bytes | None:
+            self._count()
+            return super().read(relative, first)
+
+        def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
+            self._count()
+            super().write(relative, data, lasting)
+
+        def remove(self, relative: str) -> None:
+            self._count()
+            super().remove(relative)
+
+    at = datetime(2026, 10, 31, 22, tzinfo=timezone.utc)
+    now = at + timedelta(hours=40)
+    for call in range(60):
+        folder = Folder.scratch(tmp_path / str(call))
+        for number in range(5):  # of two months
+            write_minutes(folder, at + timedelta(hours=number), hour(at + timedelta(hours=number), number))
+        Cut.left = call
+        try:
+            sum_up(Cut(folder.backend, folder.base), now)
+        except StorageError:
+            sum_up(folder, now)
+        else:
+            break
+        assert [span.rows_in for span in hours(folder)] == [60 * n for n in range(5)]
+        assert minute_files(folder) == []
+    assert 10 < call < 59
+
+
+def test_merged_spans(app: Folder) -> None:
+    with pytest.raises(ValueError, match="no spans"):
+        merged("2026-11-27T00:00:00+00:00", [])
+    [one] = by_hour(hour(BEGIN.replace(minute=0, second=0), 2).spans["q"])
+    assert (one.at, one.batches, one.rows_in, one.rows_out) == ("2026-11-27T10:00:00+00:00", 60, 120, None)
+
+
+@pytest.mark.parametrize("key", ["", "3", "3-", "x-v1"])
+def test_a_key_that_names_no_driver(key: str) -> None:
+    with pytest.raises(ValueError):
+        of_driver(key)

@@ -1,0 +1,193 @@
+"""What an app did over time, as the page's charts show it, against the minutes it was made of."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control import history
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.history import MOST_SECONDS, recorded
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.history.history import (
+    MINUTES,
+    MONTHS,
+    Minutes,
+    Month,
+    driver_key,
+    hour_of,
+    minute_of,
+    sum_up,
+    write_minutes,
+)
+from airflow_provider_streamupdate.core.history.span import Span
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
+
+from .builders import deploy
+
+NOW = datetime.now(timezone.utc)
+DAY, LENGTH = 86_400.0, 90
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_now", lambda: NOW)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    made = Registry(str(tmp_path)).app("a")
+    deploy(made)
+    return made
+
+
+@pytest.fixture
+def client(app: AppRegistry, tmp_path: Path) -> StreamUpdateClient:
+    return StreamUpdateClient(str(tmp_path))
+
+
+def span(at: datetime, **figures: Any) -> Span:
+    return attrs.evolve(Span(at=at.isoformat(), batches=10, rows_in=600, seconds=5.0, longest=1.0), **figures)
+
+
+def minutes(app: AppRegistry, *spans: Span, deployment: str = "v1", epoch: int = 1, query: str = "q") -> None:
+    """Written into the files of their hours."""
+    hours: dict[datetime, list[Span]] = {}
+    for one in spans:
+        hours.setdefault(hour_of(clock.parse(one.at)), []).append(one)
+    for hour, found in hours.items():
+        made = Minutes(deployment=deployment, epoch=epoch, spans={query: tuple(found)})
+        write_minutes(app.folder, hour, made)
+
+
+def ago(**time: float) -> datetime:
+    return minute_of(NOW - timedelta(**time))
+
+
+def test_rates_and_levels_of_each_minute(app: AppRegistry, client: StreamUpdateClient) -> None:
+    first = span(ago(minutes=5), rows_out=60, lag=4.0, lag_most=9.0, state_rows={"s": 7}, state_bytes=70)
+    second = span(ago(minutes=4), batches=0, rows_in=0, seconds=0.0, longest=0.0, watermark_age=12.0)
+    minutes(app, first, second)
+    found = client.history("a", 3600)
+    assert (found["app"], found["seconds"], found["each"]) == ("a", 3600, 60.0)
+    assert found["at"] == [ago(minutes=5).timestamp(), ago(minutes=4).timestamp()]
+    assert (found["in"], found["out"]) == ([10.0, 0.0], [1.0, None])
+    assert (found["batch"], found["longest_batch"]) == ([0.5, None], [1.0, None])
+    assert (found["lag"], found["longest_lag"], found["bytes"]) == ([4.0, None], [9.0, None], [70, None])
+    assert (found["watermark_age"], found["rows"]) == ([None, 12.0], {"q/s": [7, None]})
+    lengths = {len(v) for k, v in found.items() if isinstance(v, list)}
+    assert lengths == {2}
+
+
+def test_queries_are_added_up(app: AppRegistry, client: StreamUpdateClient) -> None:
+    at = ago(minutes=3)
+    both = {"a": (span(at, lag=1.0, state_rows={"s": 1}),), "b": (span(at, lag=5.0, longest=3.0, state_rows={"s": 2}),)}
+    write_minutes(app.folder, hour_of(at), Minutes(deployment="v1", epoch=1, spans=both))
+    found = client.history("a", 3600)
+    assert (found["in"], found["lag"], found["longest_batch"]) == ([20.0], [6.0], [3.0])
+    assert found["rows"] == {"a/s": [1], "b/s": [2]}
+
+
+def test_a_minute_of_two_drivers_is_one_point(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """A cut-over: rows are added, and levels are the later driver's."""
+    at = ago(minutes=3)
+    minutes(app, span(at, rows_in=60, lag=1.0, state_rows={"s": 1}), deployment="v1", epoch=1)
+    minutes(app, span(at, rows_in=120, lag=9.0, state_rows={"s": 5}), deployment="v2", epoch=2)
+    found = client.history("a", 3600)
+    assert (found["deployment"], found["in"], found["lag"]) == (["v2"], [3.0], [9.0])
+    assert found["rows"] == {"q/s": [5]}
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_version_beside_the_app_counts_from_its_cut_over_on(
+    app: AppRegistry, client: StreamUpdateClient, over: bool
+) -> None:
+    times = {"snapshotted": (ago(minutes=3) + timedelta(seconds=20)).isoformat()} if over else {}
+    record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
+    app.set_update(record)
+    at = [ago(minutes=n) for n in (5, 4, 3, 2)]
+    minutes(app, *(span(moment) for moment in at[:3]), deployment="v1", epoch=1)
+    minutes(app, *(span(moment) for moment in at), deployment="v2", epoch=2)
+    found = client.history("a", 3600)
+    assert found["deployment"] == (["v1", "v1", "v2", "v2"] if over else ["v1", "v1", "v1"])
+    assert found["in"] == ([10.0, 10.0, 20.0, 10.0] if over else [10.0] * 3)
+
+
+def test_ninety_days_are_hours_and_what_is_not_summed_up_yet(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """Every minute of three days counts once, whether its hour was summed up or not."""
+    begin = hour_of(NOW) - timedelta(days=3)
+    all_minutes = [span(begin + timedelta(minutes=n), rows_in=n % 7) for n in range(0, 3 * 1440, 5)]
+    minutes(app, *all_minutes)
+    sum_up(app.folder, begin + timedelta(hours=50, minutes=10))
+    found = client.history("a", MOST_SECONDS)
+    expected: dict[float, int] = {}
+    for one in all_minutes:
+        hour = hour_of(clock.parse(one.at)).timestamp()
+        expected[hour] = expected.get(hour, 0) + one.rows_in
+    assert found["each"] == 3600.0
+    assert found["at"] == sorted(expected)
+    assert [round(rate * 3600) for rate in found["in"]] == [expected[at] for at in sorted(expected)]
+
+
+def test_only_what_was_asked_for(app: AppRegistry, client: StreamUpdateClient) -> None:
+    minutes(app, *(span(ago(minutes=n)) for n in range(300, 1, -1)))
+    for length in (600, 3600, 4 * 3600):
+        at = client.history("a", length)["at"]
+        assert abs(len(at) - length / 60) <= 2 and at == sorted(at)
+
+
+def test_an_app_without_a_history_has_empty_columns(app: AppRegistry, client: StreamUpdateClient) -> None:
+    found = client.history("a", 3600)
+    assert (found["at"], found["in"], found["rows"]) == ([], [], {})
+
+
+def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateClient) -> None:
+    hour = hour_of(NOW - timedelta(hours=2))
+    minutes(app, span(hour))
+    app.folder.write(f"{MINUTES}/{hour.strftime('%Y%m%dT%H')}-7-v9.json", b"{")
+    newer = b'{"format": 99, "format_since": "9.9"}'
+    app.folder.write(f"{MINUTES}/{hour.strftime('%Y%m%dT%H')}-8-v9.json", newer)
+    app.folder.write(f"{MONTHS}/{hour.strftime('%Y%m')}.json", b"nothing")
+    assert len(client.history("a", DAY)["at"]) == len(client.history("a", MOST_SECONDS)["at"]) == 1
+
+
+@pytest.mark.parametrize("length", [0, -1, MOST_SECONDS + 1, float("nan"), float("inf")])
+def test_a_time_that_is_not_kept_is_refused(app: AppRegistry, client: StreamUpdateClient, length: float) -> None:
+    with pytest.raises(InvalidInputError, match="seconds must be more than 0 and at most 7776000"):
+        client.history("a", length)
+
+
+def test_an_unknown_app(client: StreamUpdateClient) -> None:
+    with pytest.raises(NotFoundError):
+        client.history("none", 3600)
+
+
+def test_a_history_of_ninety_days_is_read_in_less_than_a_second(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """Two queries with three stages, ten updates, a day of minutes; three tries, since the machine is shared."""
+    months: dict[str, dict[str, dict[str, list[Span]]]] = {}
+    rows = {"one": 10**6, "two": 10**5, "three": 3}
+    for number in range(LENGTH * 24):
+        at = hour_of(NOW) - timedelta(hours=number + 1)
+        driver = months.setdefault(at.strftime("%Y%m"), {}).setdefault(driver_key("v", number // 216), {})
+        for query in ("q1", "q2"):
+            driver.setdefault(query, []).insert(0, span(at, state_rows=rows, lag=3.0, lag_most=9.0, state_bytes=10**9))
+    for month, drivers in months.items():
+        made = {key: {q: tuple(found) for q, found in queries.items()} for key, queries in drivers.items()}
+        app.folder.write(f"{MONTHS}/{month}.json", to_json(Month(spans=made)))
+    minutes(app, *(span(ago(minutes=n), state_rows=rows) for n in range(1440)))
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        found = client.history("a", MOST_SECONDS)
+        took.append(time.perf_counter() - began)
+    assert len(found["at"]) >= LENGTH * 24
+    assert min(took) < 1.0, took
+    assert len(recorded(app, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24
