@@ -146,6 +146,19 @@ def test_more_batches_than_are_kept_between_two_looks_are_still_counted(app: Fol
     assert (span.batches, span.rows_in) == (KEPT + 20, KEPT)
 
 
+def test_figures_that_are_reported_after_the_commit_are_added_then(app: Folder) -> None:
+    at = Clock()
+    mine, query = recorder(app, at), Query(at)
+    for _ in range(5):
+        query.run(7, 0.5)
+        whole = query.status()
+        mine.note({"q": attrs.evolve(whole, figures=whole.figures[:-1])})
+    mine.note({"q": whole})
+    mine.write(over=True)
+    [span] = spans(app)
+    assert (span.batches, span.rows_in, span.seconds) == (5, 35, 2.5)
+
+
 def test_levels_are_those_at_the_end_of_the_minute(app: Folder) -> None:
     at = Clock()
     mine, query = recorder(app, at), Query(at)

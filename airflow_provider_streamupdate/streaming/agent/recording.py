@@ -35,6 +35,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._spans: dict[str, dict[datetime, Span]] = {}  # by query and minute, of the hours that are not written
         self._seen: dict[str, int] = {}  # the last batch of each query that was counted
+        self._told: dict[str, int] = {}  # and the last one whose figures were added
         self._written: datetime | None = None  # the minute that was written last
         self._summed_up: datetime | None = None  # the hour in which the hours before were
 
@@ -49,10 +50,12 @@ class Recorder:
 
     def _with(self, span: Span, name: str, status: QueryStatus) -> Span:
         first = status.batch + 1 if status.first_batch is None else status.first_batch
-        before = self._seen.get(name, first - 1)
-        new = [f for f in status.figures if before < f.batch <= status.batch]
+        before, told = self._seen.get(name, first - 1), self._told.get(name, first - 1)
+        # Spark reports a batch a little after its commit.
+        new = [f for f in status.figures if told < f.batch <= status.batch]
         out = [f.rows_out for f in new if f.rows_out is not None]
         self._seen[name] = max(before, status.batch)
+        self._told[name] = max([told, *(f.batch for f in new)])
         lags = [lag for lag in (span.lag_most, status.lag) if lag is not None]
         age = None
         if status.watermark and not status.watermark.startswith("1970-01-01T00:00:00"):  # Spark's word for none
