@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s [pytest arguments | -- command]: what make test-delta and so
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus [pytest arguments | -- command]: what make test-delta and so
 # on run:
 # tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
 # and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
@@ -14,8 +14,8 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone | postgres | yarn | k8s) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone | postgres | yarn | k8s | prometheus) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
@@ -48,6 +48,14 @@ fetch_kube() { # kube-apiserver and kine, once: from Go modules, 12 minutes of t
         >"$log" 2>&1 || skip "kube-apiserver cannot be built: $(tail -n 1 "$log")"
     mv "$parts/build/made" "$parts/bin/kube-apiserver" # whole, or not there
     rm -rf "$parts/build"
+}
+fetch_prometheus() { # where the machine has none: Debian's package, unpacked
+    local log=$STREAMUPDATE_GROUND/apt.log
+    [ ! -x "$parts/usr/bin/promtool" ] || return 0
+    ! { command -v prometheus && command -v promtool; } >/dev/null 2>&1 || return 0
+    command -v apt-get >/dev/null 2>&1 || skip "there is no prometheus (install it), and no apt-get to fetch it"
+    { (cd "$parts" && apt-get download prometheus) && dpkg -x "$parts"/prometheus_*.deb "$parts"; } >"$log" 2>&1 ||
+        skip "prometheus cannot be fetched: $(tail -n 1 "$log")"
 }
 find_postgres() { # the folder of its programs: on PATH, or where Debian has them, the newest
     local program found=
@@ -90,6 +98,7 @@ if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
     echo "$wanted" >"$parts/.stamp"
 fi
 [ "$kind" != k8s ] || fetch_kube
+[ "$kind" != prometheus ] || fetch_prometheus
 [ ! -d "$parts/python" ] || export PYTHONPATH=$parts/python:$ROOT
 
 case $kind in

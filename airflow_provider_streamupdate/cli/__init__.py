@@ -5,7 +5,7 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from .commands import adopt, apps, dags, doctor, gc, snapshots, standby, status, supervise, updates
+from .commands import adopt, apps, dags, doctor, gc, metrics, snapshots, standby, status, supervise, updates
 from .group import main
 
 for _command in (
@@ -21,6 +21,7 @@ for _command in (
     status.list_apps,
     status.status,
     status.log,
+    metrics.metrics,
     snapshots.save,
     snapshots.list_all,
     snapshots.verify,

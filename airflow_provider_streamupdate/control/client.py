@@ -64,6 +64,7 @@ class StreamUpdateClient:
         self.context = Context.of(root, launcher, storage_options)
         self.registry, self.root, self.launcher = self.context.registry, self.context.root, launcher
         self._read = overview.Read()
+        self._metrics: Any = None
 
     apps = Operation(looking.apps)
     status = Operation(looking.status)
@@ -78,6 +79,16 @@ class StreamUpdateClient:
     def app_document(self, app: str) -> dict[str, Any]:
         """Return `overview.app_document`. Files that never change are read only once."""
         return overview.app_document(self.context, app, self._read)
+
+    def metrics(self, accept: str = "") -> tuple[bytes, str]:
+        """Return all apps as metrics, and the text's content type. EnvironmentProblem without prometheus-client.
+
+        accept: the formats that are wanted, as in HTTP; empty: OpenMetrics
+        """
+        from . import metrics
+
+        self._metrics = self._metrics or metrics.registry_of(self.context)
+        return metrics.text_of(self._metrics, accept)
 
     plan = Operation(checking.plan)
     check = Operation(checking.check)

@@ -116,7 +116,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     checked, report = _current_report(registry, updates, current)
     interrupted = interruption(registry, updates[-1] if updates else None)
     supervised = outlook(registry, current, state, status) if current else None
-    snapshots = _snapshot_documents(read, SnapshotStore(registry))
+    snapshots = snapshot_documents(read, SnapshotStore(registry))
     difference = registry.difference(updates[-1].new) if updates else None
     return {
         "app": app,
@@ -140,7 +140,8 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     }
 
 
-def _snapshot_documents(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
+def snapshot_documents(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
+    """Return all snapshots of an app as JSON, oldest first, each with what its last verification found."""
     found = []
     for name in store.names():
         try:

@@ -23,6 +23,7 @@ from ..core import errors
 from ..core.errors import StreamUpdateError
 from ..core.registry.update import DEFAULT_STRATEGY
 from ..core.serde import to_dict
+from ..hooks.settings import DEFAULT_CONN_ID
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks
@@ -136,6 +137,13 @@ def create_app() -> FastAPI:
         runs = [run for run in update_runs(user) if run["app"] == name]
         requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
         return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
+
+    @app.get("/metrics")
+    def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
+        """Return all apps of a connection as metrics, in the format that the request accepts."""
+        accept = request.headers.get("accept", "")
+        text, content_type = ask(conn_id, "its metrics", ("metrics", accept), lambda client: client.metrics(accept))
+        return Response(text, headers={"Content-Type": content_type})
 
     @app.get("/api/apps/{conn_id}/{name}/history")
     def history(conn_id: str, name: str, _: Reader, seconds: float = 3600.0) -> Response:

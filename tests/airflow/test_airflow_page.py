@@ -21,6 +21,8 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.difference.difference import ComparedFigure, QueryDifference
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference, Sample
+from airflow_provider_streamupdate.core.history.history import Minutes, write_minutes
+from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
@@ -73,7 +75,11 @@ def app(site: Site) -> Any:
 
 
 SNAPSHOTS = "/api/apps/streamupdate_default/flights/snapshots"
-READS = ("/", "/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", "/api/context?dag_id=stream_update")
+HISTORY = "/api/apps/streamupdate_default/flights/history"
+READS = (
+    *("/", "/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", "/api/context?dag_id=stream_update"),
+    *(HISTORY, "/metrics"),
+)
 ACTIONS = (
     ("POST", SNAPSHOTS, {"name": "s3"}, 202),
     ("POST", f"{SNAPSHOTS}/s1/verify", {}, 202),
@@ -104,6 +110,26 @@ def test_who_may_not_act(
 def test_who_may_act(page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int) -> None:
     allowed = page.ask(method, path, "editor", json=body, headers=JSON)
     assert allowed.status_code == done, allowed.text
+
+
+def test_all_apps_are_metrics_in_the_format_that_is_asked_for(page: Page, app: Any) -> None:
+    for accept, begins in (
+        ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text"),
+        ("", "text/"),
+    ):
+        answer = page.ask("GET", "/metrics", "viewer", headers={"Accept": accept})
+        assert answer.headers["content-type"].startswith(begins), accept
+        assert 'streamupdate_snapshots{app="flights"} 2.0' in answer.text
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_history_of_an_app_is_columns(page: Page, app: Any) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc).replace(second=0, microsecond=0)
+    made = Span(at=now.isoformat(), batches=3, rows_in=120)
+    hour = now.replace(minute=0)
+    write_minutes(app.folder, hour, Minutes(deployment="v1", epoch=1, spans={"q": (made,)}))
+    found = page.get(f"{HISTORY}?seconds=3600")
+    assert (found["at"], found["in"], found["deployment"]) == ([now.timestamp()], [2.0], ["v1"])
 
 
 LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
@@ -297,6 +323,9 @@ def test_errors_are_json_with_what_to_do(page: Page, site: Site, app: Any) -> No
 
     assert told("/api/apps/streamupdate_default/none") == (404, "NotFoundError")
     assert told("/api/apps/other/flights") == (404, "NotFoundError")
+    assert told("/api/apps/streamupdate_default/none/history") == (404, "NotFoundError")
+    assert told(f"{HISTORY}?seconds=0") == told(f"{HISTORY}?seconds=1e9") == (422, "InvalidInputError")
+    assert told("/metrics?conn_id=other") == (404, "NotFoundError")
     assert told(SNAPSHOTS, "POST", json={"name": "no/name"}) == (422, "InvalidInputError")
     assert told(SNAPSHOTS, "POST", json={"name": "s1"}) == (409, "AlreadyExistsError")
     assert told(f"{SNAPSHOTS}/none/verify", "POST", headers=JSON) == (404, "NotFoundError")

@@ -33,6 +33,7 @@ COMMANDS = (
     "list",
     "status",
     "log",
+    "metrics",
     "save-snapshot",
     "list-snapshots",
     "verify-snapshot",

@@ -224,7 +224,7 @@ def test_nothing_below_updates_knows_of_them() -> None:
         m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
     }
     outside = {m for m in users if not m.startswith(("update", NAME))}
-    assert outside == {"client", "history", "overview", "status"}
+    assert outside == {"client", "history", "metrics", "overview", "status"}
 
 
 def test_the_client_is_composed_of_operations() -> None:

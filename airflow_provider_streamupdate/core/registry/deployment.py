@@ -153,7 +153,8 @@ class QueryStatus:
 @attrs.frozen(kw_only=True)
 class Status:
     """The driver's heartbeat. beat: grows with every one, so that no two are the same; process: the one that writes it
-    (None: a version before this)."""
+    (None: a version before this). requests: calls to the root's storage that the driver's agent has made (None: the
+    same)."""
 
     state: DriverState
     epoch: int
@@ -169,6 +170,7 @@ class Status:
     pid: int | None = None
     beat: int = 0
     process: ProcessIdentity | None = None
+    requests: int | None = None
 
     @property
     def final(self) -> bool:

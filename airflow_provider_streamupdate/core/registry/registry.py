@@ -94,7 +94,7 @@ class AppRegistry:
             if current := self.current():
                 names = ("spec", "launch", "status", "plan")
                 paths += [f"deployments/{current.deployment}/{name}.json" for name in names]
-        if newest := folder.newest([f"updates/{name}.json" for name in self._update_names()]):
+        if newest := folder.newest([f"updates/{name}.json" for name in self.update_ids()]):
             paths.append(newest)
         if taken := numbers(last):
             paths.append(f"rollbacks/{max(taken)}.json")
@@ -253,7 +253,7 @@ class AppRegistry:
 
     def updates(self) -> list[UpdateRecord]:
         """Oldest first."""
-        return sorted((r for n in self._update_names() if (r := self.update(n))), key=lambda r: r.started_at)
+        return sorted((r for n in self.update_ids() if (r := self.update(n))), key=lambda r: r.started_at)
 
     def update_under_way(self) -> UpdateRecord | None:
         """The update that has begun and not ended, and whose old or new version is the current deployment."""
@@ -264,7 +264,7 @@ class AppRegistry:
     def last_update(self) -> UpdateRecord | None:
         """The update record that was written last, found without reading the others: an update under way, else the one
         that ended last."""
-        newest = self.folder.newest([f"updates/{name}.json" for name in self._update_names()])
+        newest = self.folder.newest([f"updates/{name}.json" for name in self.update_ids()])
         return self._read(newest, UpdateRecord) if newest else None
 
     def rollbacks(self) -> list[RollbackRecord]:
@@ -299,7 +299,8 @@ class AppRegistry:
             self.folder.remove(f"{stem}.json")
             self.folder.remove(f"{stem}.md")
 
-    def _update_names(self) -> list[str]:
+    def update_ids(self) -> list[str]:
+        """The updates that have a record, in no order."""
         return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
 
     def _spec(self, deployment: str) -> DeploymentSpec | None:

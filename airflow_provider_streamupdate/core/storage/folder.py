@@ -24,6 +24,7 @@ import attrs
 
 from ..boundaries import storage_call
 from ..errors import CorruptError, InvalidInputError, StorageError
+from . import calls
 from .backend import CHUNK, Backend, FileNames
 from .disk import Disk
 from .opening import backend_at
@@ -301,6 +302,7 @@ class Folder:
     def _errors(self, verb: str, relative: str) -> Iterator[None]:
         try:
             storage_call()
+            calls.count()
             yield
         except (StorageError, CorruptError):
             raise

@@ -18,7 +18,7 @@ from ...core.processes.repeating_thread import repeating
 from ...core.registry.deployment import HEARTBEAT_SECONDS, STARTING, Status
 from ...core.registry.events import Events
 from ...core.serde import to_json
-from ...core.storage import Folder
+from ...core.storage import Folder, calls
 
 
 class Reporter:
@@ -52,7 +52,8 @@ class Reporter:
         with self._lock:
             before = self._status.state
             beat = self._status.beat + 1
-            self._status = attrs.evolve(self._status, heartbeat_at=clock.now(), beat=beat, **changes)
+            always = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
+            self._status = attrs.evolve(self._status, **{**always, **changes})
             if self._status.state != before:
                 self.events.add("state", state=self._status.state, reason=changes.get("reason"))
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once

@@ -1,0 +1,257 @@
+"""The apps under a root as metrics: what a scraper reads is what the files say."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as prometheus_families
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.metrics import PAUSES, STATES, buckets
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
+from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+
+from .builders import deploy, live_snapshot, status
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+APP = "flights"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    made = Registry(str(tmp_path)).app(APP)
+    deploy(made)
+    return made
+
+
+@pytest.fixture
+def client(app: AppRegistry, tmp_path: Path) -> StreamUpdateClient:
+    return StreamUpdateClient(str(tmp_path))
+
+
+def samples(client: StreamUpdateClient, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """By labels, without that of the app."""
+    text, _ = client.metrics()
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            if sample.name == f"streamupdate_{name}":
+                labels = tuple(sorted((k, v) for k, v in sample.labels.items() if k != "app"))
+                assert labels not in found, "one series twice"
+                found[labels] = sample.value
+    return found
+
+
+def ago(seconds: float) -> str:
+    return (datetime.now(timezone.utc) - timedelta(seconds=seconds)).isoformat()
+
+
+def set_status(app: AppRegistry, **changes: Any) -> None:
+    app.folder.write("deployments/v1/status.json", to_json(attrs.evolve(status("running"), **changes)))
+
+
+def test_the_figures_of_a_running_driver(app: AppRegistry, client: StreamUpdateClient) -> None:
+    query = QueryStatus(
+        batch=7,
+        batch_seconds=0.5,
+        input_rows_per_second=10.0,
+        processed_rows_per_second=20.0,
+        lag=5.0,
+        source_lag={"a": 2.0, "b": 3.0},
+        watermark=ago(40),
+        state_rows={"one": 3, "two": 4},
+        state_bytes=99,
+    )
+    set_status(app, queries={"q": query, "idle": QueryStatus(active=False)}, heartbeat_at=ago(1), requests=321)
+    of_q, of_idle = (("query", "q"),), (("query", "idle"),)
+    assert samples(client, "batch") == {of_q: 7, of_idle: -1}
+    for name, value in {
+        "batch_seconds": 0.5,
+        "rows_in_per_second": 10.0,
+        "rows_per_second": 20.0,
+        "lag_records": 5.0,
+        "state_bytes": 99.0,
+    }.items():
+        assert samples(client, name) == {of_q: value}, name  # what is not known is no zero
+    assert samples(client, "query_active") == {of_q: 1.0, of_idle: 0.0}
+    assert samples(client, "watermark_age_seconds")[of_q] == pytest.approx(40, abs=5)
+    assert samples(client, "state_rows") == {(*of_q, ("stage", "one")): 3.0, (*of_q, ("stage", "two")): 4.0}
+    assert samples(client, "source_lag_records") == {(*of_q, ("source", "a")): 2.0, (*of_q, ("source", "b")): 3.0}
+    assert samples(client, "requests_total") == {(): 321.0}
+    assert samples(client, "heartbeat_age_seconds")[()] == pytest.approx(1, abs=5)
+    assert samples(client, "app_info") == {(("deployment", "v1"), ("epoch", "1")): 1.0}
+
+
+@pytest.mark.parametrize("state", ["running", "suspended", "cancelled", "finished", "failed"])
+def test_each_state_is_one_of_all(app: AppRegistry, client: StreamUpdateClient, state: str) -> None:
+    set_status(app, state=state, heartbeat_at=ago(1), queries={"q": QueryStatus(batch=3, lag=5.0)})
+    found = {dict(labels)["state"]: value for labels, value in samples(client, "app_state").items()}
+    assert set(found) == set(STATES) and sum(found.values()) == 1.0
+    dead = state in ("cancelled", "finished", "failed")
+    assert (samples(client, "lag_records") == {}) is dead  # nobody is behind any more
+
+
+def test_an_app_that_cannot_be_read_is_told_beside_the_others(app: AppRegistry, client: StreamUpdateClient) -> None:
+    other = Registry(client.root).app("other")
+    deploy(other)
+    app.folder.write("current.json", b"{")
+    text = client.metrics()[0].decode()
+    assert f'streamupdate_app_state{{app="{APP}",state="unreadable"}} 1.0' in text
+    assert 'streamupdate_app_state{app="other",state="unreadable"} 0.0' in text
+    assert "streamupdate_apps 2.0" in text
+
+
+@pytest.mark.parametrize("damaged", ["updates/v2.json", "deployments/v1/status.json", "deployments/v1/spec.json"])
+def test_any_damaged_file_makes_an_app_unreadable_once(
+    app: AppRegistry, client: StreamUpdateClient, damaged: str
+) -> None:
+    app.set_update(UpdateRecord(app=APP, old="v1", new="v2", started_at=ago(5)))
+    app.folder.write(damaged, b"nothing")
+    found = {dict(labels)["state"]: value for labels, value in samples(client, "app_state").items()}
+    assert found["unreadable"] == 1.0 and sum(found.values()) == 1.0
+
+
+def test_an_empty_root_and_an_app_without_a_driver(tmp_path: Path) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    assert samples(client, "apps") == {(): 0.0}
+
+
+def update(app: AppRegistry, new: str, began: float, **more: Any) -> None:
+    app.set_update(UpdateRecord(app=APP, old="v1", new=new, started_at=ago(began), **more))
+
+
+def test_updates_are_counted_and_timed(app: AppRegistry, client: StreamUpdateClient) -> None:
+    begin = ago(1000)
+
+    def at(seconds: float) -> str:
+        return (clock.parse(begin) + timedelta(seconds=seconds)).isoformat()
+
+    times = {"planned": at(2), "checked": at(10), "promoted": at(10.5)}
+    for number, pause in enumerate((0.3, 0.7, 400.0)):
+        record = UpdateRecord(app=APP, old="v1", new=f"v{number}", started_at=begin, strategy="standby")
+        app.set_update(attrs.evolve(record, outcome="promoted", pause_seconds=pause, step_times=times))
+    update(app, "v8", 500, strategy="standby", outcome="refused")
+    update(app, "v9", 90, strategy="follow", step="standby")
+    outcomes = ("promoted", "rolled-back", "refused", "superseded")
+    expected = {(s, o): 0.0 for s in ("standby", "follow") for o in outcomes}
+    expected |= {("standby", "promoted"): 3.0, ("standby", "refused"): 1.0}
+    found = {(dict(k)["strategy"], dict(k)["outcome"]): v for k, v in samples(client, "updates_total").items()}
+    assert found == expected
+    of_standby = (("strategy", "standby"),)
+    assert samples(client, "update_pause_seconds_count") == {of_standby: 3.0}
+    assert samples(client, "update_pause_seconds_sum") == {of_standby: 401.0}
+    counts = {dict(k)["le"]: v for k, v in samples(client, "update_pause_seconds_bucket").items()}
+    assert counts == {str(b): float(sum(p <= b for p in (0.3, 0.7, 400.0))) for b in PAUSES} | {"+Inf": 3.0}
+    steps = {dict(k)["step"]: v for k, v in samples(client, "update_step_seconds_sum").items()}
+    assert steps == {"planned": 6.0, "checked": 24.0, "promoted": 1.5}
+    assert samples(client, "last_update_pause_seconds")[()] in (0.3, 0.7, 400.0)
+    [(labels, seconds)] = samples(client, "update_under_way_seconds").items()
+    assert dict(labels) == {"deployment": "v9", "step": "standby"} and seconds == pytest.approx(90, abs=5)
+
+
+def test_a_record_that_changes_is_read_again(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """A refused update may be begun again under the same id."""
+
+    def promoted() -> float:
+        found = samples(client, "updates_total")
+        return found[(("outcome", "promoted"), ("strategy", "standby"))]
+
+    update(app, "v2", 10, strategy="standby", outcome="refused")
+    assert promoted() == 0.0
+    os.utime(Path(app.folder.path("updates/v2.json")), (1, 1))
+    assert promoted() == 0.0
+    update(app, "v2", 5, strategy="standby", outcome="promoted")
+    assert promoted() == 1.0
+    app.remove_update("v2")
+    assert samples(client, "updates_total") == {}
+
+
+def test_snapshots_and_their_ages(app: AppRegistry, client: StreamUpdateClient) -> None:
+    assert samples(client, "snapshots") == {(): 0.0}
+    assert samples(client, "snapshot_age_seconds") == samples(client, "verified_snapshot_age_seconds") == {}
+    store = SnapshotStore(app)
+    for name, age, problem in (("s1", 300, None), ("s2", 200, None), ("s3", 100, "a file is gone"), ("s4", 50, "-")):
+        made = attrs.evolve(live_snapshot(), name=name, app=APP, created_at=ago(age))
+        made = attrs.evolve(made, checksum=hashlib.sha256(to_json(made)).hexdigest())
+        app.folder.write(f"snapshots/{name}/snapshot.json", to_json(made))
+        if problem != "-":
+            verified = Verified(at=ago(1), files=1, problem=problem)
+            app.folder.write(f"snapshots/{name}/verified.json", to_json(verified))
+    app.folder.write("snapshots/s5/snapshot.json", b"{")
+    assert len(store.names()) == 5
+    assert samples(client, "snapshots") == {(): 5.0} and samples(client, "damaged_snapshots") == {(): 2.0}
+    assert samples(client, "snapshot_age_seconds")[()] == pytest.approx(50, abs=5)
+    assert samples(client, "verified_snapshot_age_seconds")[()] == pytest.approx(200, abs=5)
+
+
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "ü", "a b"])
+def test_names_are_escaped(app: AppRegistry, client: StreamUpdateClient, name: str) -> None:
+    set_status(app, heartbeat_at=ago(1), queries={name: QueryStatus(batch=1, state_rows={name: 2})})
+    assert samples(client, "state_rows") == {(("query", name), ("stage", name)): 2.0}
+
+
+def test_both_formats(client: StreamUpdateClient) -> None:
+    text, content_type = client.metrics()
+    assert content_type.startswith("application/openmetrics-text") and text.endswith(b"# EOF\n")
+    text, content_type = client.metrics("text/plain")
+    assert content_type.startswith("text/plain")
+    names = {family.name for family in prometheus_families(text.decode())}
+    assert "streamupdate_app_state" in names
+
+
+@pytest.mark.parametrize("watermark", ["1970-01-01T00:00:00.000Z", "no time", None])
+def test_a_query_without_a_watermark_has_no_age_of_it(
+    app: AppRegistry, client: StreamUpdateClient, watermark: str | None
+) -> None:
+    set_status(app, heartbeat_at=ago(1), queries={"q": QueryStatus(watermark=watermark)})
+    assert samples(client, "watermark_age_seconds") == {}
+
+
+def test_buckets_hold_what_is_at_most_their_bound() -> None:
+    assert buckets([1.0, 2.0, 2.0, 9.0], (1.0, 2.0)) == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]
+
+
+def test_all_metrics_are_described(app: AppRegistry, client: StreamUpdateClient) -> None:
+    query = QueryStatus(lag=1.0, source_lag={"s": 1.0}, state_rows={"t": 1}, state_bytes=1, watermark=ago(1))
+    set_status(app, heartbeat_at=ago(1), queries={"q": query}, requests=1)
+    update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"planned": ago(5)})
+    made = {family.name for family in text_string_to_metric_families(client.metrics()[0].decode())}
+    page = (REPOSITORY / "docs" / "guides" / "monitoring.md").read_text()
+    described = {re.sub("_total$", "", name) for name in re.findall(r"`(streamupdate_\w+)`", page)}
+    assert made == described
+
+
+def test_the_command_serves_until_it_is_ended(app: AppRegistry, client: StreamUpdateClient) -> None:
+    line = "from airflow_provider_streamupdate.cli import main; main()"
+    command = [sys.executable, "-c", line, "metrics", "--serve", "--port", "0", "--root", client.root]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY) as server:
+        assert server.stderr is not None
+        told = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", server.stderr.readline())
+        assert told is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=30)
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert answer.status == 200 and b"streamupdate_apps 1.0" in answer.read()
+        taken = subprocess.run(
+            [*command[:-3], told[1], *command[-2:]], capture_output=True, text=True, check=False, cwd=REPOSITORY
+        )
+        assert taken.returncode == 1 and "give another --port" in taken.stderr
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
