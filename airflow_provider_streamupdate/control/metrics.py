@@ -18,6 +18,7 @@ from ..core.registry.update import Outcome, UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from .operations.context import Context
 from .overview import Glance, Read, glances, snapshot_documents
+from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
 if TYPE_CHECKING:
@@ -213,10 +214,9 @@ def _updates(registry: AppRegistry, known: Known) -> list[UpdateRecord]:
 
 def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord]) -> None:
     total = families.counter("updates", "Updates by how they ended.", "app", "strategy", "outcome")
-    counts: dict[tuple[str, str], int] = {}
+    # All are there from the beginning, so that the first of its kind is an increase.
+    counts = {(strategy, str(outcome)): 0 for strategy in STRATEGIES for outcome in Outcome}
     for record in updates:
-        for outcome in Outcome:  # so that the first of its kind is an increase
-            counts.setdefault((record.strategy, str(outcome)), 0)
         key = record.strategy, str(record.outcome or UNDER_WAY)
         counts[key] = counts.get(key, 0) + 1
     for (strategy, ended), count in counts.items():

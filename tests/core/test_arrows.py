@@ -166,6 +166,7 @@ def test_arrows_point_down_within_control() -> None:
         "client",
         "doctor",
         "history",
+        "metrics",
         "overview",
         "status",
     }
