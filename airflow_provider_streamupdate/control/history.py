@@ -71,7 +71,7 @@ def _minutes(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
 
 def _hours(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
     known: set[tuple[str, int, str, str]] = set()
-    months = [path for begin, path in month_files(registry.folder) if begin + timedelta(days=31) >= since]
+    months = [path for begin, path in month_files(registry.folder) if begin >= since - timedelta(days=31)]
     for month in _read(registry, months, read_month):
         for key, queries in month.spans.items():
             deployment, epoch = of_driver(key)
@@ -121,7 +121,7 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
     registry = context.registry.existing(app)
     since = _now() - timedelta(seconds=seconds)
     found = list(_main_line(registry, recorded(registry, since)))
-    return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **columns(found)}
+    return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **columns(found, _now())}
 
 
 def _main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
@@ -135,12 +135,29 @@ def _main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Rec
         if one.deployment not in begins:
             yield one
             continue
-        begin = begins[one.deployment]
-        if begin is not None and clock.parse(one.span.at) >= minute_of(clock.parse(begin)):
+        if (begin := begins[one.deployment]) is None:
+            continue
+        end = clock.parse(one.span.at) + timedelta(seconds=one.seconds)
+        left = (end - minute_of(clock.parse(begin))).total_seconds() / one.seconds
+        if left >= 1:
             yield one
+        elif left > 0:  # an hour with the cut-over in it
+            yield attrs.evolve(one, span=_part(one.span, left))
 
 
-def columns(found: Iterable[Recorded]) -> dict[str, Any]:
+def _part(span: Span, part: float) -> Span:
+    """So much of a span, as if it had gone evenly."""
+    return attrs.evolve(
+        span,
+        batches=round(span.batches * part),
+        timed=round(span.timed * part),
+        rows_in=round(span.rows_in * part),
+        rows_out=None if span.rows_out is None else round(span.rows_out * part),
+        seconds=span.seconds * part,
+    )
+
+
+def columns(found: Iterable[Recorded], now: datetime) -> dict[str, Any]:
     """Of all queries together, a point for each moment. What is a level is the newest driver's there."""
     moments: dict[str, list[Recorded]] = {}
     for one in found:
@@ -149,18 +166,19 @@ def columns(found: Iterable[Recorded]) -> dict[str, Any]:
     made: dict[str, Any] = {name: [] for name in _LEVELS_AND_RATES}
     made["rows"] = {stage: [] for stage in sorted(stages)}
     for at, all_ in moments.items():
-        newest = {r.query: r for r in all_}  # of the highest epoch, which comes last
-        levels = list(newest.values())
+        newest = max(all_, key=lambda r: r.epoch)
+        levels = [r for r in all_ if r.epoch == newest.epoch]
         made["at"].append(clock.parse(at).timestamp())
-        made["deployment"].append(max(all_, key=lambda r: r.epoch).deployment)
-        seconds, batches = all_[0].seconds, sum(r.span.batches for r in all_)
+        made["deployment"].append(newest.deployment)
+        passed = max((now - clock.parse(at)).total_seconds(), 1.0)  # of the hour that is not over
+        seconds, timed = min(all_[0].seconds, passed), sum(r.span.timed for r in all_)
         made["in"].append(sum(r.span.rows_in for r in all_) / seconds)
         out = _sum(r.span.rows_out for r in all_)
         made["out"].append(None if out is None else out / seconds)
         made["lag"].append(_sum(r.span.lag for r in levels))
         made["longest_lag"].append(_most(r.span.lag_most for r in all_))
-        made["batch"].append(sum(r.span.seconds for r in all_) / batches if batches else None)
-        made["longest_batch"].append(max(r.span.longest for r in all_) if batches else None)
+        made["batch"].append(sum(r.span.seconds for r in all_) / timed if timed else None)
+        made["longest_batch"].append(max(r.span.longest for r in all_) if timed else None)
         made["bytes"].append(_sum(r.span.state_bytes for r in levels))
         made["watermark_age"].append(_most(r.span.watermark_age for r in levels))
         rows = {f"{r.query}/{stage}": n for r in levels for stage, n in r.span.state_rows.items()}

@@ -55,7 +55,7 @@ def client(app: AppRegistry, tmp_path: Path) -> StreamUpdateClient:
 
 
 def span(at: datetime, **figures: Any) -> Span:
-    return attrs.evolve(Span(at=at.isoformat(), batches=10, rows_in=600, seconds=5.0, longest=1.0), **figures)
+    return attrs.evolve(Span(at=at.isoformat(), batches=10, timed=10, rows_in=600, seconds=5.0, longest=1.0), **figures)
 
 
 def minutes(app: AppRegistry, *spans: Span, deployment: str = "v1", epoch: int = 1, query: str = "q") -> None:
@@ -74,7 +74,7 @@ def ago(**time: float) -> datetime:
 
 def test_rates_and_levels_of_each_minute(app: AppRegistry, client: StreamUpdateClient) -> None:
     first = span(ago(minutes=5), rows_out=60, lag=4.0, lag_most=9.0, state_rows={"s": 7}, state_bytes=70)
-    second = span(ago(minutes=4), batches=0, rows_in=0, seconds=0.0, longest=0.0, watermark_age=12.0)
+    second = span(ago(minutes=4), batches=0, timed=0, rows_in=0, seconds=0.0, longest=0.0, watermark_age=12.0)
     minutes(app, first, second)
     found = client.history("a", 3600)
     assert (found["app"], found["seconds"], found["each"]) == ("a", 3600, 60.0)
@@ -137,6 +137,38 @@ def test_ninety_days_are_hours_and_what_is_not_summed_up_yet(app: AppRegistry, c
     assert [round(rate * 3600) for rate in found["in"]] == [expected[at] for at in sorted(expected)]
 
 
+def test_the_hour_that_is_not_over_has_its_rate_so_far(
+    app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = hour_of(NOW) + timedelta(minutes=6)
+    monkeypatch.setattr(history, "_now", lambda: now)
+    minutes(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
+    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
+
+
+@pytest.mark.parametrize("summed_up", [True, False])
+def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamUpdateClient, summed_up: bool) -> None:
+    hour = hour_of(NOW) - timedelta(hours=30)
+    times = {"snapshotted": (hour + timedelta(minutes=15)).isoformat()}
+    record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
+    app.set_update(record)
+    both = [span(hour + timedelta(minutes=n), rows_in=60) for n in range(60)]
+    minutes(app, *both[:15], deployment="v1", epoch=1)
+    minutes(app, *both, deployment="v2", epoch=2)
+    if summed_up:
+        sum_up(app.folder, NOW)
+    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0)]
+
+
+def test_levels_are_the_newest_driver_s_alone(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """Its query has another name."""
+    at = ago(minutes=3)
+    minutes(app, span(at, lag=7.0, state_bytes=100), deployment="v1", epoch=1, query="old")
+    minutes(app, span(at, lag=7.0, state_bytes=100), deployment="v2", epoch=2, query="new")
+    found = client.history("a", 3600)
+    assert (found["lag"], found["bytes"]) == ([7.0], [100])
+
+
 def test_only_what_was_asked_for(app: AppRegistry, client: StreamUpdateClient) -> None:
     minutes(app, *(span(ago(minutes=n)) for n in range(300, 1, -1)))
     for length in (600, 3600, 4 * 3600):
@@ -156,6 +188,8 @@ def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateC
     newer = b'{"format": 99, "format_since": "9.9"}'
     app.folder.write(f"{MINUTES}/{hour.strftime('%Y%m%dT%H')}-8-v9.json", newer)
     app.folder.write(f"{MONTHS}/{hour.strftime('%Y%m')}.json", b"nothing")
+    app.folder.write(f"{MONTHS}/999912.json", b"{}")
+    app.folder.write(f"{MONTHS}/202701.json", b'{"spans": {"nonsense": {}}}')
     assert len(client.history("a", DAY)["at"]) == len(client.history("a", MOST_SECONDS)["at"]) == 1
 
 

@@ -3,11 +3,14 @@
 A driver replaces the file of its hour once a minute. What hours have ended is summed up, one span a query and hour, in
 a file a month; then the minutes are removed. Each file of minutes has one writer, the driver of one epoch. A month has
 one after the other; should two overlap, the minutes that one of them missed are still there for the next.
+
+What is kept is counted in files, and not by a clock, which may be wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -21,8 +24,10 @@ from .span import Span, merged
 
 FOLDER = "history"
 MINUTES, MONTHS = f"{FOLDER}/minutes", f"{FOLDER}/months"
-MINUTES_KEPT = timedelta(hours=26)  # a day, whenever it is looked at
+MINUTES_KEPT = timedelta(hours=26)  # a day, whenever it is looked at: so many hours that have files
 HOURS_KEPT = timedelta(days=90)
+MONTHS_KEPT = 5  # files: 90 days touch four of them, and a clock that was wrong may have made another
+NAME_LENGTH = 100  # of a deployment in a file's name
 LATE = timedelta(hours=3)
 _HOUR, _MONTH = "%Y%m%dT%H", "%Y%m"
 
@@ -43,6 +48,11 @@ class Month:
     """spans: by driver (`driver_key`) and query, oldest first, an hour each"""
 
     spans: dict[str, Spans] = attrs.field(factory=dict)
+
+    @spans.validator
+    def _of_drivers(self, _field: object, spans: dict[str, Spans]) -> None:
+        for key in spans:
+            of_driver(key)
 
 
 def minute_of(moment: datetime) -> datetime:
@@ -66,10 +76,29 @@ def of_driver(key: str) -> tuple[str, int]:
     return deployment, int(epoch)
 
 
+def minutes_path(hour: datetime, deployment: str, epoch: int) -> str:
+    """The file of a driver's hour. A long deployment id is shortened with a digest; the file holds the whole one."""
+    if len(deployment) > NAME_LENGTH:
+        deployment = f"{deployment[:NAME_LENGTH]}.{hashlib.sha256(deployment.encode()).hexdigest()[:12]}"
+    return f"{MINUTES}/{hour.strftime(_HOUR)}-{driver_key(deployment, epoch)}.json"
+
+
 def write_minutes(app: Folder, hour: datetime, minutes: Minutes) -> None:
     """Replace the file of a driver's hour."""
-    name = f"{hour.strftime(_HOUR)}-{driver_key(minutes.deployment, minutes.epoch)}.json"
-    app.write(f"{MINUTES}/{name}", to_json(minutes), lasting=False)  # another comes in a minute
+    app.write(minutes_path(hour, minutes.deployment, minutes.epoch), to_json(minutes), lasting=False)
+
+
+def joined(before: Minutes | None, later: Minutes) -> Minutes:
+    """What a driver wrote of an hour before it forgot it, and what it has noted since; one minute may be in both."""
+    if before is None:
+        return later
+    spans: Spans = {}
+    for query in sorted({*before.spans, *later.spans}):
+        found: dict[str, list[Span]] = {}
+        for span in (*before.spans.get(query, ()), *later.spans.get(query, ())):
+            found.setdefault(span.at, []).append(span)
+        spans[query] = tuple(merged(at, found[at]) for at in sorted(found))
+    return attrs.evolve(later, spans=spans)
 
 
 def minute_files(app: Folder) -> list[tuple[datetime, str]]:
@@ -104,37 +133,45 @@ def read_month(app: Folder, path: str) -> Month | None:
 
 
 def sum_up(app: Folder, now: datetime) -> None:
-    """Bring the hours that have ended into their months, and remove what is older than it is kept. A damaged file is
-    given up: nothing but charts depends on it. What a newer version of this package wrote is left to that one."""
-    files = [(hour, path) for hour, path in minute_files(app) if hour < hour_of(now)]
-    for month in sorted({hour.strftime(_MONTH) for hour, _ in files}):
+    """Bring the hours that have ended into their months, and remove what is more than is kept. A damaged file is given
+    up: nothing but charts depends on it. What a newer version of this package wrote is left to that one."""
+    files = minute_files(app)
+    ended = [(hour, path) for hour, path in files if hour < hour_of(now)]
+    done: set[str] = set()
+    for month in sorted({hour.strftime(_MONTH) for hour, _ in ended}):
         with contextlib.suppress(NewerFormatError):
-            _sum_up_month(app, month, [(hour, path) for hour, path in files if hour.strftime(_MONTH) == month], now)
-    for hour, path in files:
-        if now - hour > MINUTES_KEPT:
+            done |= _sum_up_month(app, month, [(h, path) for h, path in ended if h.strftime(_MONTH) == month], now)
+    kept = set(sorted({hour for hour, _ in files})[-int(MINUTES_KEPT / timedelta(hours=1)) :])
+    for hour, path in ended:
+        if hour not in kept and path in done:
             app.remove(path)
-    for begin, path in month_files(app):
-        if now - begin > HOURS_KEPT + timedelta(days=31):
-            app.remove(path)
+    for _, path in month_files(app)[:-MONTHS_KEPT]:
+        app.remove(path)
 
 
-def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]], now: datetime) -> None:
+def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]], now: datetime) -> set[str]:
+    """The files that are of no use any more."""
     path = f"{MONTHS}/{month}.json"
     try:
         before = read_month(app, path) or Month()
     except CorruptError:
         before = Month()
     known = {(key, span.at) for key, queries in before.spans.items() for spans in queries.values() for span in spans}
-    found = []
+    found, done = [], set()
     for hour, file in ended:
         settled = now - hour > LATE  # until then its driver may have had a last word
-        if settled and (_key_of(file), hour.isoformat()) in known:
-            continue
-        with contextlib.suppress(CorruptError):
-            found.append(read_minutes(app, file))
+        if not (settled and (_key_of(file), hour.isoformat()) in known):
+            try:
+                found.append(read_minutes(app, file))
+            except NewerFormatError:
+                continue
+            except CorruptError:
+                pass
+        done.add(file)
     after = with_hours(before, [minutes for minutes in found if minutes is not None])
     if after != before:
         app.write(path, to_json(after))
+    return done
 
 
 def _key_of(path: str) -> str:

@@ -13,8 +13,8 @@ from .. import clock
 class Span:
     """at: its beginning (ISO)
 
-    batches, rows_in, rows_out: of the batches that ended in it (rows_out: None where Spark does not report them)
-    seconds: their executions took together; longest: the longest one
+    batches: that were committed in it; timed: those of them whose figures are known, which these are of: rows_in,
+    rows_out (None where Spark does not report it of each), seconds (all executions together) and longest (one)
     lag: rows behind, at its end (None: unknown); lag_most: at most
     watermark_age: seconds by which the watermark was behind the clock, at its end (None: there is none)
     state_rows: by stage, at its end; state_bytes: of all stages
@@ -22,6 +22,7 @@ class Span:
 
     at: str = attrs.field(validator=clock.is_moment)
     batches: int = 0
+    timed: int = 0
     rows_in: int = 0
     rows_out: int | None = None
     seconds: float = 0.0
@@ -38,14 +39,16 @@ def merged(at: str, spans: Sequence[Span]) -> Span:
     ValueError for none."""
     if not spans:
         raise ValueError("no spans to merge")
-    out = [s.rows_out for s in spans if s.rows_out is not None]
+    timed = [s for s in spans if s.timed]
+    out = [s.rows_out for s in timed if s.rows_out is not None]
     most = [s.lag_most for s in spans if s.lag_most is not None]
     return attrs.evolve(
         spans[-1],
         at=at,
         batches=sum(s.batches for s in spans),
+        timed=sum(s.timed for s in spans),
         rows_in=sum(s.rows_in for s in spans),
-        rows_out=sum(out) if out else None,
+        rows_out=sum(out) if timed and len(out) == len(timed) else None,
         seconds=sum(s.seconds for s in spans),
         longest=max(s.longest for s in spans),
         lag_most=max(most) if most else None,

@@ -96,7 +96,9 @@ class DriverContext:
 
     def go_on_after_others(self) -> None:
         """Begin after the batch ids that another version has left in the sinks, and tell it."""
-        for query, (batch, last) in self.engine.go_on_after_others().items():
+        others = self.engine.go_on_after_others()
+        self.recorder.skip({query: last for query, (_, last) in others.items()})
+        for query, (batch, last) in others.items():
             self.reporter.events.add("renumbered", query=query, batch=batch, to=last)
             print(
                 f"WARNING: the sink of query {query} has batches up to {last} from another version: the input after "

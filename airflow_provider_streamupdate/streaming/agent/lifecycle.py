@@ -97,6 +97,7 @@ class Agent:
             except BaseException as error:
                 self._fail(error)
                 print_error()
+            self.driver.recorder.settle()
         return 0 if self.driver.reporter.state in (CANCELLED, FINISHED) else 1
 
     def _work(self) -> None:

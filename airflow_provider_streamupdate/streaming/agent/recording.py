@@ -10,14 +10,15 @@ from datetime import datetime, timezone
 import attrs
 
 from ...core import clock
-from ...core.errors import StreamUpdateError
-from ...core.history.history import Minutes, hour_of, minute_of, sum_up, write_minutes
+from ...core.history.history import Minutes, hour_of, joined, minute_of, minutes_path, read_minutes, sum_up
 from ...core.history.span import Span
-from ...core.processes.repeating_thread import repeating
 from ...core.registry.deployment import QueryStatus
+from ...core.serde import to_json
 from ...core.storage import Folder
 
 LOOK_SECONDS = 5.0  # between looks whether a minute has ended
+END_SECONDS = 2.0  # that the driver's end waits for the last minute
+HOURS_KEPT = 48  # in memory, while the storage does not take them
 
 
 def utc_now() -> datetime:
@@ -25,19 +26,22 @@ def utc_now() -> datetime:
 
 
 class Recorder:
-    """app: the app's folder. now: the time in UTC
+    """app: the app's folder. now: the time in UTC, which may jump
 
-    Nothing depends on what it writes: what cannot be written is written with the next minute, or is lost.
+    Nothing depends on what it writes: what cannot be written is written with the next minute, or is lost. Whatever goes
+    wrong in it ends neither the thread that writes nor the driver.
     """
 
     def __init__(self, app: Folder, deployment: str, epoch: int, now: Callable[[], datetime] = utc_now) -> None:
         self._app, self._deployment, self._epoch, self._now = app, deployment, epoch, now
         self._lock = threading.Lock()
-        self._spans: dict[str, dict[datetime, Span]] = {}  # by query and minute, of the hours that are not written
+        self._spans: dict[str, dict[datetime, Span]] = {}  # by query and minute, of the hours in memory
+        self._before: dict[datetime, Minutes | None] = {}  # what the files of these hours held when they were begun
+        self._unwritten: set[datetime] = set()  # minutes
         self._seen: dict[str, int] = {}  # the last batch of each query that was counted
         self._told: dict[str, int] = {}  # and the last one whose figures were added
-        self._written: datetime | None = None  # the minute that was written last
         self._summed_up: datetime | None = None  # the hour in which the hours before were
+        self._thread: threading.Thread | None = None
 
     def note(self, queries: Mapping[str, QueryStatus]) -> None:
         """Add what has been committed since the last call to the minute that is now."""
@@ -45,15 +49,23 @@ class Recorder:
         with self._lock:
             for name, status in queries.items():
                 minutes = self._spans.setdefault(name, {})
-                span = minutes.get(at, Span(at=at.isoformat()))
-                minutes[at] = self._with(span, name, status)
+                minutes[at] = self._with(minutes.get(at) or Span(at=at.isoformat()), name, status)
+                self._unwritten.add(at)
+            for hour in sorted({hour_of(at) for at in self._unwritten})[:-HOURS_KEPT]:
+                self._forget(hour)
+
+    def skip(self, last: Mapping[str, int]) -> None:
+        """These batch ids, and those before them, are of others."""
+        with self._lock:
+            for name, batch in last.items():
+                for known in (self._seen, self._told):
+                    known[name] = max(known.get(name, -1), batch)
 
     def _with(self, span: Span, name: str, status: QueryStatus) -> Span:
         first = status.batch + 1 if status.first_batch is None else status.first_batch
         before, told = self._seen.get(name, first - 1), self._told.get(name, first - 1)
         # Spark reports a batch a little after its commit.
         new = [f for f in status.figures if told < f.batch <= status.batch]
-        out = [f.rows_out for f in new if f.rows_out is not None]
         self._seen[name] = max(before, status.batch)
         self._told[name] = max([told, *(f.batch for f in new)])
         lags = [lag for lag in (span.lag_most, status.lag) if lag is not None]
@@ -64,8 +76,9 @@ class Recorder:
         return attrs.evolve(
             span,
             batches=span.batches + max(status.batch - before, 0),
+            timed=span.timed + len(new),
             rows_in=span.rows_in + sum(f.rows_in or 0 for f in new),
-            rows_out=(span.rows_out or 0) + sum(out) if out else span.rows_out,
+            rows_out=_rows_out(span, [f.rows_out for f in new]),
             seconds=span.seconds + sum(f.seconds for f in new),
             longest=max([span.longest, *(f.seconds for f in new)]),
             lag=status.lag,
@@ -77,42 +90,80 @@ class Recorder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """While the block runs, write every minute that has ended; at its end, all."""
-        with repeating(LOOK_SECONDS, self.write, StreamUpdateError):
+        """While the block runs, write every minute that has ended; after it, the last one. Its end waits for nothing:
+        that is what `settle` is for."""
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.wait(LOOK_SECONDS):
+                with contextlib.suppress(Exception):
+                    self.write()
+            with contextlib.suppress(Exception):
+                self.write(over=True)
+
+        self._thread = threading.Thread(target=work, name="recorder", daemon=True)
+        self._thread.start()
+        try:
             yield
-        with contextlib.suppress(StreamUpdateError):
-            self.write(over=True)
+        finally:
+            over.set()
+
+    def settle(self, seconds: float = END_SECONDS) -> None:
+        """Wait for what is written last, at most so long."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def write(self, over: bool = False) -> None:
         """Write the minutes that have ended, if there are any that were not; StorageError when it fails.
 
-        over: and the one that has not
+        over: and the one that has not; what has ended is then summed up by the next driver
         """
         now = self._now()
-        until = minute_of(now)
         with self._lock:
-            ended = [at for minutes in self._spans.values() for at in minutes if at < until or over]
-            if not ended or (not over and self._written is not None and max(ended) <= self._written):
-                return
-            hours = {hour: self._of(hour, max(ended)) for hour in sorted({hour_of(at) for at in ended})}
-        for hour, minutes in hours.items():
-            write_minutes(self._app, hour, minutes)
-        with self._lock:
-            self._written = max(ended)
-            for spans in self._spans.values():
-                for at in [at for at in spans if hour_of(at) < hour_of(now)]:
-                    del spans[at]
-        if self._summed_up != hour_of(now):
+            ended = {at for at in self._unwritten if at != minute_of(now) or over}
+        for hour in sorted({hour_of(at) for at in ended}):
+            self._write_hour(hour, ended)
+        if ended and not over and self._summed_up != hour_of(now):
             sum_up(self._app, now)
             self._summed_up = hour_of(now)
 
-    def _of(self, hour: datetime, last: datetime) -> Minutes:
-        spans = {
-            query: tuple(minutes[at] for at in sorted(minutes) if hour_of(at) == hour and at <= last)
+    def _write_hour(self, hour: datetime, ended: set[datetime]) -> None:
+        """Replace the file. It is this driver's alone: what it held was written before the clock jumped."""
+        path = minutes_path(hour, self._deployment, self._epoch)
+        if hour not in self._before:
+            self._before[hour] = read_minutes(self._app, path)
+        with self._lock:
+            mine = self._of(hour, ended)
+        self._app.write(path, to_json(joined(self._before[hour], mine)), lasting=False)  # another comes in a minute
+        with self._lock:
+            self._unwritten -= {at for at in ended if hour_of(at) == hour}
+            if hour != hour_of(self._now()) and not any(hour_of(at) == hour for at in self._unwritten):
+                self._forget(hour)
+
+    def _forget(self, hour: datetime) -> None:
+        self._before.pop(hour, None)
+        self._unwritten = {at for at in self._unwritten if hour_of(at) != hour}
+        for query, spans in self._spans.items():
+            self._spans[query] = {at: span for at, span in spans.items() if hour_of(at) != hour}
+
+    def _of(self, hour: datetime, ended: set[datetime]) -> Minutes:
+        """What has ended of an hour: all that was written, and `ended`."""
+        shown = {
+            query: tuple(
+                minutes[at]
+                for at in sorted(minutes)
+                if hour_of(at) == hour and (at in ended or at not in self._unwritten)
+            )
             for query, minutes in self._spans.items()
         }
-        return Minutes(
-            deployment=self._deployment,
-            epoch=self._epoch,
-            spans={query: found for query, found in spans.items() if found},
-        )
+        spans = {query: found for query, found in shown.items() if found}
+        return Minutes(deployment=self._deployment, epoch=self._epoch, spans=spans)
+
+
+def _rows_out(span: Span, new: list[int | None]) -> int | None:
+    """Known when it is of every batch."""
+    if not new:
+        return span.rows_out
+    if (span.timed and span.rows_out is None) or None in new:
+        return None
+    return (span.rows_out or 0) + sum(rows for rows in new if rows is not None)

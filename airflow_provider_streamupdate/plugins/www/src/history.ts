@@ -58,10 +58,11 @@ export class Live {
 const NO_ROWS: Record<string, number> = {};
 const nothing = (at: number): Point => ({ at, in: null, out: null, lag: null, batch: null, bytes: null, watermarkAge: null, rows: NO_ROWS });
 
-/** What was written down, each point at the end of its minute or hour. */
+/** What was written down, each point at the end of its minute or hour, or now. */
 function written(past: Past): Point[] {
+  const now = Date.now() / 1000;
   return past.at.map((at, n) => ({
-    at: at + past.each,
+    at: Math.min(at + past.each, Math.max(at, now)),
     in: past.in[n]!,
     out: past.out[n]!,
     lag: past.lag[n]!,
