@@ -5,19 +5,21 @@ Everything is read from the root when it is asked for. docs/guides/monitoring.md
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..core import clock
-from ..core.errors import EnvironmentProblem, NotFoundError, StreamUpdateError
-from ..core.registry.deployment import LOST, DriverState, Status
+from ..core.errors import EnvironmentProblem, StreamUpdateError
+from ..core.registry.deployment import FINAL_STATES, DriverState, Status
 from ..core.registry.registry import AppRegistry
-from ..core.registry.update import Outcome, UpdateRecord
+from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from .operations.context import Context
-from .overview import Glance, Read, glances, snapshot_documents
+from .overview import READS_AT_ONCE, Glance, Read, glances, snapshot_documents
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
+log = logging.getLogger(__name__)
+
 PREFIX = "streamupdate"
 UNREADABLE = "unreadable"  # the state of an app whose files cannot be read
-UNDER_WAY = "under-way"  # the outcome of an update that has none yet
 STATES = (*(str(state) for state in DriverState), UNREADABLE)
 # Seconds: a pause is a second, or on a slow store a minute; a step may be a rehearsal.
 PAUSES = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -36,10 +39,11 @@ STEPS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
 
 @attrs.frozen
 class Known:
-    """What need not be read twice: snapshots, and records of updates, by app, id and the time of their file."""
+    """What need not be read twice: snapshots, and by app the records of updates that have ended. A later rollback may
+    change one of these, but nothing that is shown of it."""
 
     snapshots: Read = attrs.field(factory=Read)
-    updates: dict[tuple[str, str], tuple[float, UpdateRecord]] = attrs.field(factory=dict)
+    updates: dict[str, dict[str, UpdateRecord]] = attrs.field(factory=dict)
 
 
 class Apps:
@@ -50,15 +54,31 @@ class Apps:
         self.known = Known()
 
     def collect(self) -> Iterator[Metric]:
-        families = _Families()
         found = glances(self.context)
-        families.gauge("apps", "Apps under the root.").add_metric([], len(found))
-        for app, glance in found:
-            try:
-                _add_app(families, self.context, self.known, app, glance)
-            except StreamUpdateError:
-                families.unreadable(app)
+        for gone in set(self.known.updates) - {app for app, _ in found}:
+            self.known.updates.pop(gone, None)
+        families = _Families()
+        _add(families.gauge("apps", "Apps under the root."), [], len(found))
+        if self.context.registry.folder.cheap_calls:
+            made = [self._of(*each) for each in found]
+        else:
+            with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+                made = list(pool.map(lambda each: self._of(*each), found))
+        for of_app in made:
+            families.take(of_app)
         yield from families.made.values()
+
+    def _of(self, app: str, glance: Glance | StreamUpdateError) -> _Families:
+        """An app's own; one that cannot be read, or told, does not spoil the others'."""
+        families = _Families()
+        try:
+            _add_app(families, self.context, self.known, app, glance)
+        except Exception as error:
+            if not isinstance(error, StreamUpdateError):
+                log.exception("the metrics of app %s", app)
+            families = _Families()
+            families.unreadable(app)
+        return families
 
 
 def registry_of(context: Context) -> CollectorRegistry:
@@ -81,6 +101,12 @@ def text_of(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
 
     encode, content_type = choose_encoder(accept or "application/openmetrics-text; version=1.0.0")
     return encode(registry), content_type
+
+
+def _add(family: Any, labels: Sequence[str], *values: Any) -> None:
+    """Add a sample. A name in a file may hold what cannot be written (half of a surrogate pair)."""
+    shown = [label.encode("utf-8", "replace").decode() for label in labels]
+    family.add_metric(shown, *(float(v) if isinstance(v, int | float) else v for v in values))
 
 
 class _Families:
@@ -107,10 +133,18 @@ class _Families:
     def _family(self, kind: Any, name: str, about: str, labels: Sequence[str]) -> Any:
         return self.made.setdefault(name, kind(f"{PREFIX}_{name}", about, labels=labels))
 
+    def take(self, others: _Families) -> None:
+        """Add what others hold."""
+        for name, family in others.made.items():
+            if name in self.made:
+                self.made[name].samples += family.samples
+            else:
+                self.made[name] = family
+
     def state(self, app: str, state: str) -> None:
         family = self.gauge("app_state", "1 for the state that the app's driver is in.", "app", "state")
         for each in STATES:
-            family.add_metric([app, each], float(each == state))
+            _add(family, [app, each], float(each == state))
 
     def unreadable(self, app: str) -> None:
         self.state(app, UNREADABLE)
@@ -126,10 +160,10 @@ def _add_app(families: _Families, context: Context, known: Known, app: str, glan
     families.state(app, str(glance.state))
     if glance.current is not None:
         info = families.gauge("app_info", "What runs.", "app", "deployment", "epoch")
-        info.add_metric([app, glance.current.deployment, str(glance.current.epoch)], 1.0)
+        _add(info, [app, glance.current.deployment, str(glance.current.epoch)], 1.0)
     if glance.status is not None:
         _add_status(families, app, glance.status)
-        if not glance.status.final and glance.state != LOST:  # the figures of a driver that is gone are of no use
+        if glance.state not in FINAL_STATES:  # the figures of a driver that is gone are of no use
             _add_queries(families, app, glance.status)
     _add_snapshots(families, app, snapshots)
     _add_updates(families, app, updates)
@@ -137,10 +171,10 @@ def _add_app(families: _Families, context: Context, known: Known, app: str, glan
 
 def _add_status(families: _Families, app: str, status: Status) -> None:
     age = families.gauge("heartbeat_age_seconds", "Since the driver's last heartbeat, by this machine's clock.", "app")
-    age.add_metric([app], max(clock.age(status.heartbeat_at), 0.0))
+    _add(age, [app], max(clock.age(status.heartbeat_at), 0.0))
     if status.requests is not None:
         requests = families.counter("requests", "Calls to the root's storage by the driver, since its start.", "app")
-        requests.add_metric([app], status.requests)
+        _add(requests, [app], status.requests)
 
 
 def _add_queries(families: _Families, app: str, status: Status) -> None:
@@ -157,13 +191,13 @@ def _add_queries(families: _Families, app: str, status: Status) -> None:
         ):
             family = families.gauge(name, about, "app", "query")
             if value is not None:
-                family.add_metric([app, query], value)
+                _add(family, [app, query], value)
         lag = families.gauge("source_lag_records", "Records behind the end of a source.", "app", "query", "source")
         for source, behind in found.source_lag.items():
-            lag.add_metric([app, query, source], behind)
+            _add(lag, [app, query, source], behind)
         rows = families.gauge("state_rows", "Rows that a stage holds.", "app", "query", "stage")
         for stage, count in found.state_rows.items():
-            rows.add_metric([app, query, stage], count)
+            _add(rows, [app, query, stage], count)
 
 
 def watermark_age(watermark: str | None) -> float | None:
@@ -179,10 +213,10 @@ def watermark_age(watermark: str | None) -> float | None:
 def _add_snapshots(families: _Families, app: str, snapshots: Sequence[Mapping[str, Any]]) -> None:
     whole = [s for s in snapshots if "error" not in s]
     count = families.gauge("snapshots", "Snapshots, damaged ones included.", "app")
-    count.add_metric([app], len(snapshots))
+    _add(count, [app], len(snapshots))
     damaged = families.gauge("damaged_snapshots", "Snapshots that cannot be read, or failed a verification.", "app")
     failed = [s for s in whole if (s["verified"] or {}).get("problem")]
-    damaged.add_metric([app], len(snapshots) - len(whole) + len(failed))
+    _add(damaged, [app], len(snapshots) - len(whole) + len(failed))
     taken = [s["created_at"] for s in whole]
     verified = [s["created_at"] for s in whole if s["verified"] and not s["verified"].get("problem")]
     for name, about, moments in (
@@ -191,25 +225,16 @@ def _add_snapshots(families: _Families, app: str, snapshots: Sequence[Mapping[st
     ):
         family = families.gauge(name, about, "app")
         if moments:
-            family.add_metric([app], max(clock.age(max(moments)), 0.0))
+            _add(family, [app], max(clock.age(max(moments)), 0.0))
 
 
 def _updates(registry: AppRegistry, known: Known) -> list[UpdateRecord]:
-    """Oldest first. A record is read again when its file has changed."""
-    found = []
-    for name in registry.update_ids():
-        key = registry.name, name
-        try:
-            at = registry.folder.modified(f"updates/{name}.json")
-        except (NotFoundError, FileNotFoundError):
-            continue  # removed since it was listed
-        if key not in known.updates or known.updates[key][0] != at:
-            record = registry.update(name)
-            if record is None:
-                continue
-            known.updates[key] = at, record
-        found.append(known.updates[key][1])
-    return sorted(found, key=lambda record: record.started_at)
+    """Oldest first. A record of one that has ended is read once."""
+    ended = known.updates.get(registry.name, {})
+    read = ((name, ended.get(name) or registry.update(name)) for name in registry.update_ids())
+    found = {name: record for name, record in read if record is not None}
+    known.updates[registry.name] = {name: record for name, record in found.items() if record.outcome is not None}
+    return sorted(found.values(), key=lambda record: record.started_at)
 
 
 def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord]) -> None:
@@ -217,17 +242,19 @@ def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord])
     # All are there from the beginning, so that the first of its kind is an increase.
     counts = {(strategy, str(outcome)): 0 for strategy in STRATEGIES for outcome in Outcome}
     for record in updates:
-        key = record.strategy, str(record.outcome or UNDER_WAY)
-        counts[key] = counts.get(key, 0) + 1
+        # One that was promoted stays so, also when it was rolled back later: a counter does not go down.
+        outcome = Outcome.PROMOTED if PROMOTED in record.step_times else record.outcome
+        if outcome is not None:
+            key = record.strategy, str(outcome)
+            counts[key] = counts.get(key, 0) + 1
     for (strategy, ended), count in counts.items():
-        if ended != UNDER_WAY:
-            total.add_metric([app, strategy, ended], count)
+        _add(total, [app, strategy, ended], count)
     under_way = families.gauge(
         "update_under_way_seconds", "Since the update under way began.", "app", "deployment", "step"
     )
     for record in updates:
         if record.outcome is None:
-            under_way.add_metric([app, record.new, record.step], max(clock.age(record.started_at), 0.0))
+            _add(under_way, [app, record.new, record.step], max(clock.age(record.started_at), 0.0))
     _add_times(families, app, [record for record in updates if record.outcome is not None])
 
 
@@ -243,13 +270,13 @@ def _add_times(families: _Families, app: str, ended: Sequence[UpdateRecord]) -> 
         if record.pause_seconds is not None:
             pauses.setdefault(record.strategy, []).append(record.pause_seconds)
         for name, _, seconds in step_seconds(record):
-            steps.setdefault((record.strategy, name), []).append(seconds)
+            steps.setdefault((record.strategy, name), []).append(max(seconds, 0.0))  # of two clocks
     for strategy, found in pauses.items():
-        pause.add_metric([app, strategy], buckets(found, PAUSES), sum(found))
+        _add(pause, [app, strategy], buckets(found, PAUSES), sum(found))
     for (strategy, name), found in steps.items():
-        step.add_metric([app, strategy, name], buckets(found, STEPS), sum(found))
+        _add(step, [app, strategy, name], buckets(found, STEPS), sum(found))
     if known := [record.pause_seconds for record in ended if record.pause_seconds is not None]:
-        last.add_metric([app], known[-1])
+        _add(last, [app], known[-1])
 
 
 def buckets(values: Sequence[float], bounds: Sequence[float]) -> list[tuple[str, float]]:

@@ -129,6 +129,20 @@ def test_one_look_asks_an_api_server_that_is_away_once(server: Server) -> None:
     assert len(server.asked) == 1
 
 
+def test_who_acts_asks_an_api_server_again_that_was_away_a_moment_ago(server: Server) -> None:
+    command = ["spark-submit", "--master", f"k8s://{server.address}", "--deploy-mode", "cluster"]
+    command += ["--conf", "spark.kubernetes.file.upload.path=/uploads", "a.py"]
+    cluster = Kubernetes()
+    for act in (
+        lambda: cluster.check(command, {}, ("r", "a", "v1", "1")),
+        lambda: cluster.end(launch(server), lambda: pytest.fail("nobody is to be asked")),
+    ):
+        server.answer = lambda path: NONE_OF_ITS["a login page"]
+        assert cluster.look(many=True)(launch(server), status()) is None
+        server.answer = lambda path: (404, GONE)
+        act()
+
+
 def test_a_log_is_followed_over_broken_streams_to_its_end(server: Server) -> None:
     """Its pod waits at first; each connection begins earlier than the last one ended; two lines have one time; the last
     one has no end; and the container is named."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import re
 import signal
 import subprocess
@@ -167,21 +166,65 @@ def test_updates_are_counted_and_timed(app: AppRegistry, client: StreamUpdateCli
     assert dict(labels) == {"deployment": "v9", "step": "standby"} and seconds == pytest.approx(90, abs=5)
 
 
-def test_a_record_that_changes_is_read_again(app: AppRegistry, client: StreamUpdateClient) -> None:
-    """A refused update may be begun again under the same id."""
+def outcomes(client: StreamUpdateClient) -> dict[str, float]:
+    """Of standby."""
+    found = samples(client, "updates_total").items()
+    return {dict(k)["outcome"]: v for k, v in found if dict(k)["strategy"] == "standby" and v}
 
-    def promoted() -> float:
-        found = samples(client, "updates_total")
-        return found[(("outcome", "promoted"), ("strategy", "standby"))]
 
-    update(app, "v2", 10, strategy="standby", outcome="refused")
-    assert promoted() == 0.0
-    os.utime(Path(app.folder.path("updates/v2.json")), (1, 1))
-    assert promoted() == 0.0
-    update(app, "v2", 5, strategy="standby", outcome="promoted")
-    assert promoted() == 1.0
-    app.remove_update("v2")
-    assert set(samples(client, "updates_total").values()) == {0.0}
+def test_a_counter_does_not_go_down(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """An update that was promoted and is rolled back later."""
+    times = {"planned": ago(9), "promoted": ago(8)}
+    update(app, "v2", 10, strategy="standby", step_times={"planned": ago(9)})
+    assert outcomes(client) == {}
+    update(app, "v2", 10, strategy="standby", step_times=times, outcome="promoted")
+    assert outcomes(client) == {"promoted": 1.0}
+    update(app, "v2", 10, strategy="standby", step_times=times, outcome="rolled-back")
+    for each in (client, StreamUpdateClient(client.root)):  # one that knows it, and one that begins now
+        assert outcomes(each) == {"promoted": 1.0}
+
+
+def test_an_update_that_has_ended_is_read_once(
+    app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        update(app, f"v{number + 2}", 100 - number, strategy="standby", outcome="refused")
+    update(app, "v99", 5, strategy="standby", step="standby")
+    read: list[str] = []
+    real = AppRegistry.update
+    monkeypatch.setattr(AppRegistry, "update", lambda self, name: (read.append(name), real(self, name))[1])
+    client.metrics()
+    assert len(set(read)) == 21
+    read.clear()
+    client.metrics()
+    assert set(read) <= {"v99"}
+    assert outcomes(client) == {"refused": 20.0}
+    update(app, "v99", 5, strategy="standby", outcome="promoted", step_times={"promoted": ago(1)})
+    assert outcomes(client) == {"refused": 20.0, "promoted": 1.0}
+    app.remove_update("v99")
+    assert outcomes(client) == {"refused": 20.0}
+
+
+@pytest.mark.parametrize("bad", [{"requests": 10**400}, {"queries": {"q": QueryStatus(state_bytes=10**400)}}])
+def test_what_cannot_be_told_of_one_app_spoils_no_other(
+    app: AppRegistry, client: StreamUpdateClient, bad: dict[str, Any]
+) -> None:
+    deploy(Registry(client.root).app("other"))
+    set_status(app, heartbeat_at=ago(1), **bad)
+    text = client.metrics()[0].decode()
+    assert f'streamupdate_app_state{{app="{APP}",state="unreadable"}} 1.0' in text
+    assert 'streamupdate_app_state{app="other",state="unreadable"} 0.0' in text
+
+
+def test_half_of_a_character_is_shown_as_a_question_mark(app: AppRegistry, client: StreamUpdateClient) -> None:
+    set_status(app, heartbeat_at=ago(1), queries={"\ud800": QueryStatus(batch=3)})
+    assert samples(client, "batch") == {(("query", "?"),): 3.0}
+
+
+def test_a_step_that_ended_before_it_began_took_no_time(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """The clocks of two machines."""
+    update(app, "v2", 10, outcome="promoted", step_times={"planned": ago(60)})
+    assert list(samples(client, "update_step_seconds_sum").values()) == [0.0]
 
 
 def test_snapshots_and_their_ages(app: AppRegistry, client: StreamUpdateClient) -> None:

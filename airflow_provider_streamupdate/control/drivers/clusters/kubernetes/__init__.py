@@ -48,10 +48,11 @@ class Kubernetes(Cluster):
         self._open = pods
         self._opened: dict[str, tuple[float, Pods]] = {}
 
-    def _pods(self, place: Where) -> Pods:
-        """One client for many looks; another one after a while, since tokens and kubeconfigs change."""
+    def _pods(self, place: Where, to_act: bool = False) -> Pods:
+        """One client for many looks; another one after a while, since tokens and kubeconfigs change, and for whoever
+        acts: that an API server did not answer a look a moment ago is no reason to fail."""
         key, now = f"{place} {os.environ.get('KUBECONFIG')}", time.monotonic()
-        if key not in self._opened or now - self._opened[key][0] > CLIENT_SECONDS:
+        if to_act or key not in self._opened or now - self._opened[key][0] > CLIENT_SECONDS:
             self._opened[key] = now, self._open(place)
         return self._opened[key][1]
 
@@ -102,7 +103,7 @@ class Kubernetes(Cluster):
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before its pod is looked for: it may be about to submit
         submitting = _submitting(launch)
-        pods, pod = self._pods(_place(launch)), self.pod(launch)
+        pods, pod = self._pods(_place(launch), to_act=True), self.pod(launch)
         if pod is None:
             return submitting is False
         pods.delete(pod, GRACE_SECONDS)
@@ -124,7 +125,7 @@ class Kubernetes(Cluster):
                 "reach (e.g. in a bucket), by which spark-submit brings the application and this package to the pod"
             )
         place = where(command, environment)
-        pods = self._pods(place)
+        pods = self._pods(place, to_act=True)
         if driver is None:
             pods.find({names.APP: NOBODY})  # the library is here, the API server answers, and pods may be listed
             return
