@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -133,11 +133,16 @@ def drivers(context: Context, app: str, watch: bool = True) -> Drivers:
     return context.drivers(context.registry.existing(app), watch)
 
 
-def follow_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> Iterator[str]:
+def follow_log(
+    context: Context, app: str, deployment: str, lines: int = logs.LINES, over: Callable[[], bool] = lambda: False
+) -> Iterator[str]:
     """Yield the last lines of a driver's log and each later one until it has ended. NotFoundError for an unknown
-    deployment, or when the log cannot be read here."""
+    deployment, or when the log cannot be read here.
+
+    over: asked now and then, also while nothing is written: whether nobody wants more
+    """
     drivers = context.drivers(context.registry.existing(app), watch=False)
-    return logs.follow_log(drivers.app, deployment, lines, lambda: drivers.state(deployment) in FINAL_STATES)
+    return logs.follow_log(drivers.app, deployment, lines, lambda: drivers.state(deployment) in FINAL_STATES, over)
 
 
 def driver_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> logs.DriverLog:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import yaml
 from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
 
 from ..control.drivers.private_folder import private_folder
 from ..core.errors import EnvironmentProblem
@@ -23,6 +25,7 @@ from .templated_values import optional_text, truth
 
 CONN_TYPE = "kubernetes"
 KUBECONFIG = "KUBECONFIG"
+NAMESPACE = "spark.kubernetes.namespace"
 # Where the credentials come from; KubernetesHook takes one of them, too.
 _SOURCES = ("in_cluster", "kube_config_path", "kube_config")
 
@@ -35,8 +38,11 @@ class KubernetesSettings:
     env_vars: dict[str, str] = attrs.field(factory=dict)
 
 
-def kubernetes_settings(conn_id: str) -> KubernetesSettings:
-    """Return what a connection says; EnvironmentProblem when it is not defined or cannot be used for Spark."""
+def kubernetes_settings(conn_id: str, env_vars: Mapping[str, str]) -> KubernetesSettings:
+    """Return what a connection says; EnvironmentProblem when it is not defined or cannot be used for Spark.
+
+    env_vars: what drivers are started with by default
+    """
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
@@ -49,10 +55,10 @@ def kubernetes_settings(conn_id: str) -> KubernetesSettings:
             f"connection {conn_id} is of type {connection.conn_type!r}; give one of type {CONN_TYPE}, or leave the "
             "field empty in the streamupdate connection"
         )
-    return from_extra(conn_id, connection.extra_dejson)
+    return from_extra(conn_id, connection.extra_dejson, env_vars)
 
 
-def from_extra(conn_id: str, extra: Mapping[str, Any]) -> KubernetesSettings:
+def from_extra(conn_id: str, extra: Mapping[str, Any], env_vars: Mapping[str, str]) -> KubernetesSettings:
     """The same, of a connection's extra."""
     where = f"Kubernetes connection {conn_id}"
 
@@ -68,28 +74,37 @@ def from_extra(conn_id: str, extra: Mapping[str, Any]) -> KubernetesSettings:
             f"{where} does not verify the API server (disable_verify_ssl), which is not supported here: put the "
             "server's certificate authority into the kubeconfig"
         )
-    if in_cluster and os.environ.get(KUBECONFIG):
+    if in_cluster and (kubeconfig := _kubeconfig_here(env_vars)):
         raise EnvironmentProblem(
-            f"{where} says in_cluster, but {KUBECONFIG} is set here, and Spark would use it: unset it, or name it as "
-            "kube_config_path"
+            f"{where} says in_cluster, but there is a kubeconfig here ({kubeconfig}), and Spark would use it: remove "
+            "it, or name it as kube_config_path"
         )
-    if path is not None and not Path(path).is_file():
-        raise EnvironmentProblem(f"{where}: there is no kubeconfig at {path} on this machine")
-    named = {"namespace": "spark.kubernetes.namespace", "cluster_context": "spark.kubernetes.context"}
+    if path is not None:
+        path = str(Path(path).expanduser().absolute())
+        if not Path(path).is_file():
+            raise EnvironmentProblem(f"{where}: there is no kubeconfig at {path} on this machine")
+    named = {"namespace": NAMESPACE, "cluster_context": "spark.kubernetes.context"}
     conf = {setting: value for name, setting in named.items() if (value := optional_text(field(name)))}
-    kubeconfig = path if inline is None else str(_written(inline, where))
-    return KubernetesSettings(conf=conf, env_vars={KUBECONFIG: kubeconfig} if kubeconfig else {})
+    file = path if inline is None else str(_written(inline, where))
+    return KubernetesSettings(conf=conf, env_vars={KUBECONFIG: file} if file else {})
+
+
+def _kubeconfig_here(env_vars: Mapping[str, str]) -> str | None:
+    """The one that spark-submit would find by itself."""
+    usual = Path("~/.kube/config").expanduser()
+    return {**os.environ, **env_vars}.get(KUBECONFIG) or (str(usual) if usual.exists() else None)
 
 
 def _written(inline: Any, where: str) -> Path:
     """A file of this user's own with the kubeconfig: spark-submit reads it for as long as a driver is submitted."""
     text = json.dumps(inline) if isinstance(inline, Mapping) else str(inline)
     try:
-        valid = isinstance(json.loads(text), dict)
-    except ValueError:
-        valid = False
-    if not valid:
-        raise EnvironmentProblem(f"{where}: kube_config must be a kubeconfig in JSON; else use kube_config_path")
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:  # which shows what it has read: not told
+        found = None
+    mask_secret(found)
+    if not isinstance(found, dict):
+        raise EnvironmentProblem(f"{where}: kube_config must be a kubeconfig in JSON or YAML")
     target = private_folder("kubeconfig") / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")  # for this user only
     with os.fdopen(handle, "w") as file:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import attrs
 from airflow.exceptions import AirflowException, AirflowNotFoundException
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 
-from ..control.drivers.launcher import SparkSubmit
+from ..control.drivers.launcher import SparkSubmit, spark_environment
 from ..core.errors import EnvironmentProblem, InvalidInputError
 from ..core.registry.application import Application
-from .kubernetes import KubernetesSettings, kubernetes_settings
+from .kubernetes import NAMESPACE, KubernetesSettings, kubernetes_settings
 
 
 class ConnectionLauncher:
@@ -44,7 +45,7 @@ class ConnectionLauncher:
     def check(self) -> None:
         """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or environments are mixed."""
         self.check_connection()
-        self._kubernetes()
+        self._kubernetes(None)
         self.submitter.check()
 
     def check_connection(self) -> None:
@@ -71,6 +72,7 @@ class ConnectionLauncher:
                 raise InvalidInputError(
                     f"path {path!r} contains a comma, which separates files for spark-submit; rename the file"
                 )
+        self._kubernetes(application)  # its own errors are not the Spark connection's
         try:
             hook = self.spark_hook(application, args, runtime)
             command: list[str] = hook._build_spark_submit_command(application.file)
@@ -95,13 +97,14 @@ class ConnectionLauncher:
 
     def environment(self, application: Application) -> dict[str, str]:
         """Return the complete environment of the child process."""
-        return {**self._kubernetes().env_vars, **self.submitter.environment(application)}
+        given = {**self._kubernetes(application).env_vars, **self.env_vars, **application.env_vars}
+        return spark_environment(self.submitter.spark_submit, given)
 
     def spark_hook(self, application: Application, args: list[str], runtime: str) -> SparkSubmitHook:
         """Return the hook that builds the command."""
         return SparkSubmitHook(
             conn_id=self.spark_conn_id,
-            conf={**self._kubernetes().conf, **self.conf, **application.conf},
+            conf={**self._kubernetes(application).conf, **self.conf, **application.conf},
             py_files=",".join((runtime, *application.py_files)),
             files=",".join(application.files) or None,
             name=_name(application, args),
@@ -110,8 +113,19 @@ class ConnectionLauncher:
             spark_binary=self.submitter.spark_submit,
         )
 
-    def _kubernetes(self) -> KubernetesSettings:
-        return kubernetes_settings(self.kubernetes_conn_id) if self.kubernetes_conn_id else KubernetesSettings()
+    def _kubernetes(self, application: Application | None) -> KubernetesSettings:
+        """What the Kubernetes connection says, where the master is one. The Spark connection's own namespace wins."""
+        if self.kubernetes_conn_id is None:
+            return KubernetesSettings()
+        connection = BaseHook.get_connection(self.spark_conn_id)
+        master = (application.master if application else None) or connection.host or ""
+        if not master.startswith("k8s"):
+            return KubernetesSettings()
+        found = kubernetes_settings(self.kubernetes_conn_id, self.env_vars)
+        if connection.extra_dejson.get("namespace"):
+            conf = {name: value for name, value in found.conf.items() if name != NAMESPACE}
+            found = attrs.evolve(found, conf=conf)
+        return found
 
 
 def _name(application: Application, args: list[str]) -> str:

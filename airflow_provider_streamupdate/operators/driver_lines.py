@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..control.drivers.driver_log import LINES
-from ..core.errors import StreamUpdateError
+from ..core.errors import DriverError
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
 LOOK_SECONDS = 0.5  # between two looks whether the driver was started
+RETRY_SECONDS = 5.0  # after an error, which may pass
+MOST_LINES = 10_000  # of what a driver wrote before it was looked for
 LAST_SECONDS = 3.0  # for what a driver wrote until the block failed
 
 
@@ -23,7 +24,7 @@ def driver_lines(
 ) -> Iterator[None]:
     """While the block runs, write the log of a deployment's driver to `log`, line by line, after the deployment's name.
     Of a driver that was started before, only what it writes from now on. A log that cannot be read here is told once,
-    and the block goes on.
+    and the block goes on: nothing of its work depends on it.
 
     which: the app and the deployment; None: not known yet
     """
@@ -34,22 +35,29 @@ def driver_lines(
     before = _started(client, which)
 
     def tell() -> None:
-        told = None  # the driver whose log has been read to its end
+        done, problem = None, None  # the driver whose log has been read to its end, and what was told of it
         while True:
             last = ending.is_set()  # before the look: what was started until then is told
-            if (started := _started(client, which)) is None or started == told:
+            if (started := _started(client, which)) is None or started == done:
                 if last:
                     return
                 ending.wait(LOOK_SECONDS)
                 continue
-            app, deployment, _ = told = started
+            app, deployment, _ = started
+            lines = 0 if started == before or problem is not None else MOST_LINES
             try:
-                for line in client.follow_log(app, deployment, 0 if started == before else LINES):
+                for line in client.follow_log(app, deployment, lines, over.is_set):
                     if over.is_set():
                         return
                     log.info("[%s] %s", deployment, line)
-            except StreamUpdateError as error:
-                log.warning("the log of the driver of %s is not shown here: %s", deployment, error)
+            except Exception as error:
+                if str(error) != problem:
+                    log.warning("the log of the driver of %s is not shown here: %s", deployment, error)
+                problem = str(error)
+                if isinstance(error, DriverError) and not last:  # the cluster does not answer
+                    ending.wait(RETRY_SECONDS)
+                    continue
+            done = started
 
     thread = threading.Thread(target=tell, name="driver-lines", daemon=True)
     thread.start()
@@ -73,6 +81,6 @@ def _started(
             return None
         app, deployment = found
         launch = client.registry.app(app).launch(deployment)
-    except StreamUpdateError:
+    except Exception:
         return None
     return None if launch is None else (app, deployment, (launch.epoch, launch.launched_at))

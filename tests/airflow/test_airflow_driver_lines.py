@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import log_tail
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.operators import driver_lines
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
@@ -121,3 +123,21 @@ def test_a_log_that_cannot_be_read_here_is_told_once_and_is_no_error(
     told = [said for _, said in lines.texts if "not shown here" in said]
     assert told == ["the log of the driver of v1 is not shown here: the log is on other at /driver.log"]
     assert site.drivers_alive() == ["v1"]
+
+
+def test_nobody_listens_to_a_quiet_driver_once_the_task_is_over(site: Site, context: Context, lines: Lines) -> None:
+    """It writes nothing more, and lives on."""
+    lines.of(submit(site)).execute(context)
+    wait_for(lambda: not any(t.name == "driver-lines" for t in threading.enumerate()) or None, "the thread's end", 10)
+    assert site.drivers_alive() == ["v1"]
+
+
+def test_a_fault_in_following_is_no_fault_of_the_task(
+    site: Site, context: Context, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("a fault of our own")
+
+    monkeypatch.setattr(StreamUpdateClient, "follow_log", broken)
+    lines.of(submit(site)).execute(context)
+    assert lines.count("the log of the driver of v1 is not shown here: a fault of our own") == 1

@@ -122,8 +122,9 @@ def test_all_apps_are_metrics_in_the_format_that_is_asked_for(page: Page, app: A
 
 
 def test_the_history_of_an_app_is_columns(page: Page, app: Any) -> None:
-    now = datetime.datetime.now(datetime.timezone.utc).replace(second=0, microsecond=0)
-    made = Span(at=now.isoformat(), batches=3, rows_in=120)
+    now = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=2)
+    now = now.replace(second=0, microsecond=0)
+    made = Span(at=now.isoformat(), batches=3, timed=3, rows_in=120)
     hour = now.replace(minute=0)
     write_minutes(app.folder, hour, Minutes(deployment="v1", epoch=1, spans={"q": (made,)}))
     found = page.get(f"{HISTORY}?seconds=3600")

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
@@ -82,7 +82,7 @@ class PodsOfFiles:
     def log(self, pod: PodState, lines: int) -> str:
         return (self._folder / pod.name / "log").read_text()
 
-    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
+    def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
         yield from self.log(pod, lines).splitlines()
 
     def lacks(self, pod: PodState) -> str | None:

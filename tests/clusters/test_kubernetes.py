@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ class Answers:
     def log(self, pod: PodState, lines: int) -> str:
         return ""
 
-    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
+    def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
         yield from ("one", "two")
 
 

@@ -4,6 +4,7 @@ library (extra k8s); make test-k8s runs it, too."""
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -143,6 +144,28 @@ def test_who_acts_asks_an_api_server_again_that_was_away_a_moment_ago(server: Se
         act()
 
 
+def test_who_wants_no_more_of_a_log_waits_for_no_pod(server: Server) -> None:
+    """It is Pending, and nothing is written."""
+    server.answer = lambda path: (200, pod("Pending"))
+    looks = count()
+    assert list(pods(server).follow_log(X, 10, lambda: next(looks) >= 5)) == []
+    assert len(server.asked) == 5
+
+
+def test_from_now_on_shows_nothing_of_before(server: Server) -> None:
+    """A stream that brought nothing is made anew, and does not begin a minute earlier."""
+    phases = iter(["Running", "Running", "Succeeded"])
+
+    def answer(path: str) -> tuple[int, bytes]:
+        return (200, b"") if "/log" in path else (200, pod(next(phases)))
+
+    server.answer = answer
+    assert list(pods(server).follow_log(X, 0, lambda: False)) == []
+    asked = [path for path in server.asked if "/log" in path]
+    assert [re.search(r"sinceSeconds=(\d+)", path)[1] for path in asked] == ["1", "2", "2"]  # type: ignore[index]
+    assert not any("tailLines" in path for path in asked)
+
+
 def test_a_log_is_followed_over_broken_streams_to_its_end(server: Server) -> None:
     """Its pod waits at first; each connection begins earlier than the last one ended; two lines have one time; the last
     one has no end; and the container is named."""
@@ -163,7 +186,7 @@ def test_a_log_is_followed_over_broken_streams_to_its_end(server: Server) -> Non
         return 200, pod("Pending" if number < 3 else "Running" if number < 5 else "Failed")
 
     server.answer = answer
-    assert list(pods(server).follow_log(X, 10)) == ["one", "two", "two too", "three", "Fatal: why"]
+    assert list(pods(server).follow_log(X, 10, lambda: False)) == ["one", "two", "two too", "three", "Fatal: why"]
 
 
 def test_a_container_that_is_not_there_yet_ends_no_follower(server: Server) -> None:
@@ -175,7 +198,7 @@ def test_a_container_that_is_not_there_yet_ends_no_follower(server: Server) -> N
         return 400, said(message="container is waiting to start")
 
     server.answer = answer
-    assert list(pods(server).follow_log(X, 10)) == []
+    assert list(pods(server).follow_log(X, 10, lambda: False)) == []
 
 
 def test_a_token_that_is_not_here_is_told(server: Server, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,7 +14,7 @@ import pytest
 
 import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import launcher
+from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations import plan as planning
@@ -105,3 +107,49 @@ def test_a_log_is_followed_to_its_end_through_a_rotation(tmp_path: Path) -> None
     app.create_deployment(spec("v2"))
     with pytest.raises(NotFoundError, match="no driver of deployment v2"):
         list(follow_log(app, "v2", 2, lambda: True))
+
+
+class Elsewhere:
+    """Has the driver, and its log, after a few looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.left = looks
+
+    def follow_log(self, launch: Launch, lines: int, over: Callable[[], bool]) -> Iterator[str] | None:
+        self.left -= 1
+        return None if self.left >= 0 else iter(("of the driver",))
+
+
+@pytest.mark.parametrize("looks", [0, 1, 3])
+def test_what_is_submitted_is_followed_from_spark_submit_to_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """Its pod is made while the log is followed already."""
+    monkeypatch.setattr(log_tail, "FOLLOW_SECONDS", 0.01)
+    cluster = Elsewhere(looks)
+    monkeypatch.setattr(driver_log, "cluster_of", lambda _launch: cluster)
+    app, log = StreamUpdateClient(str(tmp_path)).registry.app("flights"), tmp_path / "driver-1.log"
+    app.create_deployment(spec("v1", application=APPLICATION))
+    log.write_text("of spark-submit\n")
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    app.set_launch("v1", attrs.evolve(launch, handed_over=True))
+    found = list(follow_log(app, "v1", 10, lambda: False))
+    assert found == [*(["of spark-submit"] if looks else []), "of the driver"]
+
+
+@pytest.mark.parametrize("begun", [b"password=hun", "password=\u00e9".encode()[:-1]])
+def test_from_now_on_begins_with_a_whole_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    """The rest of one could hold the rest of a secret."""
+    monkeypatch.setattr(log_tail, "FOLLOW_SECONDS", 0.01)
+    log = tmp_path / "log"
+    log.write_bytes(b"before\n" + begun)
+    looks = itertools.count()
+
+    def ended() -> bool:
+        look = next(looks)
+        if look == 1:
+            with log.open("ab") as more:
+                more.write(b"\xa9ter2\nafter\n")
+        return look > 3
+
+    assert list(log_tail.follow(log, 0, ended)) == ["after"]

@@ -68,21 +68,44 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     )
 
 
-def follow_log(registry: AppRegistry, deployment: str, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
-    """Yield the last lines of the log of a deployment's newest driver, and each later one, until it has ended.
+def follow_log(
+    registry: AppRegistry,
+    deployment: str,
+    lines: int,
+    ended: Callable[[], bool],
+    over: Callable[[], bool] = lambda: False,
+) -> Iterator[str]:
+    """Yield the last lines of the log of a deployment's newest driver, and each later one, until it has ended. Of one
+    that is being submitted to a cluster, first what spark-submit writes.
 
-    ended: whether it has, for a log that does not tell. NotFoundError when there is no log to read here.
+    ended: whether it has, for a log that does not tell; over: whether nobody wants more. NotFoundError when there is no
+    log to read here.
     """
     application, launch = registry.spec(deployment).application, registry.launch(deployment)
     if launch is None:
         raise NotFoundError(f"no driver of deployment {deployment} was started")
-    found = cluster_of(launch).follow_log(launch, lines)
+    for line in _followed(registry, launch, lines, ended, over):
+        yield from _shown(line, application)
+
+
+def _followed(
+    registry: AppRegistry, launch: Launch, lines: int, ended: Callable[[], bool], over: Callable[[], bool]
+) -> Iterator[str]:
+    cluster = cluster_of(launch)
+    found = cluster.follow_log(launch, lines, over)
     if found is None:
         if (away := _not_readable(launch, registry)) is not None:
             raise NotFoundError(away)
-        found = follow(Path(launch.log), lines, ended)
-    for line in found:
-        yield from _shown(line, application)
+
+        def elsewhere() -> bool:
+            """Whether the cluster has the driver, and its log, by now."""
+            nonlocal found
+            found = cluster.follow_log(launch, max(lines, LINES), over) if launch.handed_over else None
+            return found is not None
+
+        yield from follow(Path(launch.log), lines, lambda: over() or elsewhere() or ended())
+    if found is not None:
+        yield from found
 
 
 def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:

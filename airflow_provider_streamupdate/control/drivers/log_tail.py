@@ -42,9 +42,11 @@ def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
         end, text = source.seek(0, os.SEEK_END), b""
         found = _lines_before(source, end, lines)
         source.seek(max(end - 1, 0))
-        if found and source.read(1) != b"\n":  # the last line is being written
+        begun = end > 0 and source.read(1) != b"\n"  # the last line is being written
+        if found and begun:
             text = found.pop().encode()
         yield from found
+        half = begun and lines <= 0  # its first part may hold half of a secret
         while True:
             over = ended()  # before the look: what was written until then is read
             if os.fstat(source.fileno()).st_size < end:  # rotated (output_log.py)
@@ -53,9 +55,11 @@ def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
             read = source.read()
             end = source.tell()
             *whole, text = (text + read).split(b"\n")
+            if half and whole:
+                whole, half = whole[1:], False
             yield from (line.decode(errors="replace") for line in whole)
             if over:
-                yield from [text.decode(errors="replace")] if text else []
+                yield from [text.decode(errors="replace")] if text and not half else []
                 return
             time.sleep(FOLLOW_SECONDS)
 

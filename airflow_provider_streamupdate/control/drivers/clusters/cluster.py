@@ -121,8 +121,9 @@ class Cluster(ABC):
         """Return where the cluster has a driver's log, and its end; None: it is a file where the driver was started."""
         return None
 
-    def follow_log(self, launch: Launch, lines: int) -> Iterator[str] | None:
-        """Return the last lines of a driver's log and each later one, until it has ended; None as `last_log`."""
+    def follow_log(self, launch: Launch, lines: int, over: Callable[[], bool]) -> Iterator[str] | None:
+        """Return the last lines of a driver's log and each later one, until it has ended, or nobody wants more
+        (`over`); None as `last_log`, or while there is no driver yet."""
         return None
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:

@@ -204,9 +204,9 @@ class Kubernetes(Cluster):
             return None  # that of spark-submit is there
         return (_kubectl(launch), text) if text else None
 
-    def follow_log(self, launch: Launch, lines: int) -> Iterator[str] | None:
+    def follow_log(self, launch: Launch, lines: int, over: Callable[[], bool]) -> Iterator[str] | None:
         pod = self.pod(launch)
-        return None if pod is None else self._pods(_place(launch)).follow_log(pod, lines)
+        return None if pod is None else self._pods(_place(launch)).follow_log(pod, lines, over)
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:
         return f"of spark-submit; the driver's own: {_kubectl(launch)}"

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from .....core.errors import DriverError, EnvironmentProblem
@@ -16,6 +16,7 @@ from .settings import Where
 SECONDS = 10.0  # for an answer of the API server
 BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
 FOLLOW_SECONDS = 1.0  # between two connections that follow a log
+QUIET_SECONDS = 30.0  # after which a connection that brings nothing is made anew
 OVERLAP_SECONDS = 60  # of what a connection gets once more
 AWAY_SECONDS = 10.0  # for which an API server that did not answer is not asked again
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -40,8 +41,8 @@ class Pods(Protocol):
     def log(self, pod: PodState, lines: int) -> str:
         """The last lines of its driver; empty without any."""
 
-    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
-        """The last lines, and each later one until the driver has ended."""
+    def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
+        """The last lines, and each later one until the driver has ended, or nobody wants more (`over`)."""
 
 
 class ApiPods:
@@ -82,16 +83,16 @@ class ApiPods:
         read = self._api.read_namespaced_pod_log
         return self._ask("read the log of pod", read, raw=True, name=pod.name, tail_lines=lines, **of) or ""
 
-    def follow_log(self, pod: PodState, lines: int) -> Iterator[str]:
+    def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
         of: dict[str, Any] = {"container": pod.container} if pod.container else {}
-        how: dict[str, Any] = {"tail_lines": lines}
+        how: dict[str, Any] = {"tail_lines": lines} if lines else {"since_seconds": 1}
         last, seen = "", list[str]()  # the time of the last line, and the lines of that time
-        while True:
+        while not over():
             found = self.get(pod.name)
             if found is not None and found.uid == pod.uid and found.phase == "Pending":
                 time.sleep(FOLLOW_SECONDS)
                 continue
-            over = found is None or found.uid != pod.uid or found.ended
+            ended = found is None or found.uid != pod.uid or found.ended
             for line in self._stream(pod.name, {**of, **how}):
                 at, _, text = line.partition(" ")
                 if not _TIME.match(at):  # the kubelet's own words
@@ -101,9 +102,9 @@ class ApiPods:
                     continue  # a connection may end before the driver does, and the next one begins earlier
                 last, seen = at, [*(seen if at == last else ()), text]
                 yield text
-            if over:
+            if ended:
                 return
-            how = {"since_seconds": OVERLAP_SECONDS}
+            how = {"since_seconds": OVERLAP_SECONDS if last else 2}
             time.sleep(FOLLOW_SECONDS)
 
     def _stream(self, name: str, how: dict[str, Any]) -> Iterator[str]:
@@ -112,7 +113,13 @@ class ApiPods:
 
         try:
             answer = self._api.read_namespaced_pod_log(
-                name, self._place.namespace, follow=True, timestamps=True, _preload_content=False, **how
+                name,
+                self._place.namespace,
+                follow=True,
+                timestamps=True,
+                _preload_content=False,
+                _request_timeout=(SECONDS, QUIET_SECONDS),
+                **how,
             )
         except ApiException as error:
             if error.status in (NOT_FOUND, BAD_REQUEST):  # it has gone, or its container is not there yet
