@@ -63,9 +63,10 @@ class InPods(Records):
         self.master = master or f"k8s://{server.address}"
         self.client = self.new_client()
 
-    def new_client(self, user: str = "submitter") -> StreamUpdateClient:
+    def new_client(self, user: str = "submitter", root: Path | None = None) -> StreamUpdateClient:
         env = {"KUBECONFIG": str(self.server.kubeconfig(user))}
-        return StreamUpdateClient(str(self.root), SparkSubmit(SPARK_SUBMIT, master=self.master, env_vars=env))
+        launcher = SparkSubmit(SPARK_SUBMIT, master=self.master, env_vars=env)
+        return StreamUpdateClient(str(root or self.root), launcher)
 
     def update(self, strategy: str) -> None:
         """Under load, to version 2."""
@@ -385,3 +386,24 @@ def test_in_client_mode_the_executors_are_pods_of_their_driver(ground: InPods, k
     wait_for(lambda: deployments() == ["two"] or None, "the end of the old executor", 120)
     ground.client.cancel(ground.app)
     wait_for(lambda: not kubelet.running() or None, "the end of all pods", 120)
+
+
+@pytest.mark.timeout(900)
+def test_a_version_is_rehearsed_and_a_checkpoint_adopted(ground: InPods, kubelet: Kubelet) -> None:
+    """What a driver in a pod has left goes on as an app under another root."""
+    ground.start()
+    ground.wait_for_some()
+    ground.client.save_snapshot(ground.app, "s1")
+    ground.wait_for_some()
+    report = ground.client.rehearse(ground.of_version(2), ground.app, "s1", batches=2, timeout=PATIENCE)
+    assert report.passed, report.problems
+    assert kubelet.epoch_of("one") == 1
+    ground.settle()
+    ground.client.cancel(ground.app, drain=True)
+    checkpoint = ground.client.registry.app(ground.app).checkpoint("one", "files").address
+    (other_root := ground.folder / "other").mkdir()
+    ground.root, ground.client = other_root, ground.new_client(root=other_root)
+    ground.client.adopt(ground.of_version(1), checkpoint, ground.app)
+    ground.client.submit(ground.of_version(1), "one", app=ground.app, snapshot="adopted", timeout=PATIENCE)
+    ground.settle()
+    assert kubelet.epoch_of("one") == 1
