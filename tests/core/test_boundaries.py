@@ -47,7 +47,8 @@ def test_each_boundary_has_a_case() -> None:
         check=True,
     ).stdout.split()
     assert len(listed) == len(set(listed)) >= 300
-    assert {line.split(":")[1].split("@")[0] for line in listed} == set(BOUNDARIES)
+    struck = {line.split(":")[1].split("@")[0] for line in listed}
+    assert struck - {"every"} == set(BOUNDARIES) and "every" in struck  # that is each of them, in one update
     struck: dict[str, set[str]] = {}
     for line in listed:
         way, _, victims = line.split(":")
