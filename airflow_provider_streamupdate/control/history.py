@@ -28,10 +28,10 @@ from ..core.history.history import (
 from ..core.history.span import Span
 from ..core.registry.registry import AppRegistry
 from .operations.context import Context
-from .update.strategies import strategy_named
+from .overview import READS_AT_ONCE, total
+from .update.strategies import STRATEGIES
 
 MINUTE, HOUR = 60.0, 3600.0
-READS_AT_ONCE = 16
 MOST_SECONDS = HOURS_KEPT.total_seconds()
 
 
@@ -129,7 +129,7 @@ def _main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Rec
     begins = {
         update.new: update.step_times.get("snapshotted")
         for update in registry.updates()
-        if strategy_named(update.strategy).runs_beside
+        if (strategy := STRATEGIES.get(update.strategy)) is not None and strategy.runs_beside
     }
     for one in found:
         if one.deployment not in begins:
@@ -173,13 +173,13 @@ def columns(found: Iterable[Recorded], now: datetime) -> dict[str, Any]:
         passed = max((now - clock.parse(at)).total_seconds(), 1.0)  # of the hour that is not over
         seconds, timed = min(all_[0].seconds, passed), sum(r.span.timed for r in all_)
         made["in"].append(sum(r.span.rows_in for r in all_) / seconds)
-        out = _sum(r.span.rows_out for r in all_)
+        out = total(r.span.rows_out for r in all_)
         made["out"].append(None if out is None else out / seconds)
-        made["lag"].append(_sum(r.span.lag for r in levels))
+        made["lag"].append(total(r.span.lag for r in levels))
         made["longest_lag"].append(_most(r.span.lag_most for r in all_))
         made["batch"].append(sum(r.span.seconds for r in all_) / timed if timed else None)
         made["longest_batch"].append(max(r.span.longest for r in all_) if timed else None)
-        made["bytes"].append(_sum(r.span.state_bytes for r in levels))
+        made["bytes"].append(total(r.span.state_bytes for r in levels))
         made["watermark_age"].append(_most(r.span.watermark_age for r in levels))
         rows = {f"{r.query}/{stage}": n for r in levels for stage, n in r.span.state_rows.items()}
         for stage in stages:
@@ -201,13 +201,5 @@ _LEVELS_AND_RATES = (
 )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    return sum(known) if (known := _known(values)) else None
-
-
 def _most(values: Iterable[float | None]) -> float | None:
-    return max(_known(values), default=None)
+    return max((value for value in values if value is not None), default=None)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..core import clock
 from ..core.errors import EnvironmentProblem, StreamUpdateError
+from ..core.history.span import watermark_age
 from ..core.registry.deployment import FINAL_STATES, DriverState, Status
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
@@ -178,6 +180,7 @@ def _add_status(families: _Families, app: str, status: Status) -> None:
 
 
 def _add_queries(families: _Families, app: str, status: Status) -> None:
+    now = datetime.now(timezone.utc)
     for query, found in status.queries.items():
         for name, about, value in (
             ("batch", "The last committed batch.", found.batch),
@@ -186,7 +189,11 @@ def _add_queries(families: _Families, app: str, status: Status) -> None:
             ("rows_per_second", "Rows per second that a batch processes.", found.processed_rows_per_second),
             ("lag_records", "Records behind the sources' ends.", found.lag),
             ("state_bytes", "The size of the state.", found.state_bytes),
-            ("watermark_age_seconds", "By which the watermark is behind the clock.", watermark_age(found.watermark)),
+            (
+                "watermark_age_seconds",
+                "By which the watermark is behind the clock.",
+                watermark_age(found.watermark, now),
+            ),
             ("query_active", "1 while the query runs.", float(found.active)),
         ):
             family = families.gauge(name, about, "app", "query")
@@ -198,16 +205,6 @@ def _add_queries(families: _Families, app: str, status: Status) -> None:
         rows = families.gauge("state_rows", "Rows that a stage holds.", "app", "query", "stage")
         for stage, count in found.state_rows.items():
             _add(rows, [app, query, stage], count)
-
-
-def watermark_age(watermark: str | None) -> float | None:
-    """Seconds by which a watermark (ISO) is behind this machine's clock; None without one. Spark says 1970 for none."""
-    if not watermark or watermark.startswith("1970-01-01T00:00:00"):
-        return None
-    try:
-        return max(clock.age(watermark), 0.0)
-    except ValueError:
-        return None
 
 
 def _add_snapshots(families: _Families, app: str, snapshots: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import attrs
 
@@ -32,6 +33,16 @@ class Span:
     watermark_age: float | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     state_bytes: int | None = None
+
+
+def watermark_age(watermark: str | None, now: datetime) -> float | None:
+    """Seconds by which a watermark (ISO) is behind `now`; None without one. Spark says 1970 for none."""
+    if not watermark or watermark.startswith("1970-01-01T00:00:00"):
+        return None
+    try:
+        return max((now - clock.parse(watermark)).total_seconds(), 0.0)
+    except ValueError:
+        return None
 
 
 def merged(at: str, spans: Sequence[Span]) -> Span:

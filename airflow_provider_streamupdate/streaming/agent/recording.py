@@ -9,9 +9,8 @@ from datetime import datetime, timezone
 
 import attrs
 
-from ...core import clock
 from ...core.history.history import Minutes, hour_of, joined, minute_of, minutes_path, read_minutes, sum_up
-from ...core.history.span import Span
+from ...core.history.span import Span, watermark_age
 from ...core.registry.deployment import QueryStatus
 from ...core.serde import to_json
 from ...core.storage import Folder
@@ -69,10 +68,6 @@ class Recorder:
         self._seen[name] = max(before, status.batch)
         self._told[name] = max([told, *(f.batch for f in new)])
         lags = [lag for lag in (span.lag_most, status.lag) if lag is not None]
-        age = None
-        if status.watermark and not status.watermark.startswith("1970-01-01T00:00:00"):  # Spark's word for none
-            with contextlib.suppress(ValueError):
-                age = max((self._now() - clock.parse(status.watermark)).total_seconds(), 0.0)
         return attrs.evolve(
             span,
             batches=span.batches + max(status.batch - before, 0),
@@ -83,7 +78,7 @@ class Recorder:
             longest=max([span.longest, *(f.seconds for f in new)]),
             lag=status.lag,
             lag_most=max(lags) if lags else None,
-            watermark_age=age,
+            watermark_age=watermark_age(status.watermark, self._now()),
             state_rows=dict(status.state_rows),
             state_bytes=status.state_bytes,
         )
