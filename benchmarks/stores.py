@@ -7,7 +7,8 @@ request.
 
 Every row is an update by one strategy. The pause is beside an ordinary interval between two commits there, which is
 what it can be at best. Each snapshot, check and update is told with its seconds and this package's requests; those of
-the running driver, which go on meanwhile, are among them (`a second`).
+the running driver, which go on meanwhile, are among them (`a second`). Local files are made without permissions where
+there is a Java compiler (tests/spark/local_files.py): else 600 stores start thousands of `chmod` a batch.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -190,6 +192,14 @@ def s3a(parts: Path, address: str) -> dict[str, str]:
     }
 
 
+def without_permissions(spark_submit: str) -> dict[str, str]:
+    """Settings for local files that need no `chmod`, asked of the environment that has Spark."""
+    code = "import json; from tests.spark.local_files import local_files; print(json.dumps(local_files()))"
+    python = [str(Path(spark_submit).with_name("python")), "-c", code]
+    found = subprocess.run(python, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(found))
+
+
 def _listens(port: int) -> bool | None:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0 or None
@@ -235,9 +245,11 @@ def main(
             with ExitStack() as stack:
                 feed = stack.enter_context(Feed(folder / "in", keys))
                 place = Place(root=str(folder / "root"))
+                local = without_permissions(spark_submit)
                 if where == BUCKET:
                     place = stack.enter_context(bucket(folder, delay, parts))
                     Folder.open("s3://bucket", place.options)  # s3fs is there
+                place = attrs.evolve(place, conf={**local, **place.conf})
                 app = Seen(place, feed, partitions, threads, spark_submit, note)
                 try:
                     app.settle()

@@ -24,4 +24,4 @@ def test_nothing_is_lost_whoever_dies(tmp_path: Path) -> None:
         [*crash, "--only", chosen, "--folder", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "cases 3, lost 0, duplicated 0, stuck 0"
+    assert done.stdout.splitlines()[-1] == "cases 3, faults 3, lost 0, duplicated 0, stuck 0"

@@ -135,6 +135,8 @@ def test_no_row_is_lost_or_doubled_over_changes_refusals_failures_and_a_restart(
         assert dict(bench.spark.conf.getAll) == settings
 
         before = len(changing.seen)
+        for _ in range(10):  # a query with nothing to read would be called changed before its first batch
+            changing.write()
         failed = changing.change(box, "c4", mark="bad", files="2")
         assert "continues with the old ones" in failed and "cannot be written with mark bad" in failed
         assert dict(bench.spark.conf.getAll) == settings
