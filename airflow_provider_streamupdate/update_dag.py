@@ -78,8 +78,12 @@ def stream_update(
         plan = StreamUpdateBeginOperator(task_id=Step.PLAN, options=options, **common)
         begun = plan.output
         update = {**common, "deployment_id": begun["deployment"]}
-        run_for = asked.get("verify_for")
-        verify = {"deployment_id": begun["runs"], "baseline_snapshot": begun["baseline"], "run_for": run_for}
+        verify = {
+            "deployment_id": begun["runs"],
+            "baseline_snapshot": begun["baseline"],
+            "run_for": asked.get("verify_for"),
+            "slo": asked.get("slo") or [],
+        }
         tasks: list[Any] = [plan]
         for step in _steps(strategy, rehearse)[1:]:
             if step == Step.VERIFY:

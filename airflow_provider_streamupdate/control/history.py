@@ -3,108 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import attrs
 
 from ..core import clock
-from ..core.errors import CorruptError, InvalidInputError, NewerFormatError
-from ..core.history.history import (
-    HOURS_KEPT,
-    MINUTES_KEPT,
-    Minutes,
-    Month,
-    by_hour,
-    hour_of,
-    minute_files,
-    minute_of,
-    month_files,
-    of_driver,
-    read_minutes,
-    read_month,
-)
+from ..core.errors import InvalidInputError
+from ..core.history.history import HOURS_KEPT, minute_of
+from ..core.history.recorded import MINUTE, Recorded, recorded
 from ..core.history.span import Span
 from ..core.registry.registry import AppRegistry
 from .operations.context import Context
-from .overview import READS_AT_ONCE, total
+from .overview import total
 from .update.strategies import STRATEGIES
 
-MINUTE, HOUR = 60.0, 3600.0
 MOST_SECONDS = HOURS_KEPT.total_seconds()
-
-
-@attrs.frozen(kw_only=True)
-class Recorded:
-    """A span of a query, and whose it is. seconds: its length"""
-
-    deployment: str
-    epoch: int
-    query: str
-    span: Span
-    seconds: float
 
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-def recorded(registry: AppRegistry, since: datetime) -> list[Recorded]:
-    """What the drivers of an app wrote down from `since` on (UTC), oldest first: minutes where they are kept that long,
-    else hours. What cannot be read is left out."""
-    if _now() - since <= MINUTES_KEPT:
-        found = _minutes(registry, minute_of(since))
-    else:
-        found = _hours(registry, hour_of(since))
-    return sorted(found, key=lambda r: (r.span.at, r.epoch, r.query))
-
-
-def _minutes(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
-    files = [path for hour, path in minute_files(registry.folder) if hour >= hour_of(since)]
-    for minutes in _read(registry, files, read_minutes):
-        for query, spans in minutes.spans.items():
-            for span in spans:
-                if clock.parse(span.at) >= since:
-                    yield _of(minutes, query, span, MINUTE)
-
-
-def _hours(registry: AppRegistry, since: datetime) -> Iterator[Recorded]:
-    known: set[tuple[str, int, str, str]] = set()
-    months = [path for begin, path in month_files(registry.folder) if begin >= since - timedelta(days=31)]
-    for month in _read(registry, months, read_month):
-        for key, queries in month.spans.items():
-            deployment, epoch = of_driver(key)
-            for query, spans in queries.items():
-                known |= {(deployment, epoch, query, span.at) for span in spans}
-                yield from (
-                    Recorded(deployment=deployment, epoch=epoch, query=query, span=span, seconds=HOUR)
-                    for span in spans
-                    if clock.parse(span.at) >= since
-                )
-    for minutes in _read(registry, [path for _, path in minute_files(registry.folder)], read_minutes):
-        for query, found in minutes.spans.items():
-            for span in by_hour(found):
-                if (minutes.deployment, minutes.epoch, query, span.at) not in known and clock.parse(span.at) >= since:
-                    yield _of(minutes, query, span, HOUR)
-
-
-def _of(minutes: Minutes, query: str, span: Span, seconds: float) -> Recorded:
-    return Recorded(deployment=minutes.deployment, epoch=minutes.epoch, query=query, span=span, seconds=seconds)
-
-
-def _read(registry: AppRegistry, paths: list[str], read: Any) -> list[Any]:
-    def one(path: str) -> Minutes | Month | None:
-        try:
-            found: Minutes | Month | None = read(registry.folder, path)
-        except (CorruptError, NewerFormatError):
-            return None
-        return found
-
-    if registry.folder.cheap_calls:
-        return [found for found in map(one, paths) if found is not None]
-    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        return [found for found in pool.map(one, paths) if found is not None]
 
 
 def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
@@ -120,7 +38,7 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
         raise InvalidInputError(f"seconds must be more than 0 and at most {MOST_SECONDS:.0f}, not {seconds:g}")
     registry = context.registry.existing(app)
     since = _now() - timedelta(seconds=seconds)
-    found = list(_main_line(registry, recorded(registry, since)))
+    found = list(_main_line(registry, recorded(registry.folder, since)))
     return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **columns(found, _now())}
 
 

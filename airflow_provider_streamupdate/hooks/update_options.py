@@ -41,6 +41,7 @@ class UpdateArguments(TypedDict, total=False):
     max_state_changed: Any
     diff: Any
     verify_for: Any
+    slo: Any
     drain_timeout: Any
     submit_timeout: Any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.errors import airflow_errors
-from ..hooks.templated_values import optional_text
+from ..hooks.templated_values import optional_text, text_list
 from ..hooks.update_options import verify_for
 from ..operators.driver_links import note_step
 from ..triggers.health import HealthTrigger
@@ -23,9 +23,11 @@ class StreamHealthSensor(StreamSensor):
     run_for: how long it must have run, and be healthy at the end: seconds, a timedelta or ISO 8601 text; added to
         `timeout`. None: 10 s, or environment variable STREAMUPDATE_VERIFY_FOR; 0: not required
     baseline_snapshot: the snapshot to compare lag and state rows with; None: not compared
+    slo: how much worse than in the hours before its update the deployment may do, as option `slo` of an update; an
+        empty list: the defaults. None: not compared
     """
 
-    template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot", "run_for")
+    template_fields = (*StreamSensor.template_fields, "deployment_id", "baseline_snapshot", "run_for", "slo")
     ui_color = "#e3f1e3"
 
     def __init__(
@@ -35,6 +37,7 @@ class StreamHealthSensor(StreamSensor):
         batches: int = 2,
         baseline_snapshot: str | None = None,
         run_for: Any = None,
+        slo: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -42,6 +45,7 @@ class StreamHealthSensor(StreamSensor):
         self.batches = batches
         self.baseline_snapshot = baseline_snapshot
         self.run_for = run_for
+        self.slo = slo
 
     def execute(self, context: Any) -> Any:
         with airflow_errors(context):
@@ -54,6 +58,7 @@ class StreamHealthSensor(StreamSensor):
             baseline_snapshot=optional_text(self.baseline_snapshot),
             batches=self.batches,
             run_for=verify_for(self.run_for, "run_for"),
+            slo=None if self.slo is None else list(text_list(self.slo, "slo")),
             **common,
         )
 

@@ -23,6 +23,7 @@ class HealthTrigger(StreamUpdateTrigger):
     baseline_snapshot: lag and state rows must be back to where they were in this snapshot
     batches: how many batches every query must have committed since its start
     run_for: seconds it must have run, and be healthy at the end
+    slo: how much worse than in the hours before its update it may do; None: not compared
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class HealthTrigger(StreamUpdateTrigger):
         baseline_snapshot: str | None = None,
         batches: int = 2,
         run_for: float = 0.0,
+        slo: list[str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -38,6 +40,7 @@ class HealthTrigger(StreamUpdateTrigger):
         self.baseline_snapshot = baseline_snapshot
         self.batches = batches
         self.run_for = run_for
+        self.slo = slo
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -46,6 +49,7 @@ class HealthTrigger(StreamUpdateTrigger):
             "baseline_snapshot": self.baseline_snapshot,
             "batches": self.batches,
             "run_for": self.run_for,
+            "slo": self.slo,
         }
 
     def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
@@ -69,4 +73,5 @@ class HealthTrigger(StreamUpdateTrigger):
             baseline_snapshot=self.baseline_snapshot,
             batches=self.batches,
             run_for=self.run_for,
+            slo=self.slo,
         )

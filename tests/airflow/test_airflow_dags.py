@@ -147,6 +147,7 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "max_state_changed",
         "diff",
         "verify_for",
+        "slo",
         "drain_timeout",
     }
     assert params.get_param("agree").schema["type"] == ["null", "array"]

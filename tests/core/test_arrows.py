@@ -119,8 +119,8 @@ def test_the_life_of_a_driver_needs_no_spark() -> None:
 
 
 CORE = (
-    *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry", "snapshots"),
-    "coordination",
+    *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry"),
+    *("slo", "snapshots", "coordination"),
 )
 STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent")
 

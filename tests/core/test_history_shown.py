@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_streamupdate.control import history
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.history import MOST_SECONDS, recorded
+from airflow_provider_streamupdate.control.history import MOST_SECONDS
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
 from airflow_provider_streamupdate.core.history.history import (
@@ -26,6 +26,7 @@ from airflow_provider_streamupdate.core.history.history import (
     sum_up,
     write_minutes,
 )
+from airflow_provider_streamupdate.core.history.recorded import recorded
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
@@ -224,4 +225,4 @@ def test_a_history_of_ninety_days_is_read_in_less_than_a_second(app: AppRegistry
         took.append(time.perf_counter() - began)
     assert len(found["at"]) >= LENGTH * 24
     assert min(took) < 1.0, took
-    assert len(recorded(app, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24
+    assert len(recorded(app.folder, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24

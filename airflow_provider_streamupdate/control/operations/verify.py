@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...core.compatibility.report import CARRIED
 from ...core.errors import StreamUpdateError
 from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
+from ...core.slo.limits import parse_slo
 from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .health import Health, assess
+from .slo import held_to_before
 
 # Stages whose functions add and remove any rows, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
@@ -52,8 +54,12 @@ def health(
     baseline_snapshot: str | None = None,
     batches: int = 2,
     run_for: float = 0.0,
+    slo: Iterable[str] | None = None,
 ) -> Health:
-    """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`."""
+    """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`.
+
+    slo: how much worse than in the hours before its update it may do (`parse_slo`); None: that is not compared
+    """
     registry = context.registry.existing(app)
     deployment = deployment or registry.running()[0]
     registry.spec(deployment)
@@ -61,7 +67,11 @@ def health(
     baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
     state = drivers.state(deployment)
     apart = uncounted(registry, deployment) if baseline and state == RUNNING else ()
-    return assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
+    found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
+    if slo is None or not found.healthy:
+        return found
+    apart = apart or uncounted(registry, deployment)
+    return held_to_before(registry, deployment, found, parse_slo(slo), run_for, apart)
 
 
 def wait_healthy(
@@ -73,15 +83,16 @@ def wait_healthy(
     batches: int = 2,
     run_for: float = 0.0,
     progress: Progress = quiet,
+    slo: Iterable[str] | None = None,
 ) -> Health:
     """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long.
 
-    timeout: seconds it may take, in addition to `run_for`
+    timeout: seconds it may take, in addition to `run_for`; slo: see `health`
     """
     last: list[Health] = []
 
     def poll() -> Health | None:
-        found = health(context, app, deployment, baseline_snapshot, batches, run_for)
+        found = health(context, app, deployment, baseline_snapshot, batches, run_for, slo)
         if not last or last[-1].reasons != found.reasons:
             progress("; ".join(found.reasons) or "; ".join((f"{app} is healthy", *found.holds)))
         last.append(found)

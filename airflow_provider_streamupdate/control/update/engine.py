@@ -284,6 +284,7 @@ class UpdateEngine:
             self.options.submit_timeout,
             run_for=self.options.verify_for,
             progress=self.progress,
+            slo=self.options.slo,
         )
         boundary("healthy")
         self._done(update, "verified", verified=health.holds)

@@ -14,6 +14,7 @@ from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
 from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS, RUN_FOR_VARIABLE
+from ...core.slo.limits import parse_slo
 from .option import APPLICATION, FOLLOW_ONLY, PARALLEL_ONLY, STATE, STEPS, Kind, option, options_of
 
 DRAIN_SECONDS = 300.0
@@ -158,6 +159,19 @@ class UpdateOptions:
         zero=True,
         variable=RUN_FOR_VARIABLE,
     )
+    slo: tuple[str, ...] = option(
+        Kind.NAMES,
+        "How much worse than the app in the hours before the new version may do, while it is verified: NAME=LIMIT, "
+        "NAME=off, or off for all. batch-time=2: a batch may take twice as long; lag-growth=10%: of the rows that come "
+        "in, this share may add to the lag; rows-out=50%: so many more or fewer rows out per row in; "
+        "state-growth=100%: so many more rows may a stage gain per row in. These are the defaults. Above one of them "
+        "for a minute, the update is rolled back.",
+        default=(),
+        examples=("batch-time=3", "rows-out=off"),
+        metavar="NAME=LIMIT",
+        title="Service levels",
+        section=STEPS,
+    )
     drain_timeout: float = option(
         Kind.SECONDS,
         "How long the old version's last batch may take.",
@@ -184,6 +198,7 @@ class UpdateOptions:
             check_batches(self.rehearse)
         self.limits  # noqa: B018 (raises what is wrong with them)
         self.diff_keys  # noqa: B018
+        parse_slo(self.slo)
 
     @property
     def limits(self) -> Limits:

@@ -1,0 +1,103 @@
+"""What the drivers of an app wrote down of a time, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import attrs
+
+from .. import clock
+from ..errors import CorruptError, NewerFormatError
+from ..storage import Folder
+from .history import (
+    MINUTES_KEPT,
+    Minutes,
+    Month,
+    by_hour,
+    hour_of,
+    minute_files,
+    minute_of,
+    month_files,
+    of_driver,
+    read_minutes,
+    read_month,
+)
+from .span import Span
+
+MINUTE, HOUR = 60.0, 3600.0
+READS_AT_ONCE = 16  # files, on a remote root; on a local disk threads only cost time
+
+
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """A span of a query, and whose it is. seconds: its length"""
+
+    deployment: str
+    epoch: int
+    query: str
+    span: Span
+    seconds: float
+
+
+def utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def recorded(app: Folder, since: datetime) -> list[Recorded]:
+    """What the drivers of an app wrote down from `since` on (UTC), oldest first: minutes where they are kept that long,
+    else hours. What cannot be read is left out."""
+    if utc_now() - since <= MINUTES_KEPT:
+        found = _minutes(app, minute_of(since))
+    else:
+        found = _hours(app, hour_of(since))
+    return sorted(found, key=lambda r: (r.span.at, r.epoch, r.query))
+
+
+def _minutes(app: Folder, since: datetime) -> Iterator[Recorded]:
+    files = [path for hour, path in minute_files(app) if hour >= hour_of(since)]
+    for minutes in _read(app, files, read_minutes):
+        for query, spans in minutes.spans.items():
+            for span in spans:
+                if clock.parse(span.at) >= since:
+                    yield _of(minutes, query, span, MINUTE)
+
+
+def _hours(app: Folder, since: datetime) -> Iterator[Recorded]:
+    known: set[tuple[str, int, str, str]] = set()
+    months = [path for begin, path in month_files(app) if begin >= since - timedelta(days=31)]
+    for month in _read(app, months, read_month):
+        for key, queries in month.spans.items():
+            deployment, epoch = of_driver(key)
+            for query, spans in queries.items():
+                known |= {(deployment, epoch, query, span.at) for span in spans}
+                yield from (
+                    Recorded(deployment=deployment, epoch=epoch, query=query, span=span, seconds=HOUR)
+                    for span in spans
+                    if clock.parse(span.at) >= since
+                )
+    for minutes in _read(app, [path for _, path in minute_files(app)], read_minutes):
+        for query, found in minutes.spans.items():
+            for span in by_hour(found):
+                if (minutes.deployment, minutes.epoch, query, span.at) not in known and clock.parse(span.at) >= since:
+                    yield _of(minutes, query, span, HOUR)
+
+
+def _of(minutes: Minutes, query: str, span: Span, seconds: float) -> Recorded:
+    return Recorded(deployment=minutes.deployment, epoch=minutes.epoch, query=query, span=span, seconds=seconds)
+
+
+def _read(app: Folder, paths: list[str], read: Any) -> list[Any]:
+    def one(path: str) -> Minutes | Month | None:
+        try:
+            found: Minutes | Month | None = read(app, path)
+        except (CorruptError, NewerFormatError):
+            return None
+        return found
+
+    if app.cheap_calls:
+        return [found for found in map(one, paths) if found is not None]
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        return [found for found in pool.map(one, paths) if found is not None]

@@ -1,0 +1,1 @@
+"""Whether a new version does as well as the app did in the hours before it."""

@@ -1,0 +1,209 @@
+"""Compare a query of the new version with the hours before: pure functions of the figures of batches and minutes.
+
+A limit is exceeded only where the hours before had nothing like it: each is held to the most that was seen, so that a
+rush hour, a burst at the end of a window or a cold cache is no reason to roll back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from ..difference.figures import COLD_BATCHES, BatchFigures
+from ..difference.limits import percent
+from ..registry.deployment import QueryStatus
+from .before import Before
+from .limits import SloLimits
+from .stretch import Stretch, high, middle, of_batches, of_minutes, windows
+
+FEWEST_BATCHES = 5  # of the new version, warm ones
+RECENT_BATCHES = 10  # the last ones, whose time counts
+FEWEST_BEFORE = 10  # batches or minutes
+ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
+SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
+MORE_ROWS = 1.25  # batches with more rows than that, as a multiple of the most before, are those of a backlog
+LAG_MORE = 1.5  # as in health: what makes an app behind
+BURSTS = 3.0  # minutes whose most rows out per row in are so many times their median
+SIGMAS = 3.0  # a count of rows that is a matter of chance is off by its root
+FEW_ROWS = 10  # by which a stage may grow in any case
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """limit: its name. exceeded: None where it was not compared. text: what was found, or why it was not"""
+
+    limit: str
+    exceeded: bool | None
+    text: str
+
+
+def judge(name: str, now: QueryStatus, before: Before | None, limits: SloLimits) -> list[Judgement]:
+    """Judge the query `name` by each limit that there is. before: None where the old version had none of this name"""
+    rules: dict[str, Callable[[Sequence[BatchFigures], Before, float], list[tuple[bool | None, str]]]] = {
+        "batch-time": _batch_time,
+        "lag-growth": lambda batches, before, limit: _lag_growth(now, batches, before, limit),
+        "rows-out": _rows_out,
+        "state-growth": _state_growth,
+    }
+    found = []
+    for limit, rule in rules.items():
+        most = getattr(limits, limit.replace("-", "_"))
+        if most is None:
+            continue
+        if before is None:
+            judged: list[tuple[bool | None, str]] = [(None, "the version before had no such query")]
+        elif (known := len(with_rows(warm(now)))) < FEWEST_BATCHES:
+            judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
+        else:
+            judged = rule(warm(now), before, most)
+        found += [
+            Judgement(limit=limit, exceeded=exceeded, text=_text(name, limit, exceeded, text))
+            for exceeded, text in judged
+        ]
+    return found
+
+
+def _text(name: str, limit: str, exceeded: bool | None, text: str) -> str:
+    what = f"query {name}, {limit}: "
+    return f"{what}not compared: {text}" if exceeded is None else f"{what}{text}"
+
+
+def warm(query: QueryStatus) -> tuple[BatchFigures, ...]:
+    """The batches of its driver, without the first ones."""
+    first = query.batch if query.first_batch is None else query.first_batch
+    return tuple(f for f in query.figures if f.batch >= first + COLD_BATCHES)
+
+
+def with_rows(batches: Sequence[BatchFigures]) -> list[BatchFigures]:
+    """Those that had any to read."""
+    return [b for b in batches if b.rows_in]
+
+
+def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
+    """The median time of the last batches, against the 95th percentile of the medians of as many batches, and of
+    minutes' means, before. More rows in a batch may take longer by as much."""
+    each = with_rows(before.batches)
+    minutes = [s.seconds / s.timed for s in before.spans if s.timed and s.rows_in]
+    if len(each) < FEWEST_BEFORE and len(minutes) < FEWEST_BEFORE:
+        return [(None, f"only {len(each)} batches and {len(minutes)} minutes before are known")]
+    recent = with_rows(batches)[-RECENT_BATCHES:]
+    medians = [middle(b.seconds for b in each[at : at + len(recent)]) for at in range(len(each) - len(recent) + 1)]
+    was = max(high(medians) or 0.0, high(minutes) or 0.0)
+    rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
+    more = max(1.0, rows / rows_before) if rows_before else 1.0
+    seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
+    told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s at most"
+    told += f", with {more:.1f} times fewer rows" if more > 1 else ""
+    return [(seconds > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+
+
+def _rows_a_batch(before: Before) -> float:
+    """What 19 of 20 batches did not exceed, or the minutes' means."""
+    each = high(float(b.rows_in) for b in before.batches if b.rows_in)
+    minutes = high(s.rows_in / s.timed for s in before.spans if s.timed and s.rows_in)
+    return max(each or 0.0, minutes or 0.0)
+
+
+def _lag_growth(
+    now: QueryStatus, batches: Sequence[BatchFigures], before: Before, limit: float
+) -> list[tuple[bool | None, str]]:
+    """Whether a query that is further behind than ever before falls back further: by the rows that came in a second
+    before, against those it now gets done."""
+    most = max((s.lag_most for s in before.spans if s.lag_most is not None), default=None)
+    recent = with_rows(batches)[-RECENT_BATCHES:]
+    if now.lag is None or most is None:
+        return [(None, "its lag is not known")]
+    biggest = max(b.rows_in or 0 for b in batches)
+    if now.lag <= most * LAG_MORE + biggest:
+        return [(False, f"it is {now.lag:.0f} rows behind; before, {most:.0f} at most")]
+    hour = before.spans[-60:]
+    if len(hour) < FEWEST_BEFORE:
+        return [(None, f"only {len(hour)} minutes before are known, which do not tell how much comes in")]
+    comes = sum(s.rows_in for s in hour) / (60 * len(hour))
+    done = sum(b.rows_in or 0 for b in recent) / max(sum(b.seconds for b in recent), 1e-9)
+    least = comes * (1 - limit)
+    told = f"it is {now.lag:.0f} rows behind (before, {most:.0f} at most) and gets {done:.1f} rows a second done"
+    return [(done < least, f"{told}; {comes:.1f} came in before (at least {least:.1f} are needed)")]
+
+
+def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
+    """Rows out per row in, against the least and the most of as many batches, and of a minute, before."""
+    if before.changed:
+        return [(None, before.changed)]
+    alike = _alike(batches, before)
+    if not alike:
+        return [(None, "its batches have more rows than any before")]
+    stretch = of_batches(alike)
+    if stretch.out_share is None or stretch.rows_out is None:
+        return [(None, "this sink does not tell how many rows it got")]
+    stretches = [s for s in _stretches_before(alike, before) if s.out_share is not None]
+    if len(stretches) < FEWEST_BEFORE:
+        return [(None, f"only {len(stretches)} stretches before are known")]
+    shares = [s.out_share for s in stretches if s.out_share is not None]
+    least, most = (_expected(stretch.rows_in, share) for share in (min(shares), max(shares)))
+    fewest = least * (1 - limit) - SIGMAS * math.sqrt(least)
+    highest = most * (1 + limit) + SIGMAS * math.sqrt(most)
+    burst = _burst(stretch, before, limit)
+    wrong = stretch.rows_out < fewest or stretch.rows_out > max(highest, burst)
+    told = f"{stretch.rows_out} rows out for {stretch.rows_in} in; before, {least:.0f} to {max(most, burst):.0f}"
+    return [(wrong, f"{told} (a change by {percent(limit)} is allowed)")]
+
+
+def _burst(stretch: Stretch, before: Before, limit: float) -> float:
+    """Rows out that a stretch may have because minutes before had them at once, as at the end of a window; 0 where
+    they did not come in bursts."""
+    minutes = [m for m in of_minutes(before.spans) if m.rows_out is not None]
+    shares = [m.out_share or 0.0 for m in minutes]
+    if not minutes or max(shares) <= BURSTS * middle(shares):
+        return 0.0
+    most_in = max(m.rows_in for m in minutes)
+    return math.ceil(stretch.rows_in / most_in) * max(m.rows_out or 0 for m in minutes) * (1 + limit)
+
+
+def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
+    """Rows that each stage gained per row in, against the most before."""
+    if before.changed:
+        return [(None, before.changed)]
+    alike = _alike(batches, before)
+    if not alike:
+        return [(None, "its batches have more rows than any before")]
+    stretch, stretches = of_batches(alike), _stretches_before(alike, before)
+    held = alike[-1].state_rows or {}
+    if not stretch.gained or not stretch.rows_in:
+        return [(None, "it holds no state whose rows are counted")]
+    found: list[tuple[bool | None, str]] = []
+    for stage, gained in sorted(stretch.gained.items()):
+        shares = [share for s in stretches if (share := s.gain_share(stage)) is not None]
+        if stage in before.uncounted or len(shares) < FEWEST_BEFORE:
+            why = "the update changed it" if stage in before.uncounted else f"{len(shares)} stretches before are known"
+            found.append((None, f"stage {stage}: {why}"))
+            continue
+        most = _expected(stretch.rows_in, max(*shares, 0.0))
+        allowed = most * (1 + limit) + SIGMAS * math.sqrt(most) + max(FEW_ROWS, held.get(stage, 0) // 1000)
+        told = f"stage {stage} gained {gained} rows for {stretch.rows_in} in; before, {most:.0f} at most"
+        found.append((gained > allowed, f"{told} (up to {allowed:.0f} are allowed)"))
+    return found
+
+
+def _expected(rows_in: int, share: float) -> float:
+    return rows_in * share
+
+
+def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFigures]:
+    """The last batches in a row that have no more rows than batches had before."""
+    most = max((b.rows_in or 0 for b in before.batches), default=0)
+    found = list(batches)
+    for at in range(len(batches) - 1, -1, -1):
+        if most and (batches[at].rows_in or 0) > most * MORE_ROWS:
+            found = list(batches[at + 1 :])
+            break
+    return found if len(with_rows(found)) >= FEWEST_BATCHES else ()
+
+
+def _stretches_before(alike: Sequence[BatchFigures], before: Before) -> list[Stretch]:
+    """As long as what is judged, or a minute."""
+    length = min(len(alike), max(FEWEST_BATCHES, len(before.batches) // 2))
+    found = [*windows(before.batches, length), *of_minutes(before.spans)]
+    return [s for s in found if s.rows_in]

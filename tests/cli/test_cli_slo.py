@@ -1,0 +1,92 @@
+"""An update whose new version does worse than the app did before, with drivers of the stand-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from airflow_provider_streamupdate.control.operations import slo
+from airflow_provider_streamupdate.control.operations.health import Health
+from airflow_provider_streamupdate.core.difference.figures import KEPT
+
+from .conftest import Site
+from .test_cli_follow import commits
+from .test_cli_hot_standby import until
+
+
+@pytest.fixture
+def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(slo, "PATIENCE_SECONDS", 2.0)
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    until(lambda: len(commits(site, "v1")) > KEPT // 2 or None, "batches to compare with")
+    return site
+
+
+def update(site: Site, *options: str, **constants: Any) -> Result:
+    file = site.application("v2", **constants)
+    return site.run("update", file, "--deployment", "v2", "--verify-for", "1", *options)
+
+
+WORSE = [
+    ("rows-out", {"ROWS_OUT": 0}, "0 rows out for"),
+    ("rows-out", {"ROWS_OUT": 40}, "rows out for"),
+    ("batch-time", {"BATCH_TIME": 3.0}, "a batch takes 3.00 s; before, 0.05 s at most (at most 0.60 s are allowed)"),
+]
+
+
+@pytest.mark.parametrize(("limit", "constants", "told"), WORSE)
+def test_one_that_does_worse_is_rolled_back(running: Site, limit: str, constants: dict[str, Any], told: str) -> None:
+    result = update(running, "--strategy", "restart", **constants)
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and f"query events, {limit}: " in text and told in text, text
+    assert f"to allow it, give option slo: {limit}=LIMIT, or {limit}=off" in text
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "rolled-back" and limit in str(record.reason)
+    assert running.alive() == ["v1"]
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby", "follow"])
+def test_one_that_does_as_well_is_promoted_and_says_so(running: Site, strategy: str) -> None:
+    result = update(running, "--strategy", strategy)
+    assert result.exit_code == 0, result.stderr
+    record = running.client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "promoted"
+    found = {text.split(": ")[0]: text for text in record.verified if text.startswith("query events, ")}
+    assert set(found) == {f"query events, {name}" for name in ("batch-time", "lag-growth", "rows-out", "state-growth")}
+    assert "not compared" not in found["query events, batch-time"] + found["query events, rows-out"]
+
+
+@pytest.mark.parametrize("given", ["off", "rows-out=off", "rows-out=500%"])
+def test_what_is_agreed_to_is_promoted(running: Site, given: str) -> None:
+    result = update(running, "--slo", given, ROWS_OUT=40)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_limit_that_is_none_stops_nothing(running: Site) -> None:
+    result = update(running, "--slo", "speed=2")
+    assert result.exit_code == 2 and "slo='speed=2' is no limit" in result.stderr
+    assert running.alive() == ["v1"]
+
+
+def test_minutes_of_a_version_that_was_rolled_back_do_not_count(running: Site) -> None:
+    """Else a fault that came twice would be what is usual."""
+    assert update(running, "--strategy", "restart", ROWS_OUT=40).exit_code == 1
+    running.client.wait_healthy("alarm")
+    until(lambda: len(commits(running, "v1")) > KEPT or None, "batches to compare with")
+    file = running.application("v3", ROWS_OUT=40)
+    again = running.run("update", file, "--deployment", "v3", "--verify-for", "1", "--strategy", "restart")
+    assert again.exit_code == 1 and "query events, rows-out: " in " ".join(again.stderr.split())
+
+
+def test_health_alone_compares_nothing(running: Site) -> None:
+    assert update(running, "--slo", "off", ROWS_OUT=40).exit_code == 0
+    assert running.client.health("alarm").healthy
+
+    def held() -> Health:
+        return running.client.health("alarm", slo=())
+
+    until(lambda: held().failed or None, "the end of its patience")
+    assert not held().healthy and "rows-out" in held().reasons[0]
