@@ -162,12 +162,12 @@ class UpdateOptions:
     slo: tuple[str, ...] = option(
         Kind.NAMES,
         "How much worse than the app in the hours before the new version may do, while it is verified: NAME=LIMIT, "
-        "NAME=off, or off for all. batch-time=2: a batch may take twice as long; lag-growth=10%: of the rows that come "
-        "in, this share may add to the lag; rows-out=50%: so many more or fewer rows out per row in; "
+        "NAME=off, or off for all. batch-time=3: a batch may take three times as long; lag-growth=10%: this share of "
+        "the rows that come in may add to the lag; rows-out=50%: so many more or fewer rows out per row in; "
         "state-growth=100%: so many more rows may a stage gain per row in. These are the defaults. Above one of them "
         "for a minute, the update is rolled back.",
         default=(),
-        examples=("batch-time=3", "rows-out=off"),
+        examples=("batch-time=2", "rows-out=off"),
         metavar="NAME=LIMIT",
         title="Service levels",
         section=STEPS,

@@ -1,0 +1,218 @@
+"""The SLO gate with real figures: versions of five apps that do worse, and versions that do not, each from the same
+snapshot of a running app. Only the processes are missing, and the clock of the minutes is made up."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import attrs
+import pytest
+from bench import Bench, stage
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.slo.hours_before import hours_before
+from airflow_provider_streamupdate.core.slo.judging import SLACK_SECONDS, Judgement, judge
+from airflow_provider_streamupdate.core.slo.limits import SloLimits
+from airflow_provider_streamupdate.streaming.agent.recording import Recorder
+from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+
+Rows = Callable[[DataFrame], DataFrame]
+FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 40, 12, 100, 100_000
+SECONDS_A_BATCH = 6.0  # of the clock that is made up
+
+
+def wait(poll: Callable[[], object | None]) -> None:
+    deadline = time.monotonic() + 240
+    while poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def same(df: DataFrame) -> DataFrame:
+    return df
+
+
+@attrs.frozen(kw_only=True)
+class Version:
+    """below, above: what is done to the rows before and after the stage. slower: seconds that the sink takes longer, as
+    a multiple of the slowest batches before. rows: in an input file, as a multiple"""
+
+    below: Rows = same
+    above: Rows = same
+    slower: float = 0.0
+    rows: float = 1.0
+
+
+def counts(b: Bench, v: Version) -> DataFrame:
+    return v.above(stage("s", v.below(b.source()).groupBy("k").agg(F.count("*").alias("n"))))
+
+
+def windows(b: Bench, v: Version) -> DataFrame:
+    rows = v.below(b.source().withWatermark("ts", "30 seconds"))
+    return v.above(stage("s", rows.groupBy(F.window("ts", "30 seconds").alias("k"), "b").agg(F.count("*").alias("n"))))
+
+
+def dedup(b: Bench, v: Version) -> DataFrame:
+    return v.above(stage("s", v.below(b.source()).select("k", "a").dropDuplicates(["k"])))
+
+
+def stateless(b: Bench, v: Version) -> DataFrame:
+    return v.above(v.below(b.source()).where("a % 2 = 0").select("k", (F.col("a") * 2).alias("n")))
+
+
+def joined(b: Bench, v: Version) -> DataFrame:
+    names = b.spark.range(50).select(F.col("id").alias("b"), F.col("id").cast("string").alias("name"))
+    return v.above(v.below(b.source()).join(names, "b", "left").select("k", F.col("a").alias("n"), "name"))
+
+
+APPS = {"counts": counts, "windows": windows, "dedup": dedup, "stateless": stateless, "joined": joined}
+MODES = {"counts": "update"}
+OLD = Version(below=lambda df: df.where("a % 10 < 6"))  # of an app whose new version keeps more rows or fewer
+
+
+def below(where: str) -> Version:
+    return attrs.evolve(OLD, below=lambda df: df.where(where))
+
+
+def above(rows: Rows) -> Version:
+    return attrs.evolve(OLD, above=rows)
+
+
+def times(count: int) -> Rows:
+    return lambda df: df.withColumn("copy", F.explode(F.array(*map(F.lit, range(count)))))
+
+
+WORSE = {
+    "five times slower": attrs.evolve(OLD, slower=4.0),
+    "eight times slower": attrs.evolve(OLD, slower=7.0),
+    "no row passes": below("a < 0"),
+    "few rows pass": below("a % 100 < 6"),
+    "a quarter passes": below("a % 100 < 15"),
+    "few rows are written": above(lambda df: df.where("n % 100 = 99")),
+    "no row is written": above(lambda df: df.where("n < 0")),
+    "each row twice": above(times(2)),
+    "each row ten times": above(times(10)),
+    "each row three times": attrs.evolve(OLD, above=times(3)),
+}
+AS_GOOD = {
+    "the same": OLD,
+    "written otherwise": below("not (a % 10 >= 6)"),
+    "a column more": above(lambda df: df.withColumn("more", F.lit("x"))),
+    "a little slower": attrs.evolve(OLD, slower=0.2),
+    "a tenth of the rows less": above(lambda df: df.where("crc32(encode(string(n), 'utf-8')) % 10 > 0 or n < 5")),
+    "twice as much input": attrs.evolve(OLD, rows=2.0),
+    "half as much input": attrs.evolve(OLD, rows=0.5),
+    "hardly any input": attrs.evolve(OLD, rows=0.04),
+    "other partitions": attrs.evolve(OLD, above=lambda df: df.repartition(3)),
+    "five times the input": attrs.evolve(OLD, rows=5.0),
+}
+
+
+class Running(Bench):
+    """An app whose version before has run, for versions that go on from there."""
+
+    def __init__(self, spark, folder: Path, app: str) -> None:
+        super().__init__(spark, folder)
+        self.build, self.mode = APPS[app], MODES.get(app, "append")
+        self.chance = random.Random(7)
+        self.found: QueryStatus | None = None
+        self.sink = self.slowly
+        self.sink_seen_batch = "replaces"
+        self.sleeps = 0.0
+        self.add(FILES_BEFORE, 1.0)
+        self.snapshot = self.run(lambda b: self.build(b, OLD), self.mode)
+        assert self.found is not None
+        self.slowest = sorted(f.seconds for f in self.found.figures)[-5]
+        self.write_down("d1", datetime.now(timezone.utc) - timedelta(hours=1))
+
+    def slowly(self, writer):
+        """Nowhere; the session tells how many rows it was."""
+
+        def write(batch, number: int) -> None:
+            time.sleep(self.sleeps)
+            batch.write.format("noop").mode("overwrite").save()
+
+        return writer.foreachBatch(write)
+
+    def _read_all(self, writers, checkpoint, plan):
+        """It is looked at as often as a driver is: Spark tells the rows of the last batch only."""
+        queries = RunningQueries(self.spark, writers, {"q": checkpoint}, plan)
+        queries.start()
+        try:
+            wait(lambda: sum(f.rows_in or 0 for f in queries.progress()["q"].figures) >= self.unread or None)
+            queries.drain()
+        finally:
+            queries.stop()
+        self.found, self.unread = queries.progress()["q"], 0
+        return queries
+
+    def add(self, files: int, rows: float) -> None:
+        for _ in range(files):
+            at = datetime(2026, 1, 1) + timedelta(seconds=10 * self.files)
+            self.write(
+                {
+                    "k": f"k{self.chance.randrange(KEYS)}",
+                    "a": self.chance.randrange(1000),
+                    "b": n % 20,
+                    "ts": at.isoformat(),
+                }
+                for n in range(max(1, round(ROWS * rows)))
+            )
+
+    def write_down(self, deployment: str, begin: datetime) -> None:
+        """As its driver would: the status, and the minutes of the history."""
+        assert self.found is not None
+        now = [begin]
+        recorder = Recorder(self.registry.folder, deployment, 1, lambda: now[0])
+        first = self.found.batch if self.found.first_batch is None else self.found.first_batch
+        for batch in range(first, self.found.batch + 1):
+            known = tuple(f for f in self.found.figures if f.batch <= batch)
+            held = known[-1].state_rows if known else None
+            recorder.note({"q": attrs.evolve(self.found, batch=batch, figures=known, state_rows=held or {})})
+            now[0] += timedelta(seconds=SECONDS_A_BATCH)
+        recorder.write(over=True)
+        self.registry.deployment_folder(deployment).write("status.json", to_json(self.status()))
+
+    def status(self) -> Status:
+        assert self.found is not None
+        now = clock.now()
+        return Status(state=RUNNING, epoch=1, heartbeat_at=now, started_at=now, queries={"q": self.found})
+
+    def judged(self, version: Version) -> list[Judgement]:
+        """What the gate says of a version that goes on from the snapshot."""
+        for file in self.input().iterdir():
+            file.unlink()
+        self.add(FILES_AFTER, version.rows)
+        self.sleeps = version.slower * self.slowest + (SLACK_SECONDS if version.slower > 1 else 0.0)
+        self.run(lambda b: self.build(b, version), self.mode, self.snapshot)
+        assert self.found is not None
+        record = UpdateRecord(app="bench", old="d1", new=f"d{self.deployments}", started_at=clock.now())
+        before = hours_before(self.registry, record, ["q"], ())
+        return judge("q", self.found, before["q"], SloLimits())
+
+
+@pytest.fixture(scope="module", params=APPS)
+def running(request: pytest.FixtureRequest, spark_session, tmp_path_factory: pytest.TempPathFactory) -> Running:
+    return Running(spark_session, tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.mark.parametrize("worse", WORSE)
+def test_one_that_does_worse_is_found(running: Running, worse: str) -> None:
+    found = running.judged(WORSE[worse])
+    assert any(j.exceeded for j in found), found
+
+
+@pytest.mark.parametrize("good", AS_GOOD)
+def test_one_that_does_as_well_is_not_stopped(running: Running, good: str) -> None:
+    found = running.judged(AS_GOOD[good])
+    assert not any(j.exceeded for j in found), found
+    assert [j.limit for j in found if j.exceeded is False], "something was compared"
