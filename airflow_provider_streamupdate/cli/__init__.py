@@ -5,7 +5,7 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from .commands import adopt, apps, dags, doctor, gc, metrics, snapshots, standby, status, supervise, updates
+from .commands import adopt, apps, dags, doctor, gc, metrics, snapshots, standby, status, supervise, trace, updates
 from .group import main
 
 for _command in (
@@ -22,6 +22,7 @@ for _command in (
     status.status,
     status.log,
     metrics.metrics,
+    trace.trace,
     snapshots.save,
     snapshots.list_all,
     snapshots.verify,

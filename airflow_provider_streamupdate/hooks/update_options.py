@@ -66,7 +66,9 @@ _READ: dict[Kind, Callable[[Any, str], Any]] = {
 }
 
 
-def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) -> UpdateOptions:
+def update_options(
+    given: Mapping[str, Any], settings: Settings, asked_by: str, traceparent: str | None = None
+) -> UpdateOptions:
     """Return the update's options. Blank values get the connection's setting, or the default.
 
     InvalidInputError for an invalid value, ApplicationError for an application that cannot be read.
@@ -75,6 +77,7 @@ def update_options(given: Mapping[str, Any], settings: Settings, asked_by: str) 
     return UpdateOptions(
         application=application_from(**{name: given.get(name) for name in APPLICATION_FIELDS}),
         asked_by=asked_by,
+        traceparent=traceparent,
         **{o.name: _value(o, given.get(o.argument), o.argument, settings) for o in OPTIONS},
     )
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
+from airflow.providers.common.compat.sdk import DownstreamTasksSkipped, TaskDeferred
 from airflow.sdk import BaseOperator
 
 from ..control.update import record as records
+from ..core import clock
 from ..core.errors import StreamUpdateError
+from ..core.registry.update import Attempt
+from ..hooks.errors import AirflowRescheduleException
+from ..hooks.trace_context import traceparent_of
 from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
+from .base import owner_of
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -29,6 +35,36 @@ def note_step(
     record = registry.update(deployment) if deployment else None
     if record is not None and record.outcome is None:
         records.step(registry, record.new, step, verified=tuple(verified))
+
+
+@contextmanager
+def trying(
+    client: StreamUpdateClient, app: str, deployment: str | None, step: str, context: Any, begins: bool = True
+) -> Iterator[None]:
+    """Note the block as a try of an update's step. One that waits in the triggerer goes on in a later block.
+
+    Does nothing when no such update is under way.
+
+    begins: the try may begin here
+    """
+    registry = client.registry.existing(app)
+    record = registry.update(deployment) if deployment else None
+    if record is None or record.outcome is not None:
+        yield
+        return
+    if begins:
+        ti = context["ti"]
+        attempt = Attempt(step=step, began_at=clock.now(), by=owner_of(ti), traceparent=traceparent_of(ti))
+        records.begin_attempt(registry, record.new, attempt, again=True)
+    try:
+        yield
+    except (TaskDeferred, AirflowRescheduleException):
+        raise
+    except BaseException as error:
+        with suppress(StreamUpdateError):  # what failed is to be told, not this
+            records.end_attempt(registry, record.new, step, error)
+        raise
+    records.end_attempt(registry, record.new, step)
 
 
 def end_after_check(task: BaseOperator) -> None:

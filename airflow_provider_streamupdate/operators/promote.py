@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..assets import PROMOTED, app_asset
+from ..control.update.step import Step
 from ..core.names import check_name
 from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator
+from .driver_links import trying
+from .update_end import counting
 
 
 class StreamPromoteOperator(StreamUpdateOperator):
@@ -36,7 +39,9 @@ class StreamPromoteOperator(StreamUpdateOperator):
         with self.step(context):
             check_name("app", self.app)
             deployment = optional_text(self.deployment_id) or self._current()
-            record = self.client.promote(self.app, deployment)
+            counted = counting(self.client, self.app, deployment)
+            with counted, trying(self.client, self.app, deployment, Step.PROMOTE, context):
+                record = self.client.promote(self.app, deployment)
             deployment = record.runs if record else deployment
             spec = next(s for s in self.client.deployments(self.app) if s.deployment == deployment)
         self._emit(context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})

@@ -8,6 +8,7 @@ from ..core.names import check_name
 from ..hooks.templated_values import optional_text, seconds, text_list
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator, owner_of
+from .update_end import counting
 
 
 class StreamRollbackOperator(StreamUpdateOperator):
@@ -46,14 +47,16 @@ class StreamRollbackOperator(StreamUpdateOperator):
         with self.step(context):
             check_name("app", self.app)
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
-            deployed = self.client.rollback(
-                self.app,
-                deployment=optional_text(self.deployment_id),
-                timeout=timeout,
-                progress=self.log.info,
-                asked_by=owner_of(context["ti"]),
-                later_ids=text_list(self.later_ids, "later_ids"),
-            )
+            deployment = optional_text(self.deployment_id)
+            with counting(self.client, self.app, deployment):
+                deployed = self.client.rollback(
+                    self.app,
+                    deployment=deployment,
+                    timeout=timeout,
+                    progress=self.log.info,
+                    asked_by=owner_of(context["ti"]),
+                    later_ids=text_list(self.later_ids, "later_ids"),
+                )
             if deployed is None:
                 self.log.info("app %s: nothing to roll back", self.app)
                 return None

@@ -28,6 +28,7 @@ from .base import StreamUpdateOperator, owner_of
 from .driver_lines import driver_lines
 from .driver_links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
+from .update_end import counting
 from .update_task import UpdateTaskOperator
 
 
@@ -259,14 +260,15 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                 return None
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             failed, why = failure(context["ti"], self.steps)
-            deployed = self.client.rollback(
-                self.app,
-                deployment,
-                timeout,
-                self.log.info,
-                reason=f"{failed}: {why}",
-                asked_by=owner_of(context["ti"]),
-            )
+            with counting(self.client, self.app, deployment):
+                deployed = self.client.rollback(
+                    self.app,
+                    deployment,
+                    timeout,
+                    self.log.info,
+                    reason=f"{failed}: {why}",
+                    asked_by=owner_of(context["ti"]),
+                )
         if deployed is None:
             self.log.info("app %s was not stopped: nothing to roll back", self.app)
             return None

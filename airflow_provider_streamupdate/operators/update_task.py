@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..control.update.engine import UpdateEngine
+from ..hooks.trace_context import traceparent_of
 from ..hooks.update_options import update_options
 from .base import StreamUpdateOperator, owner_of
 
@@ -27,5 +28,6 @@ class UpdateTaskOperator(StreamUpdateOperator):
 
     def engine(self, context: Any) -> UpdateEngine:
         """Return the engine for these options. InvalidInputError for an invalid option."""
-        options = update_options(self.options, self.hook.settings, owner_of(context["ti"]))
+        ti = context["ti"]
+        options = update_options(self.options, self.hook.settings, owner_of(ti), traceparent_of(ti))
         return UpdateEngine(self.client.context, options, self.log.info)

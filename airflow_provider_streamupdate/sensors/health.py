@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ..control.update.step import Step
+from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
 from ..hooks.update_options import verify_for
-from ..operators.driver_links import note_step
+from ..operators.driver_links import note_step, trying
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor
 
@@ -50,7 +54,22 @@ class StreamHealthSensor(StreamSensor):
     def execute(self, context: Any) -> Any:
         with airflow_errors(context):
             self.timeout += verify_for(self.run_for, "run_for")
-        return super().execute(context)
+            check_name("app", self.app)
+        with self._trying(context, begins=True):
+            return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        with self._trying(context, begins=False):
+            return super().execute_complete(context, event)
+
+    @contextmanager
+    def _trying(self, context: Any, begins: bool) -> Iterator[None]:
+        """Note the block as the update's step `verify`."""
+        with airflow_errors(context):
+            deployment = optional_text(self.deployment_id)
+            noted = trying(self.client, self.app, deployment, Step.VERIFY, context, begins)
+        with noted:
+            yield
 
     def trigger(self, **common: Any) -> HealthTrigger:
         return HealthTrigger(

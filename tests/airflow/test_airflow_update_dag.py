@@ -111,8 +111,9 @@ def test_a_dag_has_the_steps_of_its_strategy(strategy: str, left_out: set[str]) 
 
 
 def everything_under(root: Path) -> dict[str, bytes]:
-    """All files but those that the running driver writes: its heartbeat (first under another name), log and batches."""
-    written = ("status.json", ".log", "checkpoint")
+    """All files but those that the running driver writes: its heartbeat (first under another name), log, events,
+    history and batches."""
+    written = ("status.json", ".log", "events.jsonl", "history", "checkpoint")
     names = {str(path.relative_to(root)): path for path in root.rglob("*")}
     kept = {name: path for name, path in names.items() if not any(word in name for word in written)}
     return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}

@@ -15,7 +15,14 @@ from .conftest import Run, Site, document
 
 MAKE_A_ROOT = {"submit", "adopt"}
 DO_WITHOUT = {"plan", "init-dags"}  # neither reads a root nor writes to it
-VALUES = {"app": "alarm", "apps": "alarm", "name": "s1", "checkpoints": "/data/checkpoint", "switch": "on"}
+VALUES = {
+    "app": "alarm",
+    "deployment": "v1",
+    "apps": "alarm",
+    "name": "s1",
+    "checkpoints": "/data/checkpoint",
+    "switch": "on",
+}
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ COMMANDS = (
     "status",
     "log",
     "metrics",
+    "trace",
     "save-snapshot",
     "list-snapshots",
     "verify-snapshot",

@@ -12,13 +12,14 @@ from typing import Any
 
 import attrs
 
+from ...core import clock
 from ...core.boundaries import boundary
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.difference.report import DifferenceReport
 from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import UpdateRecord
+from ...core.registry.update import Attempt, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..app_lease import holding
 from ..operations import check, rehearse, verify
@@ -26,6 +27,7 @@ from ..operations.context import Context
 from ..operations.health import Health
 from ..operations.plan import Planned
 from ..operations.submit import Deployed
+from ..this_user import this_user
 from ..waiting import Progress, quiet
 from . import preflight, record, rollback
 from .options import UpdateOptions
@@ -124,6 +126,7 @@ class UpdateEngine:
         app: its name, if known; ApplicationError when the file defines another app
         """
         application, digest = self.options.application, self.options.application.digest()
+        attempt = self._attempt(Step.PLAN)
         begun = record.interrupted(self.context, digest, self.options.deployment, app)
         planned: Planned | None = None
         own_driver = False
@@ -141,7 +144,7 @@ class UpdateEngine:
         registry = self.context.registry.existing(app)
         boundary("planned")
         deployment = record.new_deployment(registry, digest, self.options.deployment)
-        draft = self._draft(registry, deployment)
+        draft = attrs.evolve(self._draft(registry, deployment), attempts=(attempt,))
         if planned is not None:
             self.strategy.check_plan(self._of(draft), planned.plan)
         if self.options.check_only:
@@ -150,8 +153,9 @@ class UpdateEngine:
             known = registry.update(deployment) is not None
             written = record.begin(self.context, draft, self.strategy.replaces_dead)
             update = self._of(written)
-            if own_driver and update.pending:
-                planned = self._plan_by_own_driver(update, known)
+            with record.attempting(registry, deployment, attempt):
+                if own_driver and update.pending:
+                    planned = self._plan_by_own_driver(update, known)
             if planned is not None and planned.report is not None:
                 check.store_report(self.context, planned.report, deployment)
             elif registry.current_id() == written.old:
@@ -181,8 +185,17 @@ class UpdateEngine:
             return None
         if self.options.check_only:
             return self._steps[step](update)
-        with holding(update.registry, update.record.new):
-            return self._steps[step](update)
+        registry, new = update.registry, update.record.new
+        with holding(registry, new):
+            if step == Step.REHEARSE and not self.options.rehearse:
+                return self._steps[step](update)  # nothing, which is no try
+            with record.attempting(registry, new, self._attempt(step)):
+                return self._steps[step](update)
+
+    def _attempt(self, step: Step) -> Attempt:
+        options = self.options
+        by = options.asked_by or this_user()
+        return Attempt(step=step, began_at=clock.now(), by=by, traceparent=options.traceparent)
 
     def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
         digest, strategy = self.options.application.digest(), self.strategy

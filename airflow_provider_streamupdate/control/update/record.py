@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.errors import AlreadyExistsError, CorruptError, NewerFormatError, NotRunningError
+from ...core.errors import (
+    AlreadyExistsError,
+    CorruptError,
+    NewerFormatError,
+    NotRunningError,
+    StreamUpdateError,
+    describe,
+)
 from ...core.names import check_name
 from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
-from ...core.registry.update import SUPERSEDED, Outcome, UpdateRecord
+from ...core.registry.update import SUPERSEDED, Attempt, Outcome, UpdateRecord
 from ..app_lease import holding
 from ..operations.context import Context
+from .trace.sending import send_ended
+
+MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
@@ -42,7 +53,14 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
     return wanted
 
 
-def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in_place: bool = False) -> UpdateRecord:
+def draft(
+    registry: AppRegistry,
+    deployment: str,
+    digest: str,
+    strategy: str,
+    in_place: bool = False,
+    attempts: tuple[Attempt, ...] = (),
+) -> UpdateRecord:
     """Return the record of an update that begins now. Writes nothing."""
     now = clock.now()
     return UpdateRecord(
@@ -54,6 +72,7 @@ def draft(registry: AppRegistry, deployment: str, digest: str, strategy: str, in
         in_place=in_place,
         started_at=now,
         step_times={"planned": now},
+        attempts=attempts,
     )
 
 
@@ -112,7 +131,8 @@ def _close_others(registry: AppRegistry, deployment: str) -> None:
     for other in registry.updates():
         if other.outcome is None and other.new != deployment:
             why = f"it was not continued, and the update to {deployment} was begun"
-            registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why))
+            registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why, ended_at=clock.now()))
+            send_ended(registry, other.new)
 
 
 def step(
@@ -128,6 +148,47 @@ def step(
             times = {**record.step_times, name: record.step_times.get(name, clock.now())}
             record = attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot)
             registry.set_update(attrs.evolve(record, verified=verified or record.verified))
+
+
+def begin_attempt(registry: AppRegistry, deployment: str, attempt: Attempt, again: bool = False) -> None:
+    """Note that a step of an update under way is tried.
+
+    again: a try by the same asker that has not ended goes on
+    """
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        if record is None or record.outcome is not None or len(record.attempts) >= MOST_ATTEMPTS:
+            return
+        last = record.attempts[-1] if record.attempts else None
+        if last == attempt:
+            return  # the update was begun with it
+        if again and last and not last.ended_at and (last.step, last.by) == (attempt.step, attempt.by):
+            return
+        registry.set_update(attrs.evolve(record, attempts=(*record.attempts, attempt)))
+
+
+def end_attempt(registry: AppRegistry, deployment: str, step: str, error: BaseException | None = None) -> None:
+    """Note that the try of a step has ended, unless that is noted."""
+    with holding(registry, deployment):
+        record = registry.update(deployment)
+        last = record.attempts[-1] if record is not None and record.attempts else None
+        if record is None or last is None or last.step != step or last.ended_at is not None:
+            return
+        ended = attrs.evolve(last, ended_at=clock.now(), error=None if error is None else describe(error) or "killed")
+        registry.set_update(attrs.evolve(record, attempts=(*record.attempts[:-1], ended)))
+
+
+@contextlib.contextmanager
+def attempting(registry: AppRegistry, deployment: str, attempt: Attempt) -> Iterator[None]:
+    """Note the try of a step, which the block is; what it raised, too."""
+    begin_attempt(registry, deployment, attempt)
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(StreamUpdateError):  # what failed is to be told, not this
+            end_attempt(registry, deployment, attempt.step, error)
+        raise
+    end_attempt(registry, deployment, attempt.step)
 
 
 def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:
@@ -147,9 +208,14 @@ def end(
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None and record.outcome is None:
-            record = attrs.evolve(record, outcome=outcome, reason=reason)
+            now = clock.now()
+            attempts = tuple(a if a.ended_at else attrs.evolve(a, ended_at=now) for a in record.attempts[-1:])
+            record = attrs.evolve(
+                record, outcome=outcome, reason=reason, ended_at=now, attempts=(*record.attempts[:-1], *attempts)
+            )
             registry.set_update(record)
             boundary("ended")
+            send_ended(registry, deployment)
         return record
 
 

@@ -29,6 +29,7 @@ from ..operations.submit import Deployed
 from ..this_user import this_user
 from ..waiting import Progress, quiet, wait_for
 from .strategies import strategy_named
+from .trace.sending import send_ended
 
 
 def rollback(
@@ -169,12 +170,14 @@ def _go_back(
     else:
         _end_update(registry, record, outcome, reason)
         _end_rollback(registry, note, deployed)
+    send_ended(registry, new)
     return deployed
 
 
 def _end_update(registry: AppRegistry, record: UpdateRecord | None, outcome: Outcome, reason: str | None) -> None:
     if record is not None:
-        registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason))
+        ended_at = clock.now() if record.outcome is None else record.ended_at
+        registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason, ended_at=ended_at))
         boundary("gone-back")
 
 

@@ -29,6 +29,25 @@ REFUSED, SUPERSEDED = Outcome.REFUSED, Outcome.SUPERSEDED
 
 
 @attrs.frozen(kw_only=True)
+class Attempt:
+    """One try of a step.
+
+    step: the step's name (control/update/step.py)
+    began_at, ended_at: ISO; ended_at None: it is under way, or its process died
+    by: who ran it: a user and host, or a task of a DAG's run
+    traceparent: the span in which it ran, as W3C Trace Context writes it; None: no trace is kept of that
+    error: what it failed with
+    """
+
+    step: str
+    began_at: str = attrs.field(validator=clock.is_moment)
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    by: str = ""
+    traceparent: str | None = None
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class UpdateRecord:
     """old: deployment that ran before
     digest: of the new application
@@ -39,6 +58,8 @@ class UpdateRecord:
     pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)
     snapshot_checked_at: when every byte of `snapshot` was last verified
+    ended_at: when `outcome` was written (None: under way, or of an earlier release)
+    attempts: the tries of the steps, in the order in which they began (empty: of an earlier release)
     """
 
     app: str = attrs.field(validator=named("app"))
@@ -57,6 +78,8 @@ class UpdateRecord:
     reason: str | None = None
     pause_seconds: float | None = None
     verified: tuple[str, ...] = ()
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def runs(self) -> str:

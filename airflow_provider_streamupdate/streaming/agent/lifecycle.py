@@ -190,6 +190,7 @@ class Agent:
             raise
         answer = PlanAnswer(plan=plan, report=report, warnings=self.driver.engine.warnings)
         write_answer(self.driver.app, self.driver.spec.deployment, answer)
+        self.driver.reporter.events.add("planned", since=self.driver.reporter.started_at)
         boundary("plan-answered")
         self._check(report, saved)
         return queries, saved, plan

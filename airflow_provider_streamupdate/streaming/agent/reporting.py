@@ -46,6 +46,10 @@ class Reporter:
     def state(self) -> str:
         return self._status.state
 
+    @property
+    def started_at(self) -> str:
+        return self._status.started_at
+
     def report(self, **changes: Any) -> None:
         """Write status.json with `changes` of a Status, and an event when they change the state. On a StorageError, the
         changes are written with the next report."""
@@ -55,7 +59,8 @@ class Reporter:
             always = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
             self._status = attrs.evolve(self._status, **{**always, **changes})
             if self._status.state != before:
-                self.events.add("state", state=self._status.state, reason=changes.get("reason"))
+                began = {"since": self._status.started_at} if before == STARTING else {}
+                self.events.add("state", state=self._status.state, reason=changes.get("reason"), **began)
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
             self._written_at = time.monotonic()
 

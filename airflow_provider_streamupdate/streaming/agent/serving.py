@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ...core.errors import DriverError, StorageError
-from ...core.registry.deployment import CANCELLED, DRAINING, RUNNING
+from ...core.registry.deployment import CANCELLED, DRAINING, RUNNING, QueryStatus
 from ...core.storage.patience import Patience
 from .context import DriverContext
 from .obeying import obey
@@ -20,7 +21,7 @@ def serve(driver: DriverContext) -> None:
     with ThreadPoolExecutor(1) as worker:
         task: Future[None] | None = None
         next_progress, next_look, patience = 0.0, 0.0, Patience(driver.settings.patience)
-        busy_at = time.monotonic()
+        busy_at, told = time.monotonic(), False
         while driver.final is None:
             if task is not None and task.done():
                 task.result()
@@ -42,6 +43,9 @@ def serve(driver: DriverContext) -> None:
                     queries = driver.engine.progress()
                     driver.recorder.note(queries)
                     driver.reporter.report(queries=queries)
+                    if not told and (firsts := _first_commits(queries)):
+                        driver.reporter.events.add("first batch", queries=firsts)
+                        told = True
                     next_progress = time.monotonic() + driver.reporter.every
                     patience.reached()
                 if task is None and now >= next_look:
@@ -57,6 +61,13 @@ def serve(driver: DriverContext) -> None:
             elif task is None and driver.reporter.state == RUNNING and driver.engine.ended():
                 return
             driver.signals.woken.wait(driver.pace.commands)
+
+
+def _first_commits(queries: Mapping[str, QueryStatus]) -> dict[str, str] | None:
+    """When each query committed its first batch (ISO), by name; None until all have."""
+    found = {name: query.first_commit_at for name, query in queries.items()}
+    known = {name: at for name, at in found.items() if at is not None}
+    return known if known and len(known) == len(found) else None
 
 
 def leave(driver: DriverContext) -> None:

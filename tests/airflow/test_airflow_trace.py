@@ -1,0 +1,171 @@
+"""Traces and Airflow's own statistics of updates that a DAG runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from airflow_site import FakeTaskInstance, Site
+
+from airflow_provider_streamupdate.hooks import metrics
+from airflow_provider_streamupdate.hooks.metrics import count_update
+from airflow_provider_streamupdate.hooks.trace_context import traceparent_of
+from tests.otlp_receiver import Receiver, receiver
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+
+CARRIER = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+Told = list[tuple[str, str, Any, dict[str, str]]]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """What Airflow's statistics are told: how, the name, the value, the tags."""
+    found: Told = []
+    with metrics._stats() as stats:
+        for how in ("incr", "timing"):
+            signature = inspect.signature(getattr(stats, how))
+
+            def tell(*given: Any, _how: str = how, _signature: inspect.Signature = signature, **named: Any) -> None:
+                _signature.bind(*given, **named)
+                if given[0].startswith("streamupdate."):
+                    value = given[1] if len(given) > 1 else 1
+                    found.append((_how, given[0].removeprefix("streamupdate."), value, named["tags"]))
+
+            monkeypatch.setattr(stats, how, tell)
+    return found
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with receiver() as made:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        yield made
+
+
+def update(site: Site, application: str, **conf: Any) -> Any:
+    return site.run_dag("update_alarm", "tests/airflow/dags", application=application, deployment_id="v2", **conf)
+
+
+def attributes(span: Any) -> dict[str, str]:
+    return {a.key: a.value.string_value for a in span.attributes}
+
+
+def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: Told, collector: Receiver) -> None:
+    site.submit()
+    run = update(site, site.application("v2"))
+    assert run.state == "success"
+    assert len(collector.requests) == 1
+    root, *spans = collector.spans
+    steps = [span for span in spans if "streamupdate.step" in attributes(span)]
+    assert [s.name for s in steps] == ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
+    assert all(before.end_time_unix_nano <= after.start_time_unix_nano for before, after in pairwise(steps))
+    for step in steps:  # with its task
+        assert attributes(step)["airflow.task_id"] == f"update.{step.name}"
+    about = attributes(root)
+    assert (about["airflow.dag_id"], about["airflow.dag_run.run_id"]) == ("update_alarm", run.run.run_id)
+    assert root.status.code == root.status.STATUS_CODE_OK and not root.parent_span_id
+
+    record = site.client.registry.app("alarm").update("v2")
+    tags = {"app": "alarm", "strategy": "standby"}
+    assert [each for each in told if each[0] == "incr"] == [("incr", "updates", 1, {**tags, "outcome": "promoted"})]
+    assert ("timing", "update.pause", timedelta(seconds=record.pause_seconds), tags) in told
+    timed = [each[3]["step"] for each in told if each[1] == "update.step"]
+    assert timed == ["planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted"]
+    (duration,) = [each for each in told if each[1] == "update.duration"]
+    assert duration[3] == {**tags, "outcome": "promoted"} and duration[2] > timedelta(0)
+
+
+def test_one_that_is_rolled_back_has_the_failed_task_and_is_counted_once(
+    site: Site, told: Told, collector: Receiver
+) -> None:
+    site.submit()
+    run = update(site, site.application("v2", FAIL="run"), strategy="restart")
+    assert run.state == "failed" and len(collector.requests) == 1
+    root, *spans = collector.spans
+    failed = {span.name: span.status.message for span in spans if span.status.code == span.status.STATUS_CODE_ERROR}
+    assert "a row the new version cannot read" in failed["verify"]
+    assert root.status.message.startswith("rolled-back: verify: ")
+    (back,) = [span for span in spans if span.name == "rollback"]
+    assert attributes(back)["airflow.task_id"] == "update.rollback"
+    outcomes = [each[3]["outcome"] for each in told if each[0] == "incr"]
+    assert outcomes == ["rolled-back"]
+
+
+def test_promoting_again_counts_and_sends_nothing(site: Site, told: Told, collector: Receiver) -> None:
+    from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
+
+    class Events(dict[Any, Any]):
+        def __missing__(self, key: Any) -> Any:
+            return type("Event", (), {})()
+
+    site.submit()
+    assert update(site, site.application("v2")).state == "success"
+    before = list(told), len(collector.requests)
+    again = StreamPromoteOperator(task_id="promote", app="alarm", deployment_id="v2")
+    again.execute({"ti": FakeTaskInstance(), "outlet_events": Events()})
+    assert (told, len(collector.requests)) == before
+
+
+def test_statistics_that_fail_do_not_fail_the_task(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with metrics._stats() as stats:
+        for how in ("incr", "timing"):
+            monkeypatch.setattr(stats, how, lambda *_, **__: 1 / 0)
+    site.submit()
+    assert update(site, site.application("v2")).state == "success"
+
+
+def test_a_record_of_an_earlier_release_is_counted(told: Told) -> None:
+    from airflow_provider_streamupdate.core.registry.update import REFUSED, UpdateRecord
+
+    count_update(UpdateRecord(app="a", old="v1", new="v2", started_at="2026-11-27T07:00:00+00:00", outcome=REFUSED))
+    assert told == [("incr", "updates", 1, {"app": "a", "strategy": "restart", "outcome": "refused"})]
+
+
+class Task(FakeTaskInstance):
+    context_carrier: Any = CARRIER
+
+
+def test_the_span_of_a_task_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+    with TracerProvider(shutdown_on_exit=False).get_tracer("airflow").start_as_current_span("worker.plan") as span:
+        context = span.get_span_context()
+        assert traceparent_of(Task()) == f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
+    off = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("airflow")
+    with off.start_as_current_span("worker.plan"):
+        assert traceparent_of(Task()) is None
+
+
+def test_without_a_current_span_it_is_what_the_scheduler_gave_where_airflow_keeps_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert traceparent_of(Task()) is None  # Airflow makes up ids for it, and sends nothing
+    monkeypatch.setenv("AIRFLOW__TRACES__OTEL_ON", "True")
+    assert traceparent_of(Task()) == CARRIER["traceparent"]
+    for odd in (None, {}, {"traceparent": 3}, "text"):
+        monkeypatch.setattr(Task, "context_carrier", odd)
+        assert traceparent_of(Task()) is None
+    assert traceparent_of(FakeTaskInstance()) is None
+
+
+def test_an_update_is_part_of_the_trace_of_its_dag_s_run(
+    site: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "airflow_provider_streamupdate.operators.update_task.traceparent_of", lambda _: CARRIER["traceparent"]
+    )
+    site.submit()
+    assert update(site, site.application("v2")).state == "success"
+    root, *spans = collector.spans
+    _, trace_id, span_id, _ = CARRIER["traceparent"].split("-")
+    assert {span.trace_id.hex() for span in collector.spans} == {trace_id}
+    assert root.parent_span_id.hex() == span_id
+    linked = [span.name for span in spans if span.links]
+    assert {"plan", "check", "standby", "snapshot", "submit"} <= set(linked)
