@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus crash crash-k8s crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -64,6 +64,9 @@ test-k8s: setup  ## updates and failures in pods, on a real Kubernetes API serve
 
 test-prometheus: setup  ## metrics, alerts and dashboard with a real Prometheus (fetches Debian's where there is none)
 	@scripts/ground.sh prometheus $(ARGS)
+
+test-otel: setup  ## traces of updates in a real OpenTelemetry Collector (builds it from Go modules, once: 3 minutes)
+	@scripts/ground.sh otel $(ARGS)
 
 crash-k8s: setup  ## the same with drivers in pods, on a real Kubernetes API server: hours (ARGS=..., e.g. --results FILE goes on)
 	@scripts/ground.sh k8s -- .venv/bin/python scripts/crash.py --pods $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus [pytest arguments | -- command]: what make test-delta and so
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what make test-delta and so
 # on run:
 # tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
 # and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
@@ -14,13 +14,13 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone | postgres | yarn | k8s | prometheus) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus [pytest arguments]" >&2; exit 2 ;;
+    delta | kafka | s3 | standalone | postgres | yarn | k8s | prometheus | otel) shift ;;
+    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
 pom=requirements/ground.pom.xml
-KUBERNETES=v1.37.2 KINE=v0.17.5
+KUBERNETES=v1.37.2 KINE=v0.17.5 COLLECTOR=v0.165.0
 packages=requirements/ground-$kind.txt
 
 skip() { # why
@@ -47,6 +47,18 @@ fetch_kube() { # kube-apiserver and kine, once: from Go modules, 12 minutes of t
     (cd "$parts/build" && go build -trimpath -ldflags='-s -w' -o "$parts/build/made" k8s.io/kubernetes/cmd/kube-apiserver) \
         >"$log" 2>&1 || skip "kube-apiserver cannot be built: $(tail -n 1 "$log")"
     mv "$parts/build/made" "$parts/bin/kube-apiserver" # whole, or not there
+    rm -rf "$parts/build"
+}
+fetch_collector() { # a small OpenTelemetry Collector, once: from Go modules, 3 minutes of two cores
+    [ ! -x "$parts/bin/otelcol" ] || return 0
+    command -v go >/dev/null 2>&1 || skip "go is not installed, which builds the collector (Debian: apt-get install golang)"
+    local log=$STREAMUPDATE_GROUND/go.log
+    GOBIN=$parts/bin GOFLAGS=-trimpath go install "go.opentelemetry.io/collector/cmd/builder@$COLLECTOR" >"$log" 2>&1 ||
+        skip "the collector's builder cannot be built: $(tail -n 1 "$log")"
+    (cd "$parts" && bin/builder --config "$ROOT/requirements/ground-otel.yaml" --skip-compilation && cd build &&
+        CGO_ENABLED=0 GOFLAGS=-mod=mod go build -trimpath -ldflags='-s -w' -o ../made .) >"$log" 2>&1 ||
+        skip "the collector cannot be built: $(tail -n 1 "$log")"
+    mv "$parts/made" "$parts/bin/otelcol" # whole, or not there
     rm -rf "$parts/build"
 }
 fetch_prometheus() { # where the machine has none: Debian's package, unpacked
@@ -99,6 +111,7 @@ if [ "$(cat "$parts/.stamp" 2>/dev/null || true)" != "$wanted" ]; then
 fi
 [ "$kind" != k8s ] || fetch_kube
 [ "$kind" != prometheus ] || fetch_prometheus
+[ "$kind" != otel ] || fetch_collector
 [ ! -d "$parts/python" ] || export PYTHONPATH=$parts/python:$ROOT
 
 case $kind in
