@@ -246,11 +246,13 @@ def figures(status: Status | None) -> dict[str, Any]:
 
 def update_document(record: UpdateRecord) -> dict[str, Any]:
     """Return an update with its steps in order, each with the seconds since the step before it, and the steps it has
-    `left`, without the rehearsal, which few updates have."""
+    `left`, without the rehearsal, which few updates have. Its attempts, most of a record, are for its trace, and left
+    out."""
     steps = [{"step": name, "at": at, "seconds": seconds} for name, at, seconds in step_seconds(record)]
     strategy = STRATEGIES.get(record.strategy) if record.outcome is None else None
     left = [n for n in strategy.noted if n not in record.step_times and n != NOTED[Step.REHEARSE]] if strategy else []
-    found: dict[str, Any] = {**to_dict(record), "steps": steps, "left": left, "runs": record.runs}
+    noted = {name: value for name, value in to_dict(record).items() if name != "attempts"}
+    found: dict[str, Any] = {**noted, "steps": steps, "left": left, "runs": record.runs}
     return found
 
 

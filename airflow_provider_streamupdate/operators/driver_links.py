@@ -55,16 +55,18 @@ def trying(
     if begins:
         ti = context["ti"]
         attempt = Attempt(step=step, began_at=clock.now(), by=owner_of(ti), traceparent=traceparent_of(ti))
-        records.begin_attempt(registry, record.new, attempt, again=True)
+        with suppress(StreamUpdateError):  # no step needs these notes
+            records.begin_attempt(registry, record.new, attempt, again=True)
+    failed: BaseException | None = None
     try:
         yield
-    except (TaskDeferred, AirflowRescheduleException):
-        raise
     except BaseException as error:
-        with suppress(StreamUpdateError):  # what failed is to be told, not this
-            records.end_attempt(registry, record.new, step, error)
+        failed = error
         raise
-    records.end_attempt(registry, record.new, step)
+    finally:
+        if not isinstance(failed, TaskDeferred | AirflowRescheduleException):
+            with suppress(StreamUpdateError):
+                records.end_attempt(registry, record.new, step, failed)
 
 
 def end_after_check(task: BaseOperator) -> None:

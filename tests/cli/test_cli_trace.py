@@ -75,6 +75,10 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
     first, second = (list(r.resource_spans[0].scope_spans[0].spans) for r in collector.requests)
     assert again["sent"] and first == second
 
+    assert running.run("rollback", "alarm").exit_code == 0  # of a promoted update: its trace stays what it is
+    assert len(collector.requests) == 2
+    assert trace(running)["spans"][0]["attributes"]["streamupdate.outcome"] == "promoted"
+
 
 def test_a_rolled_back_update_has_the_error(running: Site, collector: Receiver) -> None:
     update = ("update", running.application("v2", FAIL="run"), "--deployment", "v2", "--strategy", "restart")

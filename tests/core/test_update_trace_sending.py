@@ -13,8 +13,10 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.update import record
 from airflow_provider_streamupdate.control.update.trace import sending
 from airflow_provider_streamupdate.control.update.trace.reading import read
+from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import ROLLED_BACK
 from tests.otlp_receiver import Receiver, receiver
@@ -244,3 +246,43 @@ def test_a_damaged_record_or_event_fails_nothing(app: AppRegistry, collector: Re
     app.folder.write("updates/v2.json", b"{")
     sending.send_ended(app, "v2")
     assert "was not sent" in warnings[0]
+
+
+def test_a_note_that_cannot_be_written_fails_no_step(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.set_update(attrs.evolve(promoted(), outcome=None, step_times={}))
+    done = []
+    with record.attempting(app, "v2", attempt("check", 0, None)):
+        done.append(1)
+    with pytest.raises(ValueError, match="the step's own"), record.attempting(app, "v2", attempt("verify", 1, None)):
+        raise ValueError("the step's own")
+    found = app.update("v2")
+    assert found is not None
+    assert [(a.step, a.ended_at is not None, a.error) for a in found.attempts] == [
+        ("check", True, None),
+        ("verify", True, "ValueError: the step's own"),
+    ]
+
+    def broken(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(AppRegistry, "set_update", broken)
+    with record.attempting(app, "v2", attempt("submit", 2, None)):
+        done.append(2)
+    assert done == [1, 2]
+
+
+def test_the_record_of_an_update_that_is_tried_forever_stays_small(app: AppRegistry) -> None:
+    app.set_update(attrs.evolve(promoted(), outcome=None, step_times={}))
+    for number in range(record.MOST_ATTEMPTS + 5):
+        record.begin_attempt(app, "v2", attempt("verify", number, number))
+    found = app.update("v2")
+    assert found is not None and len(found.attempts) == record.MOST_ATTEMPTS
+
+
+def test_a_try_goes_on_in_another_process_of_the_same_task(app: AppRegistry) -> None:
+    app.set_update(attrs.evolve(promoted(), outcome=None, step_times={}))
+    record.begin_attempt(app, "v2", attempt("verify", 0, None, by="task"), again=True)
+    record.begin_attempt(app, "v2", attempt("verify", 1, None, by="task"), again=True)  # it was rescheduled
+    record.begin_attempt(app, "v2", attempt("verify", 2, None, by="other"), again=True)
+    found = app.update("v2")
+    assert found is not None and [a.by for a in found.attempts] == ["task", "other"]

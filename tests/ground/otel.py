@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,24 @@ from typing import Any
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.core.registry.application import Application
 from tests.e2e.conftest import APPS, Ground, ground  # noqa: F401 (a fixture)
+from tests.standin import java_home, spark_submit
 
 from .daemon import daemon, free_port
 
+from demolib.airflow_server import AirflowServer  # isort: skip
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 COLLECTOR = Path(os.environ["STREAMUPDATE_GROUND"]) / "otel" / "bin" / "otelcol"
 SECONDS = 60.0  # for what the collector is to write
 
-pytestmark = pytest.mark.timeout(600)
+PATIENCE = 900.0  # for Airflow
+
+pytestmark = pytest.mark.timeout(1800)
 
 Span = dict[str, Any]
 
@@ -168,3 +178,69 @@ def test_one_that_was_rolled_back_has_the_error(ground: Ground, collector: Colle
     assert "rollback" in names(children(spans, root["name"]))
     assert "driver: start" in names(children(spans, "rollback"))
     assert "promote" not in names(spans)
+
+
+def everything(file: Path) -> list[Span]:
+    """All spans that the collector has received, Airflow's own among them."""
+    requests = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
+    return [s for r in requests for rs in r["resourceSpans"] for ss in rs["scopeSpans"] for s in ss["spans"]]
+
+
+def test_an_update_by_airflow_is_part_of_the_trace_of_its_dag_s_run(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for Spark, since this is about what Airflow's tasks hand on."""
+    submit, root = spark_submit(tmp_path / "spark"), tmp_path / "root"
+    root.mkdir()
+    monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "java")))
+    for version in ("v1", "v2"):
+        (tmp_path / f"{version}.py").write_text(f"APP = 'alarm'\nVERSION = {version!r}\n")
+    client = StreamUpdateClient(str(root), SparkSubmit(str(submit)))
+    client.submit(Application(file=str(tmp_path / "v1.py")), "v1", app="alarm")
+    connection = {"conn_type": "streamupdate", "extra": {"root": str(root), "spark_submit": str(submit)}}
+    airflow = AirflowServer(
+        tmp_path / "airflow",
+        {
+            "UP_TIMEOUT": f"{PATIENCE:.0f}",
+            "UP_PYTHONPATH": str(REPOSITORY),
+            "AIRFLOW_CONN_STREAMUPDATE_DEFAULT": json.dumps(connection),
+            "AIRFLOW__TRACES__OTEL_ON": "True",
+            "STREAMUPDATE_VERIFY_FOR": "0",
+        },
+    )
+    airflow.start()
+    try:
+        wait_for(lambda: airflow.ready() or None, "Airflow", PATIENCE)
+        wait_for(lambda: airflow.has_dag("stream_update") or None, "the DAG", PATIENCE)
+        asked = {"app": "alarm", "application": str(tmp_path / "v2.py"), "deployment_id": "v2"}
+        run = airflow.trigger("stream_update", asked)
+
+        def ended() -> str | None:
+            state = None
+            with suppress(OSError):  # a busy machine: its API did not answer in time
+                state = airflow.run_state("stream_update", run)
+            return state if state in ("success", "failed") else None
+
+        assert wait_for(ended, "the run", PATIENCE) == "success", airflow.task_states("stream_update", run)
+
+        def of_the_run() -> list[Span] | None:
+            """Its own span comes last."""
+            spans = everything(collector.file)
+            return spans if "dag_run.stream_update" in names(spans) else None
+
+        spans = wait_for(of_the_run, "the span of the DAG's run", SECONDS)
+    finally:
+        airflow.stop()
+        for spec in client.deployments("alarm"):
+            client.drivers("alarm").kill(spec.deployment)
+    by_id = {span["spanId"]: span for span in spans}
+    (root_span,) = [span for span in spans if span["name"] == "update alarm"]
+    around = by_id[root_span["parentSpanId"]]
+    assert around["name"] == "worker.update.plan" and around["traceId"] == root_span["traceId"]
+    (dag_run,) = [span for span in spans if span["name"] == "dag_run.stream_update"]
+    assert dag_run["traceId"] == root_span["traceId"]
+    assert attributes(root_span)["airflow.dag_run.run_id"] == run == attributes(dag_run)["airflow.dag_run.run_id"]
+    for step in children(spans, "update alarm"):
+        if "streamupdate.step" in attributes(step):
+            (link,) = step["links"]
+            assert by_id[link["spanId"]]["name"] == f"worker.update.{step['name']}"

@@ -180,15 +180,19 @@ def end_attempt(registry: AppRegistry, deployment: str, step: str, error: BaseEx
 
 @contextlib.contextmanager
 def attempting(registry: AppRegistry, deployment: str, attempt: Attempt) -> Iterator[None]:
-    """Note the try of a step, which the block is; what it raised, too."""
-    begin_attempt(registry, deployment, attempt)
+    """Note the try of a step, which the block is; what it raised, too. A note that cannot be written fails nothing: no
+    step needs it."""
+    with contextlib.suppress(StreamUpdateError):
+        begin_attempt(registry, deployment, attempt)
+    failed: BaseException | None = None
     try:
         yield
     except BaseException as error:
-        with contextlib.suppress(StreamUpdateError):  # what failed is to be told, not this
-            end_attempt(registry, deployment, attempt.step, error)
+        failed = error
         raise
-    end_attempt(registry, deployment, attempt.step)
+    finally:
+        with contextlib.suppress(StreamUpdateError):
+            end_attempt(registry, deployment, attempt.step, failed)
 
 
 def note_checked(registry: AppRegistry, deployment: str, snapshot: str) -> None:

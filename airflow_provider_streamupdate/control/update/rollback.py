@@ -18,7 +18,7 @@ from ...core.registry import hot_standby
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
-from ...core.registry.update import REFUSED, ROLLED_BACK, Outcome, UpdateRecord
+from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
 from ...core.snapshots.superseded import check_kept
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
@@ -170,7 +170,8 @@ def _go_back(
     else:
         _end_update(registry, record, outcome, reason)
         _end_rollback(registry, note, deployed)
-    send_ended(registry, new)
+    if record is not None and str(PROMOTED) not in record.step_times:  # else its trace was sent then
+        send_ended(registry, new)
     return deployed
 
 
