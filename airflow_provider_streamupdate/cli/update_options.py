@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapper(*args: Any, application: Application, **given: Any) -> Any:
         asked = {name: value for name in shown if (value := given.pop(name)) is not None}
+        asked["traceparent"] = os.environ.get("TRACEPARENT")  # as OpenTelemetry hands on a trace to a command
         return function(*args, options=UpdateOptions(application=application, **asked), **given)
 
     options = [application_argument, *map(option_named, shown)]

@@ -80,12 +80,18 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
     assert trace(running)["spans"][0]["attributes"]["streamupdate.outcome"] == "promoted"
 
 
-def test_a_rolled_back_update_has_the_error(running: Site, collector: Receiver) -> None:
+def test_a_rolled_back_update_has_the_error(
+    running: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is part of the trace that the command is run in."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    monkeypatch.setenv("TRACEPARENT", parent)
     update = ("update", running.application("v2", FAIL="run"), "--deployment", "v2", "--strategy", "restart")
     assert running.run(*update).exit_code == 1
     assert len(collector.requests) == 1
     found = trace(running, "v2")
     assert found["spans"][0]["error"].startswith("rolled-back: ")
+    assert found["parent"] == parent and collector.spans[0].parent_span_id.hex() == "b7ad6b7169203331"
     names = [span["name"] for span in found["spans"] if span["parent_id"] == found["spans"][0]["span_id"]]
     assert names[-1] == "rollback" and "driver: start" in children(found, "rollback")
     failed = [span for span in found["spans"] if span["error"]]

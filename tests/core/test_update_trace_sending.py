@@ -174,6 +174,15 @@ def test_one_that_takes_forever_is_not_waited_for(
     assert f"{collector.url} has not taken it in 1 s" in warnings[0]
 
 
+def test_a_password_in_the_endpoint_is_not_told(
+    app: AppRegistry, collector: Receiver, monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    collector.answer = 401
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.replace("//", "//kim:geheim@"))
+    sending.send_ended(app, "v2")
+    assert f"{collector.url} did not take it" in warnings[0] and "geheim" not in warnings[0]
+
+
 @pytest.mark.parametrize("answer", [400, 401, 404, 500])
 def test_one_that_refuses(app: AppRegistry, collector: Receiver, warnings: list[str], answer: int) -> None:
     collector.answer = answer

@@ -34,6 +34,7 @@ from .options import UpdateOptions
 from .promotion import promote
 from .step import Step
 from .strategies import Strategy, strategy_named
+from .trace.span import context_of
 from .update import Update
 from .usual_times import usually
 
@@ -193,9 +194,9 @@ class UpdateEngine:
                 return self._steps[step](update)
 
     def _attempt(self, step: Step) -> Attempt:
-        options = self.options
-        by = options.asked_by or this_user()
-        return Attempt(step=step, began_at=clock.now(), by=by, traceparent=options.traceparent)
+        by, parent = self.options.asked_by or this_user(), self.options.traceparent
+        parent = parent if context_of(parent) else None
+        return Attempt(step=step, began_at=clock.now(), by=by, traceparent=parent)
 
     def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
         digest, strategy = self.options.application.digest(), self.strategy

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,11 @@ def endpoint() -> str:
     return next((found for name in ENDPOINTS if (found := _variable(name))), "")
 
 
+def _shown() -> str:
+    """The endpoint, without the password that may be in it."""
+    return re.sub("//[^/@]*@", "//", endpoint())
+
+
 def send_ended(registry: AppRegistry, deployment: str) -> None:
     """Send the trace of an update that has ended, where the environment asks for it. Never raises: what fails is
     logged as a warning."""
@@ -73,7 +79,7 @@ def send(trace: Trace, seconds: float) -> None:
     thread.start()
     thread.join(seconds)
     if not found:
-        raise StreamUpdateError(f"{endpoint()} has not taken it in {seconds:g} s")
+        raise StreamUpdateError(f"{_shown()} has not taken it in {seconds:g} s")
     if found[0] is not None:
         raise found[0]
 
@@ -98,7 +104,7 @@ def _export(trace: Trace) -> None:
         spans = _readable(trace)
         if spans and exporter.export(spans) is not SpanExportResult.SUCCESS:
             raise StreamUpdateError(
-                f"{endpoint()} did not take it over {_protocol() or 'grpc'} (the warnings of opentelemetry say why). "
+                f"{_shown()} did not take it over {_protocol() or 'grpc'} (the warnings of opentelemetry say why). "
                 f"A collector has usually port 4317 for grpc, and 4318 for {PROTOCOLS[1]}=http/protobuf"
             )
     finally:
