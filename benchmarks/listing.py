@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -136,7 +137,10 @@ def make_app(root: Path, snapshots: int) -> None:
     from airflow_provider_streamupdate.core.registry.registry import Registry
     from airflow_provider_streamupdate.core.registry.update import PROMOTED, UpdateRecord
     from airflow_provider_streamupdate.core.serde import to_json
-    from tests.core.builders import CheckpointFiles, deploy, take
+    from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+    from tests.core.builders import CheckpointFiles, deploy, set_status, status, take
+
+    before = (datetime.now(timezone.utc) - timedelta(days=2)).isoformat()
 
     app = Registry(str(root)).app(APP)
     deploy(app)
@@ -145,7 +149,9 @@ def make_app(root: Path, snapshots: int) -> None:
         files.batch(number)
         files.rocksdb(0, 0, number + 1, ["000001.sst"])
         take(app, f"periodic-{number:03}")
+    SnapshotStore(app).note_verified(f"periodic-{snapshots - 1:03}", 4)
     deploy(app, "v2", epoch=2, parent="v1", from_snapshot=f"periodic-{snapshots - 1:03}")
+    set_status(app, "v2", status(epoch=2, started_at=before))  # long enough for a snapshot to be looked for
     app.claim(Current(deployment="v2", epoch=2, promoted=True))
     app.set_update(
         UpdateRecord(

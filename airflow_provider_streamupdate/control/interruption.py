@@ -31,15 +31,20 @@ class Interruption:
     killed: bool
 
     def __str__(self) -> str:
+        return f"{self.told}: {self.ways}"
+
+    @property
+    def told(self) -> str:
         at = clock.told(self.since)
         if self.killed:
             told = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
         else:
             told = f"the update to {self.deployment} has been waiting since {at}, after step {self.step!r}"
-        return (
-            f"{told}, and no process works on it: run the same update again to continue it, or "
-            f"streamupdate rollback {self.app}"
-        )
+        return f"{told}, and no process works on it"
+
+    @property
+    def ways(self) -> str:
+        return f"run the same update again to continue it, or streamupdate rollback {self.app}"
 
 
 def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interruption | None:

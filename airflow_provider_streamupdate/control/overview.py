@@ -21,6 +21,8 @@ from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
+from .attention.evidence import look_for_needs
+from .attention.need import Need, in_order, unreadable
 from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
@@ -50,6 +52,7 @@ class Glance:
     last_update: the update under way, else the last one; interrupted: the details when no process works on it
     beside: the new version that runs beside the current deployment
     supervision: what it makes of a dead driver
+    needs: what it needs somebody for, the most urgent first
     """
 
     app: str
@@ -60,6 +63,7 @@ class Glance:
     beside: Beside | None = None
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
+    needs: tuple[Need, ...] = ()
 
 
 @attrs.frozen
@@ -74,7 +78,8 @@ class Read:
 
 
 def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
-    """Return every app by name, or why it cannot be read. Reads a handful of files per app, whatever its size."""
+    """Return every app, or why it cannot be read: those that need somebody first, the most urgent of them first, then
+    by name. Reads a handful of files per app, whatever its size."""
     alive = Living()
 
     def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
@@ -85,9 +90,16 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
 
     apps = context.registry.apps()
     if context.registry.folder.cheap_calls:
-        return [look(app) for app in apps]
-    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        return list(pool.map(look, apps))
+        found = dict(map(look, apps))
+    else:
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            found = dict(pool.map(look, apps))
+    return [(app, found[app]) for app in in_order((app, needs_of(app, each)) for app, each in found.items())]
+
+
+def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
+    """What an app needs somebody for. One that cannot be read does."""
+    return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.needs
 
 
 def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
@@ -118,6 +130,8 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     supervised = outlook(registry, current, state, status) if current else None
     snapshots = snapshot_documents(read, SnapshotStore(registry))
     difference = registry.difference(updates[-1].new) if updates else None
+    last = updates[-1] if updates else None
+    found = look_for_needs(registry, state, current, status, last, interrupted, supervised) if current else ()
     return {
         "app": app,
         "state": state,
@@ -126,6 +140,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         ),
         "interrupted": to_dict(interrupted),
         "supervision": to_dict(supervised),
+        "needs": to_dict(found),
         "current": to_dict(current),
         "status": to_dict(status),
         "hot_standby": to_dict(hot_standby.look(registry, drivers)),
@@ -187,6 +202,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
     drivers = context.drivers(registry, watch=False, alive=alive)
     state, status = drivers.look(current.deployment)
     update = registry.last_update()
+    stopped, supervised = interruption(registry, update), outlook(registry, current, state, status)
     return Glance(
         app=registry.name,
         state=state,
@@ -194,15 +210,17 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
         status=status,
         last_update=update,
         beside=beside(registry, drivers, current, update),
-        interrupted=interruption(registry, update),
-        supervision=outlook(registry, current, state, status),
+        interrupted=stopped,
+        supervision=supervised,
+        needs=look_for_needs(registry, state, current, status, update, stopped, supervised),
     )
 
 
 def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
     """A glance as JSON: rates in rows a second, lag in rows, durations in seconds; None: not known."""
     if isinstance(found, Exception):
-        return {"app": app, "state": "unreadable", "error": {"type": type(found).__name__, "message": str(found)}}
+        error = {"type": type(found).__name__, "message": str(found)}
+        return {"app": app, "state": "unreadable", "error": error, "needs": to_dict(needs_of(app, found))}
     update = found.last_update
     return {
         "app": app,
@@ -216,6 +234,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         ),
         "interrupted": to_dict(found.interrupted),
         "supervision": to_dict(found.supervision),
+        "needs": to_dict(found.needs),
         "updating_to": update.new if update and update.outcome is None else None,
         "last_update": {
             "deployment": update.new,

@@ -21,6 +21,8 @@ from ..core.registry.deployment import (
 )
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
+from .attention.evidence import look_for_needs
+from .attention.need import Need
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
@@ -53,6 +55,7 @@ class AppStatus:
     supervision: what it makes of a dead driver
     hot_standby: the driver that takes over when the current one dies; None: the app is to have none
     cluster: what the cluster says of a driver that does not run: why it waits, or why it ended
+    needs: what it needs somebody for, the most urgent first
     """
 
     app: str
@@ -67,6 +70,7 @@ class AppStatus:
     supervision: Outlook | None = None
     hot_standby: StandsBy | None = None
     cluster: str | None = None
+    needs: tuple[Need, ...] = ()
 
     @property
     def next_step(self) -> str | None:
@@ -88,6 +92,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     if current is None:
         return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=update)
     spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
+    stopped, supervised = interruption(registry, update), outlook(registry, current, state, driver)
     return AppStatus(
         app=app,
         state=state,
@@ -97,10 +102,11 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         launch=registry.launch(current.deployment),
         update=update,
         beside=beside(registry, drivers, current, update),
-        interrupted=interruption(registry, update),
-        supervision=outlook(registry, current, state, driver),
+        interrupted=stopped,
+        supervision=supervised,
         hot_standby=hot_standby.look(registry, drivers),
         cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
+        needs=look_for_needs(registry, state, current, driver, update, stopped, supervised),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -51,11 +52,11 @@ def test_list_shows_an_app_a_line(run: Run, root: Path, app: AppRegistry) -> Non
     assert result.exit_code == 0 and result.stderr == ""
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[0].split() == [
-        *("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE", "ROWS", "HEARTBEAT")
+        *("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE", "ROWS", "HEARTBEAT", "NEEDS")
     ]
-    assert lines[1].split()[:-3] == ["alarm", "suspended", "r7", "12", "a", "3,", "b", "4", "1.2", "1"]
-    assert lines[2].split()[:-3] == ["flights", "running", "v1", "1", "7", "120", "42"]
-    assert lines[2].endswith(" s ago")
+    assert lines[1].split()[:-4] == ["alarm", "suspended", "r7", "12", "a", "3,", "b", "4", "1.2", "1"]
+    assert lines[2].split()[:-4] == ["flights", "running", "v1", "1", "7", "120", "42"]
+    assert lines[1].endswith(" s ago  suspended") and re.search(r" s ago +-$", lines[2])
 
 
 def test_list_as_json(run: Run, app: AppRegistry) -> None:
@@ -78,6 +79,7 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "next_step": None,
         "interrupted": None,
         "supervision": None,
+        "needs": [],
         "last_update": None,
     }
 
@@ -201,7 +203,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     found = document(result)
     assert set(found) == {
         *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside", "interrupted"),
-        *("driver_log", "changes", "plan", "deployments", "supervision", "hot_standby", "cluster"),
+        *("driver_log", "changes", "plan", "deployments", "supervision", "hot_standby", "cluster", "needs"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
     assert found["plan"]["queries"][0]["stages"][0]["name"] == "daily"

@@ -152,6 +152,7 @@ def test_the_drivers_side_travels_to_it_whole(tmp_path: Path) -> None:
 
 
 ROOMS_OF_CONTROL = {
+    "attention": {"attention", "supervision"},
     "drivers": {"drivers"},
     "operations": {"operations", "drivers"},
     "update": {"update", "operations", "drivers"},

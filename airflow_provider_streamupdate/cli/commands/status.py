@@ -18,7 +18,6 @@ from ..settings import Settings, pass_settings, shared
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
     from ...control.overview import Glance
-    from ...core.errors import StreamUpdateError
     from ...core.plan.plan import AppPlan
     from ...core.registry.application import Application
     from ...core.registry.deployment import DriverState, Status
@@ -35,7 +34,10 @@ def list_apps(ctx: click.Context) -> None:
     HEARTBEAT the age of the driver's last heartbeat, by this machine's clock. The process of a silent driver cannot be
     inspected from here; commands that depend on its state watch its heartbeat first. A second line of an app is the new
     version that runs beside the current one (update --strategy parallel). An app whose files cannot be read is listed
-    as unreadable, and the exit code is 1. What to do about a lost or failed driver is printed on standard error.
+    as unreadable, and the exit code is 1.
+
+    Apps that need somebody come first, the most urgent of them at the top: NEEDS is what for. Why, and what to do, is
+    printed on standard error.
 
     \b
     Example:
@@ -119,6 +121,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int, follow
 
 def _list(settings: Settings) -> bool:
     """Print the list. Return whether an app could not be read."""
+    from ...control.attention.need import INFO
     from ...control.overview import glances, summary
     from ...core.errors import StreamUpdateError
 
@@ -128,7 +131,7 @@ def _list(settings: Settings) -> bool:
         print_json([summary(app, glance) for app, glance in found])
     else:
         print_table(
-            ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT"),
+            ("NAME", "STATE", "DEPLOYMENT", "EPOCH", "BATCH", "ROWS/S", "STATE ROWS", "HEARTBEAT", "NEEDS"),
             (row for app, glance in found for row in _rows(app, glance)),
             right=("EPOCH", "BATCH", "ROWS/S", "STATE ROWS"),
         )
@@ -136,8 +139,10 @@ def _list(settings: Settings) -> bool:
             echo(f"no apps under {settings.root}", err=True)
         for app, problem in broken:
             echo(f"Error: {app}: {problem}", err=True)
-        for app, step in _next_steps(found):
-            echo(f"{app}: {step}", err=True)
+        for app, glance in found:
+            for need in getattr(glance, "needs", ()):
+                if need.severity != INFO:
+                    echo(f"{app}: {need}", err=True)
     return bool(broken)
 
 
@@ -158,11 +163,14 @@ def _no_collection() -> Iterator[None]:
 
 def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
     """Yield a row for the app's current deployment, and one for the deployment that runs beside it."""
+    from ...control.overview import needs_of
+
+    wanted = ", ".join(dict.fromkeys(str(need.kind) for need in needs_of(app, found)))
     if isinstance(found, Exception):
-        yield app, "unreadable", *(None,) * 6
+        yield app, "unreadable", *(None,) * 6, wanted
         return
     place = (found.current.deployment, found.current.epoch) if found.current else (None, None)
-    yield app, found.state, *place, *_figures(found.state, found.status)
+    yield app, found.state, *place, *_figures(found.state, found.status), wanted
     if found.beside:
         yield (
             app,
@@ -170,17 +178,8 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
             found.beside.deployment,
             "beside",
             *_figures(found.beside.state, found.beside.status),
+            None,
         )
-
-
-def _next_steps(found: list[tuple[str, Glance | StreamUpdateError]]) -> Iterator[tuple[str, str]]:
-    """Yield the apps whose drivers are dead or whose updates were interrupted, each with what to do."""
-    from ...control.overview import summary
-
-    for app, glance in found:
-        told = summary(app, glance)
-        if step := told.get("next_step"):
-            yield f"{app} is {told['state']}", step
 
 
 def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
@@ -215,7 +214,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     from ...control.overview import figures
     from ...core.registry.hot_standby import snapshot_of
 
-    facts: dict[str, Any] = {"app": found.app, "state": found.state, "next step": found.next_step}
+    facts: dict[str, Any] = {"app": found.app, "state": found.state, "needs": "\n".join(map(str, found.needs))}
     status, spec, current = found.status, found.spec, found.current
     if current and spec:
         promoted = "promoted" if current.promoted else "not promoted"
