@@ -5,7 +5,21 @@ Its modules import little, so that it starts fast; a command imports what it nee
 
 from __future__ import annotations
 
-from .commands import adopt, apps, dags, doctor, gc, metrics, snapshots, standby, status, supervise, trace, updates
+from .commands import (
+    adopt,
+    apps,
+    dags,
+    doctor,
+    gc,
+    history,
+    metrics,
+    snapshots,
+    standby,
+    status,
+    supervise,
+    trace,
+    updates,
+)
 from .group import main
 
 for _command in (
@@ -21,6 +35,7 @@ for _command in (
     status.list_apps,
     status.status,
     status.log,
+    history.history,
     metrics.metrics,
     trace.trace,
     snapshots.save,

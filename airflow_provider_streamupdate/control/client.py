@@ -26,6 +26,7 @@ from .operations.snapshots import collect as collecting
 from .operations.snapshots import snapshot as saving
 from .operations.snapshots.adopt import Adopted
 from .operations.submit import Deployed
+from .review import review as reviewing
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising
 from .update import engine, preflight, promotion, record
@@ -75,6 +76,8 @@ class StreamUpdateClient:
     follow_log = Operation(looking.follow_log)
     glances = Operation(overview.glances)
     history = Operation(past.history)
+    review = Operation(reviewing.review)
+    code_of_update = Operation(reviewing.code_of_update)
 
     def app_document(self, app: str) -> dict[str, Any]:
         """Return `overview.app_document`. Files that never change are read only once."""

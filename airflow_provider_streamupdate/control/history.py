@@ -38,11 +38,11 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
         raise InvalidInputError(f"seconds must be more than 0 and at most {MOST_SECONDS:.0f}, not {seconds:g}")
     registry = context.registry.existing(app)
     since = _now() - timedelta(seconds=seconds)
-    found = list(_main_line(registry, recorded(registry.folder, since)))
+    found = list(main_line(registry, recorded(registry.folder, since)))
     return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **columns(found, _now())}
 
 
-def _main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
+def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
     """Without what new versions did beside the app, in sinks of their own."""
     begins = {
         update.new: update.step_times.get("snapshotted")

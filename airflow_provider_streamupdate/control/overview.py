@@ -22,7 +22,7 @@ from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
 from .attention.evidence import look_for_needs
-from .attention.need import Need, in_order, unreadable
+from .attention.need import Need, rank, unreadable
 from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .interruption import Interruption, interruption
@@ -94,7 +94,7 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
     else:
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
             found = dict(pool.map(look, apps))
-    return [(app, found[app]) for app in in_order((app, needs_of(app, each)) for app, each in found.items())]
+    return sorted(found.items(), key=lambda each: rank(each[0], needs_of(*each)))
 
 
 def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:

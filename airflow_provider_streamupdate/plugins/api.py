@@ -16,8 +16,10 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from ..control.attention.need import approval, rank, with_approval
 from ..control.client import StreamUpdateClient
-from ..control.overview import summary
+from ..control.overview import Glance, needs_of, summary
+from ..control.review.review import review_document
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError
@@ -28,7 +30,7 @@ from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks
 from .masking import masked
-from .runs import asked_for, missing, requested, update_runs
+from .runs import approvals, asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -112,24 +114,25 @@ def create_app() -> FastAPI:
         )
 
     @app.get("/api/apps")
-    def list_apps(_: Reader) -> Response:
+    def list_apps(user: Reader) -> Response:
         began = time.monotonic()
         found = installations.all()
         started = {
             i.conn_id: looks.start(i.conn_id, "glances", i.client.glances) for i in found if i.client is not None
         }
-        connections, apps = [], []
+        connections, apps, waiting = [], [], approvals(user)
         for installation in found:
             conn_id, error = installation.conn_id, installation.error
             if conn_id in started:
                 try:
                     glances = looks.wait(started[conn_id], f"connection {conn_id}", began)
-                    apps += [{"conn_id": conn_id, **_shown(summary(*glance))} for glance in glances]
+                    apps += [_listed(conn_id, *glance, waiting) for glance in glances]
                 except StreamUpdateError as problem:
                     error = problem
             told = masked(_document(error)) if error else None
             connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": told})
-        return JSONResponse({"connections": connections, "apps": apps})
+        apps.sort(key=lambda app: app[0])
+        return JSONResponse({"connections": connections, "apps": [document for _, document in apps]})
 
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
@@ -150,6 +153,20 @@ def create_app() -> FastAPI:
         """Return what the app did in the last so many seconds, for charts."""
         key = name, seconds, "history"
         return JSONResponse(ask(conn_id, f"the history of {name}", key, lambda client: client.history(name, seconds)))
+
+    @app.get("/api/apps/{conn_id}/{name}/updates/{update}")
+    def one_update(conn_id: str, name: str, update: str, _: Reader) -> Response:
+        """Return what an update changed: settings, agreements, the hours before and after."""
+        key = name, update, "review"
+        found = ask(conn_id, f"update {update} of {name}", key, lambda client: client.review(name, update))
+        return JSONResponse(masked(review_document(found)))
+
+    @app.get("/api/apps/{conn_id}/{name}/updates/{update}/code")
+    def code_of_update(conn_id: str, name: str, update: str, _: Trusted) -> Response:
+        """Return how the code of an update's versions differs. Code may hold secrets that nobody can recognise."""
+        key = name, update, "code"
+        found = ask(conn_id, f"the code of {update}", key, lambda client: client.code_of_update(name, update))
+        return JSONResponse(masked(to_dict(found)))
 
     @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
@@ -208,6 +225,23 @@ def create_app() -> FastAPI:
         return JSONResponse({"app": name, "name": snapshot, "bytes_freed": freed})
 
     return app
+
+
+def _listed(
+    conn_id: str, app: str, found: Glance | StreamUpdateError, waiting: list[dict[str, Any]]
+) -> tuple[Any, dict[str, Any]]:
+    """Return what an app of the list is sorted by, and the app. What it needs somebody for may hold a driver's error,
+    so that is masked."""
+    needs, run = needs_of(app, found), None
+    update = getattr(found, "last_update", None)
+    if update is not None and update.outcome is None:
+        run = next((w for w in waiting if (w["app"], w["deployment"]) == (app, update.new)), None)
+    if run is not None:
+        needs = with_approval(needs, approval(run["deployment"], run["since"]))
+    document = {"conn_id": conn_id, **_shown(summary(app, found)), "needs": masked(to_dict(needs)) if needs else []}
+    if run is not None:
+        document["approval"] = {key: run[key] for key in ("dag_id", "run_id", "task_id", "since")}
+    return (rank(app, needs), conn_id), document
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,37 @@ def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None)
     return [{**f, "state": states.get((f["dag_id"], f["run_id"]))} for f in found]
 
 
+def approvals(user: Any) -> list[dict[str, Any]]:
+    """Return the runs of updates that wait for a person (an ApprovalOperator beside the update's first step), and that
+    the user may see: app, deployment, dag_id, run_id, task_id, and since when (ISO)."""
+    with create_session() as session:
+        waiting = session.execute(
+            select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.start_date)
+            .where(TaskInstance.state.in_(("deferred", "awaiting_input")))
+            .where(TaskInstance.operator == "ApprovalOperator")
+            .limit(RUNS_READ)
+        ).all()
+        if not waiting:
+            return []
+        permitted = get_auth_manager().filter_authorized_dag_ids(dag_ids={w.dag_id for w in waiting}, user=user)
+        found = []
+        for each in (w for w in waiting if w.dag_id in permitted):
+            group = each.task_id.rpartition(".")[0]
+            rows = session.execute(
+                select(XComModel.key, XComModel.value).where(
+                    XComModel.dag_id == each.dag_id,
+                    XComModel.run_id == each.run_id,
+                    XComModel.task_id == (f"{group}.plan" if group else "plan"),
+                    XComModel.key.in_(KEYS),
+                )
+            )
+            values = {row.key: XComModel.deserialize_value(row) for row in rows}
+            if set(values) == set(KEYS) and values["deployment"]:
+                run = {"dag_id": each.dag_id, "run_id": each.run_id, "task_id": each.task_id}
+                found.append({**values, **run, "since": _iso(each.start_date)})
+    return found
+
+
 def requested(user: Any, dag_ids: Iterable[str], app: str, conn_id: str) -> list[dict[str, Any]]:
     """Return the runs of these DAGs whose form names the app and that the user may see, newest first.
 

@@ -131,6 +131,63 @@ def test_the_history_of_an_app_is_columns(page: Page, app: Any) -> None:
     assert (found["at"], found["in"], found["deployment"]) == ([now.timestamp()], [2.0], ["v1"])
 
 
+UPDATE = "/api/apps/streamupdate_default/flights/updates/v2"
+
+
+def _two_versions(app: Any, secret: str) -> None:
+    for name in ("v1", "v2"):
+        app.deployment_folder(name).write("application/v1.py", f"# {name} <b>\nuse('{secret}')\n".encode())
+    application = Application(file="application/v1.py", params={"input": "/out", "api_token": "t0k3n-t0k3n"})
+    app.create_deployment(spec("v2", application=application))
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), asked_by="me@here"))
+
+
+def test_what_an_update_changed_and_who_may_read_its_code(page: Page, site: Site, app: Any) -> None:
+    secret = "hunter2-hunter2"
+    site.connect(storage_options=json.dumps({"secret": secret}))
+    _two_versions(app, secret)
+    for path, viewer in ((UPDATE, 200), (f"{UPDATE}/code", 403)):
+        codes = {user: page.ask("GET", path, user).status_code for user in (None, *ROLES)}
+        assert codes == {None: 401, "nobody": 403, "viewer": viewer, "editor": 200, "admin": 200}, path
+    found, code = page.get(UPDATE), page.get(f"{UPDATE}/code", "editor")
+    assert found["update"]["asked_by"] == "me@here" and found["update"]["left"]
+    assert {(c["part"], c["key"], c["after"]) for c in found["settings"]} == {
+        ("parameters", "api_token", "(hidden)"),
+        ("parameters", "input", "/out"),
+    }
+    [file] = code["files"]
+    assert file["lines"] == ["@@ -1,2 +1,2 @@", "-# v1 <b>", "+# v2 <b>", " use('***')"]
+    unknown = page.ask("GET", UPDATE.replace("v2", "v9"), "editor")
+    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "NotFoundError")
+
+
+def test_the_list_says_whose_update_waits_for_a_person(page: Page, app: Any) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00"))
+    assert [need["kind"] for need in page.get("/api/apps")["apps"][0]["needs"]] == ["update-interrupted"]
+    with _run("stream_update", "asks", {"app": "flights", "deployment": "v2"}, state="running"):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        for state in ("awaiting_input", "deferred", "success"):  # the first: of Airflow 3.3 on
+            with create_session() as session:
+                task = session.query(TaskInstance).filter_by(run_id="asks", task_id="update.check")
+                task.update({"state": state, "operator": "ApprovalOperator", "start_date": now})
+            [listed] = page.get("/api/apps")["apps"]
+            waits = state != "success"
+            assert [n["kind"] for n in listed["needs"]] == ["update-interrupted", *(["update-waits"] if waits else [])]
+            assert ("approval" in listed) is waits
+            if waits:
+                assert (listed["approval"]["run_id"], listed["approval"]["task_id"]) == ("asks", "update.check")
+
+
+def test_an_error_among_what_an_app_needs_somebody_for_is_masked(page: Page, site: Site, app: Any) -> None:
+    site.connect(storage_options=json.dumps({"secret": "hunter2-hunter2"}))
+    set_status(app, "v1", status("failed", error="no access with hunter2-hunter2 at s3://me:pa55@bucket"))
+    [need] = page.get("/api/apps")["apps"][0]["needs"]
+    assert need["kind"] == "failed" and "hunter2" not in need["reason"] and "pa55" not in need["reason"]
+
+
 LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
 
 

@@ -22,6 +22,7 @@ VALUES = {
     "name": "s1",
     "checkpoints": "/data/checkpoint",
     "switch": "on",
+    "update": "v1",
 }
 
 

@@ -33,6 +33,7 @@ COMMANDS = (
     "list",
     "status",
     "log",
+    "history",
     "metrics",
     "trace",
     "save-snapshot",

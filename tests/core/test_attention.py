@@ -12,7 +12,16 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.attention import need as rule
-from airflow_provider_streamupdate.control.attention.need import Found, Kind, Snapshots, in_order, needs, unreadable
+from airflow_provider_streamupdate.control.attention.need import (
+    Found,
+    Kind,
+    Snapshots,
+    approval,
+    needs,
+    rank,
+    unreadable,
+    with_approval,
+)
 from airflow_provider_streamupdate.control.attention.trend import Trend
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.interruption import Interruption
@@ -148,7 +157,17 @@ def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
         "calm-too": (),
     }
     order = ["f-unreadable", "e-lost-for-longer", "d-lost", "c-snapshot", "b-suspended", "a-calm", "calm-too"]
-    assert in_order(apps.items()) == order
+    assert sorted(apps, key=lambda name: rank(name, apps[name])) == order
+
+
+def test_an_update_that_waits_for_a_person_is_neither_stuck_nor_left() -> None:
+    asked = approval("v2", ago(259_200))
+    for app in (found(update=update(started_at=ago(9999))), found(update=update(), interrupted=stopped(False))):
+        app = attrs.evolve(app, snapshots=Snapshots())
+        made = with_approval(needs(app, NOW), asked)
+        assert [each.kind for each in made] == [Kind.WAITS, Kind.NO_SNAPSHOT] and made[0] is asked
+    killed = found("lost", update=update(), interrupted=stopped(True))
+    assert [each.kind for each in with_approval(needs(killed, NOW), asked)] == [Kind.INTERRUPTED, Kind.WAITS]
 
 
 def test_a_need_says_since_when_and_what_helps() -> None:

@@ -170,10 +170,26 @@ def unreadable(app: str, problem: str) -> Need:
     )
 
 
-def in_order(apps: Iterable[tuple[str, tuple[Need, ...]]]) -> list[str]:
-    """The names of apps: those that need somebody first, the most urgent of them first, then by name."""
-    calm = (len(_SEVERITIES), 0, "")
-    return [app for app, _ in sorted(apps, key=lambda each: (each[1][0].urgency if each[1] else calm, each[0]))]
+def approval(update: str, since: str | None) -> Need:
+    """Of an update that waits for a person; the caller knows where that person answers."""
+    return Need(
+        kind=Kind.WAITS,
+        severity=WARNING,
+        since=since,
+        reason=f"the update to {update} waits for an approval",
+        help="approve or reject it in Airflow",
+    )
+
+
+def with_approval(found: Iterable[Need], asked: Need) -> tuple[Need, ...]:
+    """The needs of an app whose update waits for a person: it is not stuck, and nobody has left it."""
+    others = (need for need in found if need.kind not in (Kind.STUCK, Kind.WAITS))
+    return tuple(sorted([*others, asked], key=lambda need: need.urgency))
+
+
+def rank(app: str, found: tuple[Need, ...]) -> tuple[tuple[int, int, str], str]:
+    """Sorts apps: those that need somebody first, the most urgent of them first, then by name."""
+    return found[0].urgency if found else (len(_SEVERITIES), 0, ""), app
 
 
 def _of_the_driver(found: Found, now: datetime) -> Iterator[Need]:

@@ -200,7 +200,7 @@ class UpdateEngine:
 
     def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
         digest, strategy = self.options.application.digest(), self.strategy
-        return record.draft(registry, deployment, digest, strategy.name, strategy.in_place)
+        return record.draft(registry, deployment, digest, strategy.name, strategy.in_place, self.options.asked_by)
 
     def _of(self, found: UpdateRecord) -> Update:
         return Update(context=self.context, options=self.options, record=found, progress=self.progress)

@@ -35,7 +35,8 @@ class UpdateOptions:
     InvalidInputError for an invalid value; ApplicationError for an application that cannot be read.
 
     application: the new version
-    asked_by: for the records of the steps, of a change in flight and of a rollback; None: this process's user and host
+    asked_by: for the records of the update, its steps, a change in flight and a rollback; None: this process's user and
+        host
     traceparent: the span that asks, as W3C Trace Context writes it; None: there is none
     the others: see their help
     """

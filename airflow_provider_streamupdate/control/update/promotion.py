@@ -36,13 +36,15 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
             step(registry, deployment, "promoted")
             noted = registry.update(deployment)
             assert noted is not None
-            registry.set_update(attrs.evolve(noted, pause_seconds=pause(registry, record)))
+            seconds, since = pause(registry, record) or (None, None)
+            registry.set_update(attrs.evolve(noted, pause_seconds=seconds, paused_at=since))
             boundary("pause-noted")
         return end(context, app, deployment, PROMOTED)
 
 
-def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
-    """Return the seconds from the old version's last commit to the new one's first, the longest of all queries.
+def pause(registry: AppRegistry, record: UpdateRecord) -> tuple[float, str] | None:
+    """Return the seconds from the old version's last commit to the new one's first, the longest of all queries, and the
+    moment (ISO) of that last commit.
 
     None when the versions ran side by side.
     """
@@ -53,8 +55,14 @@ def pause(registry: AppRegistry, record: UpdateRecord) -> float | None:
     if old is None or new is None:
         return None
     pauses = [
-        (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds()
+        (
+            (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds(),
+            before.last_commit_at,
+        )
         for name, after in new.queries.items()
         if (before := old.queries.get(name)) and before.last_commit_at and after.first_commit_at
     ]
-    return round(max(pauses), 3) if pauses else None
+    if not pauses:
+        return None
+    longest, since = max(pauses)
+    return round(longest, 3), since

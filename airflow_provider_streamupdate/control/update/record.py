@@ -24,6 +24,7 @@ from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import SUPERSEDED, Attempt, Outcome, UpdateRecord
 from ..app_lease import holding
 from ..operations.context import Context
+from ..this_user import this_user
 from .trace.sending import send_ended
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
@@ -59,9 +60,9 @@ def draft(
     digest: str,
     strategy: str,
     in_place: bool = False,
-    attempts: tuple[Attempt, ...] = (),
+    asked_by: str | None = None,
 ) -> UpdateRecord:
-    """Return the record of an update that begins now. Writes nothing."""
+    """Return the record of an update that begins now. Writes nothing. asked_by: None: this process's user and host"""
     now = clock.now()
     return UpdateRecord(
         app=registry.name,
@@ -72,7 +73,7 @@ def draft(
         in_place=in_place,
         started_at=now,
         step_times={"planned": now},
-        attempts=attempts,
+        asked_by=asked_by or this_user(),
     )
 
 

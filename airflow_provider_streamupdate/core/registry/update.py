@@ -57,6 +57,8 @@ class UpdateRecord:
     outcome: None while under way
     pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)
+    paused_at: that last commit (None: there was no pause, or an earlier release wrote this)
+    asked_by: who asked for it: a user and host, or a DAG's run (empty: an earlier release wrote this)
     snapshot_checked_at: when every byte of `snapshot` was last verified
     ended_at: when `outcome` was written (None: under way, or of an earlier release)
     attempts: the tries of the steps, in the order in which they began (empty: of an earlier release)
@@ -77,9 +79,11 @@ class UpdateRecord:
     outcome: Outcome | None = None
     reason: str | None = None
     pause_seconds: float | None = None
+    paused_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     verified: tuple[str, ...] = ()
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     attempts: tuple[Attempt, ...] = ()
+    asked_by: str = ""
 
     @property
     def runs(self) -> str:

@@ -1,0 +1,136 @@
+"""The hours before an update beside the hours after it, from the app's history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from ...core import clock
+from ...core.history.history import HOURS_KEPT
+from ...core.history.span import merged
+from ...core.registry.registry import AppRegistry
+from ...core.registry.update import UpdateRecord
+from ..history import Recorded, main_line, recorded
+
+LONGEST = timedelta(hours=24)  # on each side: a day has its hours with more input and with less
+HOUR = 3600.0
+
+
+@attrs.frozen(kw_only=True)
+class Figure:
+    """One figure of a query. unit: s, rows/s, rows, rows/h, bytes/h; None: not known, or the query was not there"""
+
+    query: str
+    figure: str
+    unit: str
+    before: float | None
+    after: float | None
+
+
+@attrs.frozen(kw_only=True)
+class Hours:
+    """begins, ends: of what is compared (ISO); before, after: seconds that were written down, of each side"""
+
+    begins: str
+    ends: str
+    before: float
+    after: float
+    figures: tuple[Figure, ...] = ()
+
+
+def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours | None:
+    """Compare as much time before the update's cut-over as there is after it: until the next update began, or now; at
+    least an hour, and a day at most. None when the new version never took over, or nothing was written
+    down that long ago.
+
+    A minute or an hour in which the cut-over lies is left out.
+    """
+    cut = _cut(update)
+    if cut is None or now - cut > HOURS_KEPT:
+        return None
+    later = [u.started_at for u in registry.updates() if clock.parse(u.started_at) > cut and u.new != update.new]
+    end = min([now, cut + LONGEST, *map(clock.parse, later)])
+    length = max(end - cut, timedelta(hours=1))
+    found = [
+        r for r in main_line(registry, recorded(registry, cut - length)) if r.deployment in (update.old, update.runs)
+    ]
+    over = cut + timedelta(seconds=update.pause_seconds or 0.0)
+    before = [
+        r for r in found if cut - length <= clock.parse(r.span.at) and _end(r) <= cut and r.deployment == update.old
+    ]
+    after = [r for r in found if clock.parse(r.span.at) >= over and _end(r) <= end and r.deployment == update.runs]
+    if not before and not after:
+        return None
+    return Hours(
+        begins=(cut - length).isoformat(),
+        ends=end.isoformat(),
+        before=_seconds(before),
+        after=_seconds(after),
+        figures=tuple(figures(before, after)),
+    )
+
+
+def figures(before: Sequence[Recorded], after: Sequence[Recorded]) -> Iterable[Figure]:
+    """Each figure of each query, of both sides."""
+    for query in sorted({r.query for r in (*before, *after)}):
+        sides = [_of(tuple(r for r in side if r.query == query)) for side in (before, after)]
+        for figure, unit in _FIGURES:
+            old, new = (side.get(figure) for side in sides)
+            if old is not None or new is not None:
+                yield Figure(query=query, figure=figure, unit=unit, before=old, after=new)
+
+
+_FIGURES = (
+    ("batch, mean", "s"),
+    ("batch, longest", "s"),
+    ("rows in", "rows/s"),
+    ("rows out", "rows/s"),
+    ("lag at the end", "rows"),
+    ("lag, most", "rows"),
+    ("watermark behind", "s"),
+    ("state rows, growth", "rows/h"),
+    ("state size, growth", "bytes/h"),
+)
+
+
+def _of(found: Sequence[Recorded]) -> dict[str, float | None]:
+    if not found:
+        return {}
+    all_ = merged(found[0].span.at, [r.span for r in found])
+    seconds = sum(r.seconds for r in found)
+    return {
+        "batch, mean": all_.seconds / all_.timed if all_.timed else None,
+        "batch, longest": all_.longest if all_.timed else None,
+        "rows in": all_.rows_in / seconds,
+        "rows out": None if all_.rows_out is None else all_.rows_out / seconds,
+        "lag at the end": all_.lag,
+        "lag, most": all_.lag_most,
+        "watermark behind": all_.watermark_age,
+        "state rows, growth": _growth(found, lambda span: sum(span.state_rows.values()) if span.state_rows else None),
+        "state size, growth": _growth(found, lambda span: span.state_bytes),
+    }
+
+
+def _growth(found: Sequence[Recorded], level: object) -> float | None:
+    """How much a level grew an hour, from the end of the first span to that of the last."""
+    assert callable(level)
+    known = [(_end(r), level(r.span)) for r in found if level(r.span) is not None]
+    passed = (known[-1][0] - known[0][0]).total_seconds() if len(known) > 1 else 0.0
+    return (known[-1][1] - known[0][1]) / passed * HOUR if passed > 0 else None
+
+
+def _cut(update: UpdateRecord) -> datetime | None:
+    """When the new version took over; None when it did not."""
+    at = update.paused_at or update.step_times.get("snapshotted") or update.step_times.get("submitted")
+    return clock.parse(at) if at else None
+
+
+def _end(one: Recorded) -> datetime:
+    return clock.parse(one.span.at) + timedelta(seconds=one.seconds)
+
+
+def _seconds(found: Sequence[Recorded]) -> float:
+    """The time that was written down, whatever the number of queries."""
+    return sum({r.span.at: r.seconds for r in found}.values())

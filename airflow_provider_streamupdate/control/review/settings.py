@@ -1,0 +1,64 @@
+"""The settings of two deployments, compared: parameters, Spark configuration, environment and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ...core import clock
+from ...core.redaction import redacted
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.in_flight import differences
+from ...core.registry.registry import AppRegistry
+
+HIDDEN_CHANGED = ", another"
+
+
+@attrs.frozen(kw_only=True)
+class Changed:
+    """part: parameters, conf, environment or application; before, after: None: not given. Secrets are hidden."""
+
+    part: str
+    key: str
+    before: str | None
+    after: str | None
+
+
+def settings_diff(old: DeploymentSpec, new: DeploymentSpec) -> tuple[Changed, ...]:
+    """What differs, in the order of its parts and keys."""
+    one, other = old.application, new.application
+    return (
+        *changed("parameters", one.params, other.params),
+        *changed("conf", one.conf, other.conf),
+        *changed("environment", one.env_vars, other.env_vars),
+        *changed("application", {"master": one.master or ""}, {"master": other.master or ""}),
+    )
+
+
+def changed(part: str, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Changed, ...]:
+    """The keys whose values differ. Of a secret it is told that it differs, and nothing else."""
+    found = differences(dict(before), dict(after))
+    shown = (
+        redacted({k: v for k, (v, _) in found.items() if v is not None}),
+        redacted({k: v for k, (_, v) in found.items() if v is not None}),
+    )
+    made = []
+    for key in found:
+        was, now = shown[0].get(key), shown[1].get(key)
+        if was is not None and was == now:
+            now = f"{now}{HIDDEN_CHANGED}"
+        made.append(Changed(part=part, key=key, before=was, after=now))
+    return tuple(made)
+
+
+def as_of(registry: AppRegistry, spec: DeploymentSpec, at: str | None) -> DeploymentSpec:
+    """The deployment with the parameters it had at a moment (ISO; None: at its start), without later changes."""
+    changes = registry.changes(spec.deployment)
+    if not changes:
+        return spec
+    params = changes[0].before
+    for change in changes:
+        if at is not None and clock.parse(change.at) <= clock.parse(at):
+            params = change.request.params
+    return attrs.evolve(spec, application=attrs.evolve(spec.application, params=params))

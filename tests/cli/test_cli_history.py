@@ -1,0 +1,72 @@
+"""The command history, of updates that really ran (over the stand-in for Spark)."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider_streamupdate.control.this_user import this_user
+from airflow_provider_streamupdate.core import clock
+
+from .conftest import Site, document, table
+
+
+@pytest.fixture
+def updated(site: Site) -> Site:
+    """v1, then v2 with another parameter and conf, then an update that dies and is rolled back."""
+    first = ("--set", "input=/in", "--set", "api_token=t0k3n-1", "--set", "threshold=1")
+    assert site.run("submit", site.application(), "--deployment", "v1", *first).exit_code == 0
+    second = ("--set", "input=/in", "--set", "api_token=t0k3n-2", "--set", "threshold=7", "--conf", "spark.x=1")
+    result = site.run("update", site.application("v2"), "--deployment", "v2", *second)
+    assert result.exit_code == 0, result.stderr
+    assert site.run("rollback", "alarm").exit_code == 0
+    return site
+
+
+def test_history_lists_updates_and_rollbacks_the_newest_first(updated: Site) -> None:
+    rows = table(updated.run("history", "alarm"))
+    assert rows[0] == ["STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "ASKED", "BY", "REASON"]
+    assert [row[1:4] for row in rows[1:]] == [["v2", "v1", "rollback"], ["v1", "v2", "standby"]]
+    assert this_user() in updated.run("history", "alarm").stdout
+    found = document(updated.run("history", "alarm", "--json"))
+    [update] = found["updates"]
+    assert (update["asked_by"], update["outcome"], update["runs"]) == (this_user(), "rolled-back", "v2")
+    assert [r["left"] for r in found["rollbacks"]] == ["v2"]
+
+
+def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
+    result = updated.run("history", "alarm", "v2", "--diff")
+    assert result.exit_code == 0, result.stderr
+    words = " ".join(result.stdout.split())
+    for told in (
+        "update from v1 to v2, standby",
+        f"asked by {this_user()}",
+        "parameters threshold 1 7",
+        "parameters api_token (hidden) (hidden), another",
+        "conf spark.x - 1",
+        "v2.py (was v1.py), +1 -1",
+        "-VERSION = 'v1'",
+        "+VERSION = 'v2'",
+        "rolled back",
+    ):
+        assert told in words, told
+    assert "t0k3n" not in result.stdout
+    found = document(updated.run("history", "alarm", "v2", "--diff", "--json"))
+    assert "t0k3n" not in json.dumps(found)
+    assert [step["step"] for step in found["update"]["steps"]][-1] == "promoted"
+    assert found["rollback"]["back_to"] == "v1" and found["code"]["files"][0]["removed"] == 1
+    # the pause lies between the commits of the two
+    record = found["update"]
+    begin, end = clock.parse(record["paused_at"]), clock.parse(record["step_times"]["promoted"])
+    assert begin < begin + timedelta(seconds=record["pause_seconds"]) < end
+    assert "code" not in document(updated.run("history", "alarm", "v2", "--json"))
+
+
+def test_history_of_what_is_not_there(updated: Site) -> None:
+    assert "no update 'v9'" in updated.run("history", "alarm", "v9").stderr
+    assert updated.run("history", "alarm", "--diff").exit_code == 2
+    assert updated.run("submit", updated.application("w", APP="young"), "--deployment", "w").exit_code == 0
+    result = updated.run("history", "young")
+    assert result.exit_code == 0 and result.stderr == "young has not been updated yet\n"

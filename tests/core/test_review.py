@@ -1,0 +1,292 @@
+"""What an update changed, read afterwards: code, settings, and the hours before it beside the hours after it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.review import code as comparing
+from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
+from airflow_provider_streamupdate.control.review.settings import Changed
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
+from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.history.history import (
+    MONTHS,
+    Minutes,
+    Month,
+    driver_key,
+    hour_of,
+    minute_of,
+    write_minutes,
+)
+from airflow_provider_streamupdate.core.history.span import Span
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
+
+from .builders import deploy, spec
+
+NOW = datetime.now(timezone.utc)
+APP = "flights"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    return Registry(str(tmp_path)).app(APP)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> StreamUpdateClient:
+    return StreamUpdateClient(str(tmp_path))
+
+
+def version(app: AppRegistry, name: str, files: dict[str, bytes], **changes: Any) -> None:
+    """A deployment with these files; the first is the application's, zips are its py_files."""
+    main, *others = files
+    paths = {part: tuple(f"application/{n}" for n in others if n.endswith((".py", ".zip")) == code) for part, code in (
+        ("py_files", True), ("files", False))}  # fmt: skip
+    settings = {key: changes.pop(key) for key in ("params", "conf", "env_vars") if key in changes}
+    application = Application(file=f"application/{main}", **paths, **settings)
+    app.create_deployment(spec(name, application=application, **changes))
+    for file, data in files.items():
+        app.deployment_folder(name).write(f"application/{file}", data)
+
+
+def note(app: AppRegistry, **changes: Any) -> UpdateRecord:
+    made = UpdateRecord(**{"app": APP, "old": "v1", "new": "v2", "started_at": clock.now(), **changes})
+    app.set_update(made)
+    return made
+
+
+def archive(**files: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as opened:
+        for name, data in files.items():
+            opened.writestr(f"{name}.py", data)
+    return made.getvalue()
+
+
+def files_of(found: CodeDiff) -> dict[str, FileDiff]:
+    return {file.name: file for file in found.files}
+
+
+def test_code_is_compared_file_by_file(app: AppRegistry, client: StreamUpdateClient) -> None:
+    one = {"v1.py": b"a\nb\nc\n", "same.py": b"x\n", "gone.py": b"old\n", "lib.zip": archive(m=b"1\n", n=b"n\n")}
+    two = {"v2.py": b"a\nB\nc\n", "same.py": b"x\n", "new.py": b"new\n", "lib.zip": archive(m=b"2\n", n=b"n\n")}
+    version(app, "v1", {**one, "rows.bin": b"\0\1", "table.csv": b"1"})
+    version(app, "v2", {**two, "rows.bin": b"\0\2", "table.csv": b"1\n2"})
+    note(app)
+    found = client.code_of_update(APP, "v2")
+    files = files_of(found)
+    assert set(files) == {"v2.py", "gone.py", "new.py", "lib.zip/m.py", "rows.bin", "table.csv"}
+    assert found.same == 2 and found.notes == ()
+    assert next(iter(files)) == "v2.py", "the application file comes first"
+    main = files["v2.py"]
+    assert (main.before, main.added, main.removed) == ("v1.py", 1, 1)
+    assert main.lines == ("@@ -1,3 +1,3 @@", " a", "-b", "+B", " c")
+    assert (files["gone.py"].lines, files["new.py"].lines) == (("@@ -1 +0,0 @@", "-old"), ("@@ -0,0 +1 @@", "+new"))
+    assert files["lib.zip/m.py"].lines == ("@@ -1 +1 @@", "-1", "+2")
+    assert files["rows.bin"].note == "no text, or too large: 2 bytes before, 2 after" and not files["rows.bin"].lines
+
+
+def test_an_application_file_whose_name_another_version_gave_to_something_else(
+    app: AppRegistry, client: StreamUpdateClient
+) -> None:
+    version(app, "v1", {"app.py": b"main 1\n", "lib.py": b"lib 1\n"})
+    version(app, "v2", {"lib.py": b"main 2\n", "app.py": b"lib 2\n"})
+    note(app)
+    files = client.code_of_update(APP, "v2").files
+    assert [(f.name, f.before, f.lines[-2:]) for f in files] == [
+        ("lib.py", "app.py", ("-main 1", "+main 2")),
+        ("app.py", None, ("@@ -0,0 +1 @@", "+lib 2")),
+        ("lib.py", None, ("@@ -1 +0,0 @@", "-lib 1")),
+    ]
+
+
+def test_what_is_huge_is_cut_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, app: AppRegistry, client: StreamUpdateClient
+) -> None:
+    lines = b"".join(b"%d\n" % n for n in range(5000))
+    version(app, "v1", {"v1.py": lines, "a.csv": b"x" * 1_000_001, "b.py": b"", "long.py": b"a"})
+    version(
+        app, "v2", {"v1.py": lines.replace(b"\n", b"!\n"), "a.csv": b"y", "b.py": lines[:5000], "long.py": b"b" * 999}
+    )
+    note(app)
+    found = client.code_of_update(APP, "v2")
+    files = files_of(found)
+    assert files["v1.py"].note == "too much of it differs to be shown: 5000 lines before, 5000 after"
+    assert files["v1.py"].lines == () and files["v1.py"].added is None
+    assert found.notes == ("v1: a.csv is larger than 1000000 bytes, and was not compared",)
+    assert files["a.csv"].note is not None and files["a.csv"].lines == ()
+    assert len(files["long.py"].lines[-1]) == comparing.LINE and files["long.py"].lines[-1].endswith("…")
+    monkeypatch.setattr(comparing, "SHOWN_LINES", 10)
+    cut = files_of(client.code_of_update(APP, "v2"))["b.py"]
+    assert len(cut.lines) == 10 and cut.note == f"{cut.added + 1 - 10} more lines are not shown"
+    # one line that changes in a long file is shown
+    app.deployment_folder("v2").write("application/v1.py", lines.replace(b"2500\n", b"another\n"))
+    assert files_of(client.code_of_update(APP, "v2"))["v1.py"].added == 1
+
+
+def test_an_archive_that_lies_or_holds_too_much_is_compared_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, app: AppRegistry, client: StreamUpdateClient
+) -> None:
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("zeros.py", b"0" * 30_000_000)
+    version(app, "v1", {"v1.py": b"", "a.zip": bomb.getvalue(), "b.zip": b"PK no zip", "c.zip": archive(x=b"1")})
+    version(
+        app, "v2", {"v1.py": b"", "a.zip": archive(zeros=b"0"), "b.zip": b"PK another", "c.zip": archive(x=b"1")[:-9]}
+    )
+    note(app)
+    found = client.code_of_update(APP, "v2")
+    assert found.notes == ("v1: a.zip holds too much to be compared file by file",)
+    assert {"a.zip", "b.zip", "c.zip"} <= {f.name for f in found.files}
+
+
+def test_secrets_are_hidden_in_code_and_settings(app: AppRegistry, client: StreamUpdateClient) -> None:
+    secrets = {"api_token": "t0k3n-1"}, {"api_token": "t0k3n-2"}
+    version(app, "v1", {"v1.py": b"call('t0k3n-1')\nx = 1\n"}, params={"a": "1", **secrets[0]}, conf={"spark.a": "1"})
+    version(app, "v2", {"v1.py": b"call('t0k3n-1')\nx = 2\n"}, params={"b": "2", **secrets[1]}, env_vars={"E": "e"})
+    note(app)
+    text = str(client.code_of_update(APP, "v2")) + str(client.review(APP, "v2"))
+    assert "t0k3n" not in text and "call('(hidden)')" in text
+    assert client.review(APP, "v2").settings == (
+        Changed(part="parameters", key="a", before="1", after=None),
+        Changed(part="parameters", key="api_token", before="(hidden)", after="(hidden), another"),
+        Changed(part="parameters", key="b", before=None, after="2"),
+        Changed(part="conf", key="spark.a", before="1", after=None),
+        Changed(part="environment", key="E", before=None, after="e"),
+    )
+
+
+def test_changes_in_flight_belong_to_their_own_updates(app: AppRegistry, client: StreamUpdateClient) -> None:
+    version(app, "v1", {"v1.py": b""}, params={"threshold": "1"})
+    made = note(app, outcome="promoted")
+    version(app, "v2", {"v1.py": b""}, params={"threshold": "5"})
+    app.add_change("v2", ChangeRequest(id="c1", params={"threshold": "6"}, digest="d", asked_by="me"))
+    app.set_update(attrs.evolve(made, new="c1", old="v2", in_place=True, started_at=clock.now()))
+    assert client.review(APP, "v2").settings == (Changed(part="parameters", key="threshold", before="1", after="5"),)
+    assert client.review(APP, "c1").settings == (Changed(part="parameters", key="threshold", before="5", after="6"),)
+    assert client.code_of_update(APP, "c1").notes == ("a change in flight changes parameters only",)
+
+
+def test_an_update_tells_who_and_what_was_agreed_to(app: AppRegistry, client: StreamUpdateClient) -> None:
+    version(app, "v1", {"v1.py": b""})
+    version(app, "v2", {"v1.py": b""}, agree=("windows/daily:same=only the order", "windows/old"))
+    note(app, asked_by="airflow:stream_update/r1/plan/-1", verified=("it has run for 10 s",))
+    items = (
+        ReportItem(thing="stage", name="windows/a", verdict=Verdict.CARRIED, reason="same"),
+        ReportItem(thing="stage", name="windows/old", verdict=Verdict.IGNORED, reason="gone", needs_agreement=True),
+    )
+    app.folder.write("updates/v2.report.json", to_json(CompatibilityReport(app=APP, source="v1", items=items)))
+    found = client.review(APP, "v2")
+    assert [(a.name, a.because) for a in found.agreed] == [
+        ("windows/daily:same", "only the order"),
+        ("windows/old", None),
+    ]
+    assert found.verdicts == {"carried": 1, "ignored": 1} and found.update.asked_by.startswith("airflow:")
+    assert found.problems == ("stage windows/old: gone; agree to it with --agree windows/old",)
+
+
+def test_an_update_that_left_no_files_and_one_that_is_not_there(app: AppRegistry, client: StreamUpdateClient) -> None:
+    version(app, "v1", {"v1.py": b""})
+    note(app, outcome="refused")
+    assert (client.review(APP, "v2").settings, client.review(APP, "v2").hours) == (None, None)
+    with pytest.raises(NotFoundError, match="the files of v2 of flights are gone"):
+        client.code_of_update(APP, "v2")
+    with pytest.raises(NotFoundError, match=r"no update 'v9' \(known: v2\)"):
+        client.review(APP, "v9")
+    with pytest.raises(InvalidInputError):
+        client.review(APP, "../v2")
+
+
+# The hours before and after
+
+
+def minutes(app: AppRegistry, deployment: str, epoch: int, first: int, last: int, rows: int, kept: int) -> None:
+    """From so many minutes ago to so many; each with 60 rows times `rows`, and `kept` state rows more than before."""
+    hours: dict[datetime, list[Span]] = {}
+    for n, ago in enumerate(range(first, last, -1)):
+        at = minute_of(NOW) - timedelta(minutes=ago)
+        one = Span(at=at.isoformat(), batches=1, timed=1, rows_in=60 * rows, seconds=0.5 * rows, longest=float(rows))
+        of_hour = hours.setdefault(hour_of(at), [])
+        of_hour.append(attrs.evolve(one, state_rows={"daily": kept * n}, lag=float(n), lag_most=float(n)))
+    for hour, spans in hours.items():
+        write_minutes(app.folder, hour, Minutes(deployment=deployment, epoch=epoch, spans={"q": tuple(spans)}))
+
+
+def taken_over(app: AppRegistry, ago: float, **changes: Any) -> UpdateRecord:
+    at = (minute_of(NOW) - timedelta(minutes=ago) + timedelta(seconds=20)).isoformat()
+    times = {"planned": at, "snapshotted": at}
+    return note(app, step_times=times, paused_at=at, pause_seconds=1.0, outcome="promoted", **changes)
+
+
+def test_the_same_time_before_and_after_is_compared(app: AppRegistry, client: StreamUpdateClient) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    taken_over(app, 90)
+    minutes(app, "v1", 1, 300, 89, rows=1, kept=10)  # also in the minute of the cut-over
+    minutes(app, "v2", 2, 90, 0, rows=2, kept=60)
+    found = client.review(APP, "v2").hours
+    assert found is not None
+    # 90 minutes after the cut-over began are 89 whole ones; as many before
+    assert found.after == 89 * 60 and found.before == pytest.approx(89 * 60, abs=120)
+    figures = {f.figure: (f.before, f.after, f.unit) for f in found.figures}
+    assert figures["batch, mean"] == (0.5, 1.0, "s") and figures["batch, longest"] == (1.0, 2.0, "s")
+    assert figures["rows in"] == (1.0, 2.0, "rows/s")
+    assert figures["state rows, growth"] == (600.0, 3600.0, "rows/h")
+    assert figures["lag at the end"] == (209.0, 89.0, "rows") and "rows out" not in figures
+
+
+def test_the_next_update_ends_what_is_compared(app: AppRegistry, client: StreamUpdateClient) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    taken_over(app, 120)
+    later = minute_of(NOW) - timedelta(minutes=60)
+    app.set_update(UpdateRecord(app=APP, old="v2", new="v3", started_at=later.isoformat()))
+    minutes(app, "v1", 1, 300, 119, rows=1, kept=0)
+    minutes(app, "v2", 2, 119, 0, rows=1, kept=0)
+    found = client.review(APP, "v2").hours
+    assert found is not None and found.after == 59 * 60
+
+
+def test_an_update_of_last_month_is_compared_by_hours(app: AppRegistry, client: StreamUpdateClient) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    cut = hour_of(NOW) - timedelta(days=20) + timedelta(minutes=30)
+    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+
+    def of(first: int, last: int, rows: int) -> tuple[Span, ...]:
+        hours = (hour_of(cut) + timedelta(hours=h) for h in range(first, last))
+        return tuple(Span(at=h.isoformat(), batches=60, timed=60, rows_in=3600 * rows, seconds=60.0) for h in hours)
+
+    spans = {driver_key("v1", 1): {"q": of(-100, 1, 1)}, driver_key("v2", 2): {"q": of(0, 100, 2)}}
+    months = {at.strftime("%Y%m") for at in (NOW - timedelta(days=25), NOW - timedelta(days=15))}
+    for month in months:
+        kept = {
+            driver: {"q": tuple(s for s in queries["q"] if s.at[:7].replace("-", "") == month)}
+            for driver, queries in spans.items()
+        }
+        app.folder.write(f"{MONTHS}/{month}.json", to_json(Month(spans=kept)))
+    found = client.review(APP, "v2").hours
+    assert found is not None and (found.before, found.after) == (23 * 3600.0, 23 * 3600.0)
+    assert {f.figure: (f.before, f.after) for f in found.figures}["rows in"] == (1.0, 2.0)
+
+
+def test_nothing_is_known_of_hours_that_nobody_wrote_down(app: AppRegistry, client: StreamUpdateClient) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    taken_over(app, 90)
+    assert client.review(APP, "v2").hours is None
+    app.folder.write(f"history/minutes/{hour_of(NOW).strftime('%Y%m%dT%H')}-2-v2.json", b"{")
+    assert client.review(APP, "v2").hours is None
