@@ -121,6 +121,7 @@ def older(minute: int) -> float:
         (found(queries=BEHIND, trends={"q": minutes(2, lag=5.0)}), ["behind"]),  # too little was written down
         (found(queries=BEHIND, status={"started_at": ago(60)}), []),
         (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}), ["no-progress"]),
+        (found(queries={"q": query(lag=1.0, last_commit_at=None)}), ["no-progress"]),  # nothing since its start
         (found(queries={"q": query(lag=0.0, last_commit_at=ago(2000))}), []),
         (found(queries={"q": query(last_commit_at=ago(2000))}), []),  # how far it is behind is not known
         (found(queries=STANDS, trends={"q": minutes(rows_in=5, watermark_age=older)}), ["watermark-stands"]),

@@ -183,7 +183,99 @@ def update(**changes: Any) -> dict[str, Any]:
         "outcome": None,
         "reason": None,
         "pause_seconds": None,
+        "paused_at": None,
         "verified": [],
+        "asked_by": "somebody@a-machine-of-ours",
+        **changes,
+    }
+
+
+def promoted(**changes: Any) -> dict[str, Any]:
+    """An update of 90 seconds with a pause of 1.2 s."""
+    steps, before = [], -200.0
+    for step, took in (("planned", 1), ("checked", 30), ("standby", 40), ("snapshotted", 4), ("submitted", 0.5)):
+        before += took
+        steps.append({"step": step, "at": at(before), "seconds": float(took)})
+    steps += [
+        {"step": "verified", "at": at(-112), "seconds": 12.5},
+        {"step": "promoted", "at": at(-110), "seconds": 2.0},
+    ]
+    return update(
+        started_at=at(-200),
+        step="promoted",
+        steps=steps,
+        left=[],
+        outcome="promoted",
+        pause_seconds=1.234,
+        paused_at=at(-128),
+        snapshot="before-page-views-9d21b0c4",
+        verified=["query views has committed 2 batches since its start (at least 2)", "it has run for 10 s"],
+        **changes,
+    )
+
+
+def need(kind: str, severity: str = "critical", **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "severity": severity,
+        "reason": f"something is the matter with it ({kind})",
+        "help": f"streamupdate restart {APP} continues from its own checkpoint",
+        "since": at(-7200),
+        "command": f"streamupdate restart {APP}",
+        "button": None,
+        "snapshot": None,
+        **changes,
+    }
+
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def review(**changes: Any) -> dict[str, Any]:
+    """What `promoted` changed."""
+    figures = (
+        ("batch, mean", "s", 1.25, 0.75),
+        ("rows in", "rows/s", 1234.5, 2345.6),
+        ("lag, most", "rows", 12.0, None),
+    )
+    return {
+        "update": promoted(),
+        "agreed": [{"name": "views/weekly:same", "because": "only the order"}],
+        "verdicts": {"carried": 3, "ignored": 1},
+        "problems": [],
+        "compared": None,
+        "rollback": None,
+        "settings": [
+            {"part": "parameters", "key": "api_token", "before": "(hidden)", "after": "(hidden), another"},
+            {"part": "parameters", "key": "output", "before": f"s3://{'a-long-name/' * 12}", "after": HOSTILE},
+            {"part": "conf", "key": "spark.sql.shuffle.partitions", "before": None, "after": "400"},
+        ],
+        "hours": {
+            "before": 7200.0,
+            "after": 5400.0,
+            "figures": [
+                {"query": "views", "figure": name, "unit": unit, "before": old, "after": new}
+                for name, unit, old, new in figures
+            ]
+            + [{"query": "views", "figure": "state size, growth", "unit": "bytes/h", "before": -1e6, "after": 2.5e9}],
+        },
+        **changes,
+    }
+
+
+def code(**changes: Any) -> dict[str, Any]:
+    long = f"+{'a_name_that_is_long ' * 30}"
+    lines = ["@@ -1,3 +1,3 @@", " import this", f"-x = '{HOSTILE}'", "+x = 2", long]
+    return {
+        "old": "page-views-3f9c2a71",
+        "new": "page-views-9d21b0c4",
+        "files": [
+            {"name": "v2.py", "before": "v1.py", "added": 2, "removed": 1, "lines": lines, "note": None},
+            {"name": f"lib.zip/{HOSTILE}.py", "before": None, "added": None, "removed": None, "lines": []}
+            | {"note": "too much of it differs to be shown: 5000 lines before, 5000 after"},
+        ],
+        "same": 3,
+        "notes": ["page-views-3f9c2a71: table.csv is larger than 1000000 bytes, and was not compared"],
         **changes,
     }
 
@@ -229,6 +321,7 @@ def app(**changes: Any) -> dict[str, Any]:
         "app": APP,
         "state": "running",
         "next_step": None,
+        "needs": [],
         "interrupted": None,
         "current": {"deployment": "v4", "epoch": 4, "promoted": True},
         "status": {"heartbeat_at": at(0), "queries": {"views": query(), "alerts-by-country": query()}, "error": None},
@@ -241,14 +334,7 @@ def app(**changes: Any) -> dict[str, Any]:
         "difference": None,
         "hot_standby": None,
         "snapshots": [snapshot(n) for n in range(3)],
-        "updates": [
-            update(
-                outcome="promoted",
-                pause_seconds=1.234,
-                snapshot="before-page-views-9d21b0c4",
-                verified=["query views has committed 2 batches since its start (at least 2)", "it has run for 10 s"],
-            )
-        ],
+        "updates": [promoted()],
         "rollbacks": [],
         "events": [{"at": at(-10), "epoch": 4, "event": "state", "state": "running", "reason": None}],
         "runs": [],
@@ -272,6 +358,7 @@ def listed(**changes: Any) -> dict[str, Any]:
         "heartbeat_at": at(-1),
         "updating_to": None,
         "next_step": None,
+        "needs": [],
         "last_update": {"deployment": "v4", "outcome": "promoted", "step": "promoted", "pause_seconds": 1.25},
     }
     return {**found, **changes}

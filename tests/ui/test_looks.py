@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +23,7 @@ DIST = REPOSITORY / "airflow_provider_streamupdate" / "plugins" / "www" / "dist"
 SMALL = {"width": 1024, "height": 700}
 IN_FRAME = {"width": 920, "height": 640}  # what Airflow's navigation leaves of that
 THEMES = ["light", "dark"]
+SCREENSHOTS = os.environ.get("SCREENSHOTS")  # keep them there
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -41,6 +44,7 @@ class Answers:
         self.apps = made.apps(made.listed())
         self.me = made.me()
         self.past = made.past()
+        self.review, self.code = made.review(), made.code()
         self.log: dict[str, Any] = {"deployment": "v4", "host": "here", "path": "/log", "lines": ["a line"]}
         self.log["note"] = None
         self.blocked = False  # as if the API server did not answer
@@ -61,6 +65,8 @@ class Answers:
         found = {"/api/me": self.me, "/api/apps": self.apps, f"/api/apps/{made.CONN}/{made.APP}": self.app}
         if "/api/v2/dags/" in path:
             return route.fulfill(json={"is_paused": False, "timetable_summary": None})
+        if "/updates/" in path:
+            return route.fulfill(json=self.code if path.endswith("/code") else self.review)
         if path.endswith("/history"):
             return route.fulfill(json={**self.past, "seconds": int(urlsplit(request.url).query.partition("=")[2])})
         return route.fulfill(json=self.log if path.endswith("/log") else found[path.removeprefix("/streamupdate")])
@@ -288,13 +294,14 @@ def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Sh
     answers.app["deployments"][-1]["parent"] = None
     answers.app["updates"] = [made.update(old="v4")]
     answers.app["interrupted"] = {"deployment": new, "step": "checked", "since": made.at(-20), "killed": True}
-    answers.app["next_step"] = f"the update to {new} was interrupted: run the same update again to continue it"
+    reason = f"the update to {new} was interrupted"
+    answers.app["needs"] = [made.need("update-interrupted", "warning", reason=reason, button="rollback")]
     page = show()
     expect(page.locator(".why")).to_have_text([f"Restart: the update to {new} is to be continued or rolled back"])
     expect(page.locator(".under-way")).to_have_count(0)
-    expect(page.locator("#next-step")).to_contain_text(f"The update to {new} was interrupted")
+    expect(page.locator("#needs")).to_contain_text(f"the update to {new} was interrupted")
     expect(page.get_by_role("button", name="Update…")).to_be_enabled()
-    page.get_by_role("button", name="Roll back…").click()
+    page.locator("#needs").get_by_role("button", name="Roll back…").click()
     form = page.locator("dialog")
     expect(form).to_contain_text(f"The update to {new} is given up: v4 goes on")
     form.get_by_role("button", name="Roll back").click()
@@ -321,7 +328,8 @@ def test_a_rollback_asks_what_a_function_does_that_does_not_say_so(show: Show, a
 
 def test_an_update_tells_what_was_found_of_the_new_version(show: Show, answers: Answers) -> None:
     page = show()
-    row = page.locator("#updates tbody tr", has_text="promoted")
+    page.get_by_role("button", name="Details of the update to page-views-9d21b0c4").click()
+    row = page.locator("#updates tbody tr.more")
     expect(row).to_contain_text("query views has committed 2 batches since its start (at least 2)")
     expect(row).to_contain_text("it has run for 10 s")
 
@@ -533,10 +541,10 @@ def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:
     box = form.bounding_box()
     assert box and box["y"] >= 0 and box["y"] + box["height"] <= IN_FRAME["height"], box
     expect(form.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
-    dead = made.listed(state="lost", next_step="streamupdate restart page-views continues from its own checkpoint")
+    dead = made.listed(state="lost", needs=[made.need("lost", button="restart"), made.need("behind", "warning")])
     answers.apps = made.apps(made.listed(), {**dead, "app": "another"})
     listed = show("")
-    expect(listed.locator("#apps tbody tr")).to_have_count(2)
+    expect(listed.locator("#apps tbody tr:not(.more)")).to_have_count(2)
     assert cut(listed.locator("body")) == []
 
 
@@ -576,7 +584,7 @@ def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answer
     assert page.evaluate(regions) == [True, True]
     answers.app["requests"] = [made.request()]
     answers.app["updates"] = [made.update(old="v4")]
-    answers.app["next_step"] = "streamupdate restart page-views continues from its own checkpoint"
+    answers.app["needs"] = [made.need("lost")]
     page.clock.run_for(2100)
     expect(told).to_contain_text("Update by run")
     expect(told).to_contain_text("getting the new version ready")
@@ -585,3 +593,290 @@ def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answer
     ticking = told.locator("[role=timer]")
     expect(ticking).not_to_have_count(0)
     assert all(re.fullmatch(r"[\d.]+ s", text) for text in ticking.all_inner_texts())
+
+
+# What needs somebody
+
+EACH_KIND = {
+    "unreadable": made.need("unreadable", since=None),
+    "crash-loop": made.need("crash-loop", button="restart"),
+    "failed": made.need("failed", button="restart", reason=f"its driver is failed: {made.ERROR} {made.HOSTILE}"),
+    "lost": made.need("lost", button="restart"),
+    "no-progress": made.need("no-progress"),
+    "update-interrupted": made.need("update-interrupted", "warning", button="rollback"),
+    "silent": made.need("silent", "warning", button="restart"),
+    "behind": made.need("behind", "warning"),
+    "watermark-stands": made.need("watermark-stands", "warning"),
+    "update-stuck": made.need("update-stuck", "warning", button="rollback"),
+    "update-waits": made.need("update-waits", "warning"),
+    "no-verified-snapshot": made.need("no-verified-snapshot", "warning", button="verify", snapshot="nightly"),
+    "suspended": made.need("suspended", "info"),
+}
+
+
+def needing(kind: str) -> dict[str, Any]:
+    state = kind if kind in ("unreadable", "failed", "lost", "silent", "suspended") else "running"
+    if kind == "unreadable":
+        error = {"type": "CorruptError", "message": "/root/unreadable/current.json is not valid JSON"}
+        return {"conn_id": made.CONN, "app": kind, "state": state, "error": error, "needs": [EACH_KIND[kind]]}
+    found = made.listed(app=kind, state=state, needs=[EACH_KIND[kind]])
+    if kind == "update-waits":
+        run = {"dag_id": "stream_update", "run_id": "manual__1", "task_id": "update.approve", "since": made.at(-9)}
+        found["approval"] = run
+    return found
+
+
+def all_needing() -> dict[str, Any]:
+    """As the API sorts them: one of each kind, and two that need nobody."""
+    return made.apps(*map(needing, EACH_KIND), made.listed(app="a-calm-one"), made.listed(app="calm-too"))
+
+
+def test_apps_that_need_somebody_come_first_with_the_reason_and_the_button(show: Show, answers: Answers) -> None:
+    answers.apps = all_needing()
+    page = show("")
+    names = page.locator("#apps tbody tr:not(.more) td:first-child")
+    expect(names).to_have_text([*EACH_KIND, "a-calm-one", "calm-too"])
+    expect(page.locator("#apps tr.more")).to_have_count(len(EACH_KIND))
+    lost = page.locator("#apps tr.more", has_text="(lost)")
+    expect(lost).to_contain_text("critical lost since 2026-11-24 19:00:00: something is the matter with it (lost).")
+    expect(lost).to_contain_text("streamupdate restart page-views continues from its own checkpoint")
+    expect(page.locator("#apps img")).to_have_count(0)  # what an error holds is text
+    approve = page.get_by_role("link", name="Approve or reject…")
+    expect(approve).to_have_attribute("href", re.compile("/dags/stream_update/runs/manual__1/tasks/update.approve$"))
+    name = page.get_by_role("button", name="Name")
+    for first in ("a-calm-one", "watermark-stands", "unreadable"):  # up, down, and back to the order of need
+        name.click()
+        expect(names.first).to_have_text(first)
+    page.get_by_label("Filter").fill("no-verified")
+    expect(names).to_have_text(["no-verified-snapshot"])
+
+
+@pytest.mark.parametrize(
+    ("need", "state", "title"),
+    [
+        (made.need("lost", button="restart"), "lost", f"Restart {made.APP}"),
+        (made.need("update-stuck", button="rollback"), "running", f"Roll back {made.APP}"),
+        (made.need("no-verified-snapshot", button="snapshot"), "running", f"Take a snapshot of {made.APP}"),
+        (
+            made.need("no-verified-snapshot", button="verify", snapshot="nightly"),
+            *("running", "Verify snapshot nightly"),
+        ),
+    ],
+)
+def test_a_button_of_the_list_asks_at_once_by_keyboard_and_only_once(
+    show: Show, answers: Answers, need: dict[str, Any], state: str, title: str
+) -> None:
+    answers.apps = made.apps(made.listed(app=made.APP, state=state, needs=[need]))
+    answers.app.update(state=state, needs=[need])
+    page = show("")
+    page.locator("#apps tr.more a.button").focus()
+    page.keyboard.press("Enter")
+    form = page.get_by_role("dialog", name=title)
+    expect(form).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(form).to_have_count(0)
+    assert "do=" not in page.url and f"app={made.APP}" in page.url
+    page.reload()
+    expect(page.locator("#needs li")).to_have_count(1)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.locator("#needs li button").focus()
+    page.keyboard.press("Enter")
+    expect(form).to_be_visible()
+
+
+def test_a_viewer_sees_what_is_needed_and_cannot_do_it(show: Show, answers: Answers) -> None:
+    answers.me.update(may_edit=False, may_trigger=dict.fromkeys(made.DAGS, False))
+    answers.app.update(state="lost", needs=[made.need("lost", button="restart")])
+    page = show(f"{ONE}&do=restart")
+    button = page.locator("#needs li button")
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", "you may not trigger DAG stream_restart")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+# An update over time
+
+
+def widths(page: Page) -> list[float]:
+    """Of the parts of an update's steps, without the enlarged pause, in thousandths."""
+    found: list[float] = (
+        page.locator("svg.update-steps")
+        .first.locator("rect.part")
+        .evaluate_all("all => all.map(one => one.width.baseVal.value)")
+    )
+    return found
+
+
+OPEN_UPDATE = "Details of the update to page-views-9d21b0c4"
+
+
+def test_the_steps_of_an_update_and_its_pause_are_drawn_to_scale(show: Show) -> None:
+    page = show()
+    page.get_by_role("button", name=OPEN_UPDATE).click()
+    steps = page.locator("svg.update-steps").first
+    took = [1.0, 30.0, 40.0, 4.0, 0.5, 12.5, 2.0]
+    assert widths(page) == pytest.approx([1000 * one / sum(took) - 2 for one in took], abs=1.5)
+    expect(steps.locator("path.cut")).to_have_count(0)
+    pause = steps.locator("rect.pause").evaluate("one => [one.x.baseVal.value, one.width.baseVal.value]")
+    assert pause == pytest.approx([1000 * 72 / 90, 1000 * 1.234 / 90], abs=1.5)
+    items = page.locator(".step-list li")
+    expect(items).to_have_count(7)
+    expect(items.nth(1)).to_have_text("checked 30.0 s 3 carried; 1 ignored; 1 agreed to")
+    expect(items.nth(5)).to_contain_text("it has run for 10 s")
+    expect(page.locator("svg.update-steps").nth(1)).to_have_attribute("aria-label", re.compile(r"^The pause: 1\.23 s"))
+    texts = boxes_of(page.locator(".review svg.update-steps text"))
+    assert not overlaps(texts), texts
+
+
+def test_three_days_of_waiting_do_not_squeeze_the_rest(show: Show, answers: Answers) -> None:
+    """The update waits for an approval since 20 s after its check; who may answer is told, with the way there."""
+    days = 3 * 86_400
+    run = made.request(
+        run_id="r1",
+        started_at=made.at(-days - 60),
+        tasks=[made.task("check", "success", -days - 50, -days - 20), made.task("approve", "awaiting_input", -days)],
+    )
+    steps = [
+        {"step": "planned", "at": made.at(-days - 60), "seconds": 0.0},
+        {"step": "checked", "at": made.at(-days - 20), "seconds": 40.0},
+    ]
+    answers.app["updates"] = [made.update(old="v4", started_at=made.at(-days - 61), steps=steps)]
+    answers.app["requests"] = [run]
+    answers.app["runs"] = [
+        {k: run[k] for k in ("dag_id", "run_id", "state")}
+        | {"task_id": "update.plan", "app": made.APP, "deployment": "page-views-9d21b0c4"}
+    ]
+    page = show()
+    parts = widths(page)
+    items = page.get_by_label("Update under way").locator(".step-list li")
+    expect(items.nth(3)).to_contain_text("waiting for an approval 3.0 d")
+    assert len(parts) == 4 and parts[1] > 2 * parts[3] > 0, parts  # 40 s of checking beside three days
+    expect(page.locator("path.cut")).to_have_count(1)
+    told = page.locator(".under-way")
+    expect(told).to_contain_text("It waits for a person who may answer in Airflow")
+    link = told.get_by_role("link", name="approve or reject it")
+    expect(link).to_have_attribute("href", re.compile("/runs/r1/tasks/update.approve$"))
+    expect(items.last).to_have_text("promoted: to come")
+    answers.app["needs"] = [made.need("update-stuck", "warning"), made.need("behind", "warning")]
+    page.clock.run_for(2100)
+    expect(page.locator("#needs li")).to_have_count(1)  # it waits for a person, and is not stuck
+
+
+def test_an_update_that_was_rolled_back_or_refused_is_told(show: Show, answers: Answers) -> None:
+    steps = [
+        {"step": "planned", "at": made.at(-100), "seconds": 0.0},
+        {"step": "checked", "at": made.at(-90), "seconds": 10.0},
+    ]
+    back = {"number": 1, "left": "v3", "back_to": "v2", "started_at": made.at(-60), "ended_at": made.at(-40)}
+    answers.app["rollbacks"] = [
+        {**back, "asked_by": "airflow:stream_update/r 1/rollback/-1", "reason": "it died", "epoch": 3}
+    ]
+    failed = made.update(old="v2", new="v3", started_at=made.at(-100), steps=steps, left=[], outcome="rolled-back")
+    refused = made.update(old="v2", new="v9", started_at=made.at(-30), steps=steps[:1], left=[], outcome="refused")
+    answers.app["updates"] = [{**failed, "reason": f"it died {made.HOSTILE}"}, {**refused, "reason": "too different"}]
+    answers.review.update(settings=None, hours=None, agreed=[], verdicts={}, problems=["stage views/daily: it is gone"])
+    page = show()
+    page.get_by_role("button", name="Details of the update to v3").click()
+    told = ("planned", "checked 10.0 s", "failed 30.0 s", "rolled back 20.0 s")
+    expect(page.locator(".step-list li")).to_have_text([re.compile(f"^{each}") for each in told])
+    expect(page.locator(".review")).to_contain_text(f"Reason: it died {made.HOSTILE}")
+    page.get_by_role("button", name="Details of the update to v3").click()
+    page.get_by_role("button", name="Details of the update to v9").click()
+    expect(page.locator(".step-list li")).to_have_count(1)
+    expect(page.locator(".review")).to_contain_text("stage views/daily: it is gone")
+    expect(page.locator(".review")).to_contain_text("the files of one of the versions are gone")
+    expect(page.locator("#updates tr", has_text="rolled back").first).to_contain_text("stream_update")
+
+
+# What an update changed
+
+
+def test_the_history_of_an_update_is_opened_by_keyboard(show: Show, answers: Answers) -> None:
+    page = show()
+    expect(page.locator("#updates tbody tr").first).to_contain_text("somebody@a-machine-of-ours")
+    button = page.get_by_role("button", name=OPEN_UPDATE)
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    shown = page.get_by_role("group", name="Update to page-views-9d21b0c4")
+    expect(shown).to_contain_text("Agreed to: views/weekly:same (only the order)")
+    settings, hours = shown.locator("[id^=settings-] tbody tr"), shown.locator("[id^=hours-] tbody tr")
+    expect(settings).to_have_count(3)
+    expect(settings.filter(has_text="api_token")).to_contain_text("(hidden), another")
+    expect(settings.filter(has_text="output")).to_contain_text(made.HOSTILE)
+    expect(shown).to_contain_text("2.0 h before the new version took over, 1.5 h after it")
+    expect(hours.filter(has_text="batch, mean").locator("td")).to_have_text(
+        ["views", "batch, mean", "1.25 s", "0.75 s"]
+    )
+    expect(hours.filter(has_text="state size").locator("td")).to_have_text(
+        ["views", "state size, growth", "-1.0 MB/h", "2.5 GB/h"]
+    )
+    expect(hours.filter(has_text="lag, most").locator("td").last).to_have_text("–")
+    assert not any(path.endswith("/code") for path in answers.asked), "code is loaded only when it is opened"
+    shown.locator("details.code summary").focus()
+    page.keyboard.press("Enter")
+    expect(shown.locator("pre.diff span.good").first).to_have_text("+x = 2\n")
+    expect(shown.locator(".file").first).to_contain_text("v2.py (was v1.py) +2 -1")
+    expect(shown.locator(".file").last).to_contain_text("too much of it differs to be shown")
+    expect(page.locator("img")).to_have_count(0)
+    page.clock.run_for(4200)  # it stays open while the page refreshes, and is not asked for again
+    expect(shown.locator("pre.diff").first).to_be_visible()
+    assert sum(path.endswith("/code") for path in answers.asked) == 1
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(shown).to_have_count(0)
+
+
+def test_a_viewer_sees_no_code(show: Show, answers: Answers) -> None:
+    answers.me["may_edit"] = False
+    page = show()
+    page.get_by_role("button", name=OPEN_UPDATE).click()
+    expect(page.locator(".review")).to_contain_text("Agreed to")
+    expect(page.locator("details.code")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [1440, 1024, 920])
+def test_each_view_fits_and_can_be_read(show: Show, answers: Answers, theme: str, width: int) -> None:
+    """The list with an app of each kind of need, an update under way, and the history with an opened diff."""
+    size = {"width": width, "height": 900}
+
+    def fits(page: Page, name: str) -> None:
+        assert cut(page.locator("body")) == [], name
+        seen, faint = too_faint(page.locator("body"))
+        assert seen > 50 and not faint, name
+        if SCREENSHOTS and width != 920:
+            page.screenshot(path=f"{SCREENSHOTS}/looks-{name}-{width}-{theme}.png", full_page=True)
+
+    answers.apps = all_needing()
+    fits(show("", theme, size), "list")
+    page = show(theme=theme, size=size)
+    page.get_by_role("button", name=OPEN_UPDATE).click()
+    page.locator("details.code summary").click()
+    expect(page.locator("pre.diff").first).to_be_visible()
+    fits(page, "history")
+    answers.app["updates"] = [made.promoted(), made.update(old="v4", new="v5", runs="v5")]
+    answers.app["needs"] = [made.need("update-stuck", "warning", button="rollback")]
+    fits(show(theme=theme, size=size), "under-way")
+
+
+def test_90_days_of_history_are_shown_within_a_second(address: str, browser: Browser, answers: Answers) -> None:
+    """From the request for the page until all charts are drawn; the best of a few: the machine may have other work."""
+    answers.past = made.past(points=90 * 24, each=3600)
+    took = []
+    for _ in range(8):
+        context = browser.new_context(viewport=SMALL)
+        chosen = "localStorage.setItem('theme', 'light'); sessionStorage.setItem('charts range', '7776000');"
+        context.add_init_script(chosen + WRITTEN)
+        context.route("**/api/**", answers.answer)
+        page = context.new_page()
+        began = time.monotonic()
+        page.goto(address + ONE)
+        page.wait_for_selector("figure canvas")
+        page.wait_for_function(DRAWN)
+        took.append(time.monotonic() - began)
+        expect(page.get_by_role("button", name="Last 90 days")).to_have_attribute("aria-pressed", "true")
+        context.close()
+        if took[-1] < 1.0:
+            return
+    raise AssertionError(took)

@@ -258,7 +258,7 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     expect(frame.get_by_role("button", name="Restart…")).to_be_disabled()
     os.killpg(launch["pid"], signal.SIGKILL)
     for shown in (frame, inside(viewer)):
-        expect(shown.locator("#next-step")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
+        expect(shown.locator("#needs")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
     expect(inside(viewer).get_by_role("button", name="Restart…")).to_be_disabled()
     listed = inside(open_page("viewer", LIST))
     expect(listed.locator("#apps tbody tr")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
@@ -269,7 +269,7 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     expect(frame.locator(".request")).to_contain_text("Restart by run", timeout=WAIT)
     expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=2 * WAIT)
     expect(frame.locator("header")).to_contain_text("running", timeout=WAIT)
-    expect(frame.locator("#next-step")).to_have_count(0)
+    expect(frame.locator("#needs li", has_text="lost")).to_have_count(0)
 
 
 def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(

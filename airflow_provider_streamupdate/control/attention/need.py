@@ -266,12 +266,12 @@ def _of_the_queries(found: Found, now: datetime) -> Iterator[Need]:
         return
     for name, query in sorted(status.queries.items()):
         trend = found.trends.get(name)
-        if stalled(query, now):
-            age = _age(query.last_commit_at, now)
+        since = query.last_commit_at or status.started_at
+        if (query.lag or 0) > 0 and query.active and (age := _age(since, now)) > NO_PROGRESS:
             yield Need(
                 kind=Kind.NO_PROGRESS,
                 severity=CRITICAL,
-                since=query.last_commit_at,
+                since=since,
                 reason=f"query {name} is behind, and has committed nothing for {_long(age)}",
                 help=f"look for its batch in the Spark UI; streamupdate log {found.app} shows what it does",
                 command=f"streamupdate log {found.app}",
@@ -331,11 +331,6 @@ def lag_limit(query: QueryStatus) -> float | None:
     """The lag from which on one counts; None when the query's does not, or is not known."""
     limit = CATCH_UP * max(query.processed_rows_per_second or 0.0, 1.0)
     return limit if query.active and query.lag is not None and query.lag > limit else None
-
-
-def stalled(query: QueryStatus, now: datetime) -> bool:
-    behind = query.lag is not None and query.lag > 0
-    return query.active and behind and _age(query.last_commit_at, now) > NO_PROGRESS
 
 
 def old_watermark(query: QueryStatus, now: datetime) -> bool:

@@ -26,12 +26,30 @@ export interface Me {
   restart_dag_id: string;
 }
 
+/** What an app needs somebody for, and what helps (control/attention/need.py). */
+export interface Need {
+  kind: string;
+  severity: string;
+  reason: string;
+  help: string;
+  since: Maybe<string>;
+  command: Maybe<string>;
+  /** The page's own: restart, rollback, snapshot, verify. */
+  button: Maybe<"restart" | "rollback" | "snapshot" | "verify">;
+  /** That a button is about. */
+  snapshot: Maybe<string>;
+}
+
 export interface ListedApp {
   conn_id: string;
   app: string;
   state: string;
   error?: Failure;
   next_step?: Maybe<string>;
+  /** The most urgent first. */
+  needs: Need[];
+  /** The run in which a person is to approve its update. */
+  approval?: { dag_id: string; run_id: string; task_id: string; since: Maybe<string> };
   deployment?: Maybe<string>;
   epoch?: Maybe<number>;
   rows_in_per_second?: Maybe<number>;
@@ -134,7 +152,35 @@ export interface Update {
   outcome: Maybe<string>;
   reason: Maybe<string>;
   pause_seconds: Maybe<number>;
+  /** The old version's last commit. */
+  paused_at?: Maybe<string>;
   verified: string[];
+  /** Empty: an earlier release did not note it. */
+  asked_by?: string;
+}
+
+/** What an update changed (control/review). */
+export interface Review {
+  update: Update;
+  agreed: { name: string; because: Maybe<string> }[];
+  verdicts: Record<string, number>;
+  problems: string[];
+  compared: Maybe<string>;
+  /** null: the files of a version are gone. */
+  settings: Maybe<{ part: string; key: string; before: Maybe<string>; after: Maybe<string> }[]>;
+  hours: Maybe<{
+    before: number;
+    after: number;
+    figures: { query: string; figure: string; unit: string; before: Maybe<number>; after: Maybe<number> }[];
+  }>;
+}
+
+export interface CodeDiff {
+  old: string;
+  new: string;
+  files: { name: string; before: Maybe<string>; added: Maybe<number>; removed: Maybe<number>; lines: string[]; note: Maybe<string> }[];
+  same: number;
+  notes: string[];
 }
 
 export interface Stage {
@@ -265,6 +311,7 @@ export interface AppDocument {
   app: string;
   state: string;
   next_step: Maybe<string>;
+  needs: Need[];
   current: Maybe<{ deployment: string; epoch: number; promoted: boolean }>;
   status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
   /** null: it is to have none. */

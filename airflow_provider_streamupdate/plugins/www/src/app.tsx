@@ -4,8 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { Action, type Asked } from "./actions";
-import { type AppDocument, appPath, ask, type HotStandby, type Me } from "./api";
-import { Buttons } from "./buttons";
+import { type AppDocument, appPath, ask, type HotStandby, type Me, type Need, type Update } from "./api";
+import { Buttons, why } from "./buttons";
 import { Changes, changes } from "./changes";
 import { Charts } from "./charts";
 import { Deployments } from "./deployments";
@@ -15,6 +15,7 @@ import { ago, seconds } from "./format";
 import { Live } from "./history";
 import { Word } from "./list";
 import { Log } from "./log";
+import { LABELS, Needs } from "./needs";
 import { usePolled } from "./polling";
 import { Queries } from "./queries";
 import { LastCheck } from "./report";
@@ -22,6 +23,8 @@ import { Requests } from "./requests";
 import { Section } from "./section";
 import { Snapshots } from "./snapshots";
 import { Stages } from "./stages";
+import { runningTask, taskName } from "./step";
+import { Steps } from "./steps";
 import { Timeline } from "./timeline";
 import { UnderWay } from "./underway";
 
@@ -36,6 +39,40 @@ function Standby({ of: standby }: { of: HotStandby }): JSX.Element {
   );
 }
 
+/** What is said of an update that nobody works on. */
+const LEFT = ["update-interrupted", "update-waits"];
+
+/** Why the button of a need cannot be used; null: it can. */
+function noButton(need: Need, app: AppDocument, me: Me, ongoing: Update | undefined): string | null {
+  if (need.button === "verify") return me.may_edit ? null : `you may not edit DAG ${me.update_dag_id}`;
+  return need.button ? why(need.button, app, me, ongoing) : "there is none";
+}
+
+const asks = (need: Pick<Need, "button" | "snapshot">): Asked | null => {
+  if (need.button === "verify") return need.snapshot ? { what: "verify", snapshot: need.snapshot } : null;
+  return need.button && { what: need.button };
+};
+
+function NeedButton({ need, no, act }: { need: Need; no: string | null; act: (asked: Asked | null) => void }): JSX.Element {
+  return (
+    <button type="button" disabled={no !== null} title={no ?? ""} onClick={() => act(asks(need))}>
+      {LABELS[need.button!]}
+    </button>
+  );
+}
+
+/** What the list's button asked for, once: a page that is loaded again does not ask again. */
+function asked(): Pick<Need, "button" | "snapshot"> | null {
+  const parameters = new URLSearchParams(location.search);
+  const button = parameters.get("do");
+  if (!button || !(button in LABELS)) return null;
+  const found = { button: button as keyof typeof LABELS, snapshot: parameters.get("snapshot") };
+  parameters.delete("do");
+  parameters.delete("snapshot");
+  history.replaceState(null, "", `?${parameters.toString()}`);
+  return found;
+}
+
 /** `alone`: as a tab, without the way back to the list. */
 export function AppPage({ conn, app: name, alone }: { conn: string; app: string; alone?: boolean }): JSX.Element {
   const live = useMemo(() => new Live(), []);
@@ -45,11 +82,18 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
     (seen) => live.add(seen),
   );
   const [me, setMe] = useState<Me | null>(null);
-  const [asked, setAsked] = useState<Asked | null>(null);
+  const [act, setAsked] = useState<Asked | null>(null);
+  const [wanted] = useState(asked);
   const [said, setSaid] = useState<string | null>(null);
   useEffect(() => {
     ask<Me>("api/me").then(setMe, () => setMe(null));
   }, []);
+  const loaded = app !== null && me !== null;
+  useEffect(() => {
+    if (!loaded || !wanted) return;
+    const need = { ...wanted, kind: "", severity: "", reason: "", help: "", since: null, command: null };
+    if (noButton(need, app, me, undefined) === null) setAsked(asks(need));
+  }, [loaded]);
   const back = !alone && <a href="?">Streaming apps</a>;
   if (!app) {
     return (
@@ -69,6 +113,8 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const interrupted = app.interrupted && !following ? app.interrupted : null;
   const last = changes(app).at(-1);
   const request = following && app.requests.find((one) => one.dag_id === following.dag_id && one.run_id === following.run_id);
+  const task = runningTask(request);
+  const asksPerson = task !== undefined && taskName(task) === "approve";
   const ongoing = underWay && !interrupted && [underWay.old, underWay.new].includes(current?.deployment ?? "") ? underWay : undefined;
   const edits = me?.may_edit ?? false;
   return (
@@ -100,11 +146,12 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
             buttons that need them cannot be used.
           </p>
         )}
-        {app.next_step && !(app.interrupted && following) && (
-          <p class="problem" id="next-step">
-            {interrupted ? `${app.next_step[0]!.toUpperCase()}${app.next_step.slice(1)}` : `The driver is ${app.state}: ${app.next_step}`}
-          </p>
-        )}
+        <div id="needs">
+          <Needs
+            needs={app.needs.filter((need) => !following || !(asksPerson ? [...LEFT, "update-stuck"] : LEFT).includes(need.kind))}
+            button={(need) => need.button && me && <NeedButton need={need} no={noButton(need, app, me, ongoing)} act={setAsked} />}
+          />
+        </div>
         {app.status?.error && <p class="problem">{app.status.error}</p>}
       </div>
       <div id="live" role="status">
@@ -112,6 +159,11 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
         <Requests app={app} me={me} besides={ongoing && request?.run_id} />
         {ongoing && <UnderWay update={ongoing} run={following} request={request} />}
       </div>
+      {ongoing && (
+        <Section title="Update under way">
+          <Steps app={app} update={ongoing} request={request} review={null} />
+        </Section>
+      )}
       <Charts app={app} live={live.points} />
       <Queries app={app} />
       {edits && current && <Log conn={conn} app={name} deployment={current.deployment} />}
@@ -123,16 +175,16 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       <Differences app={app} />
       <Snapshots app={app} act={edits ? setAsked : null} />
       <Section title="Updates and rollbacks">
-        <Changes app={app} />
+        <Changes app={app} edits={edits} />
       </Section>
       <Deployments app={app} />
       <Events app={app} />
-      {asked && me && (
+      {act && me && (
         <Action
-          key={JSON.stringify(asked)}
+          key={JSON.stringify(act)}
           app={app}
           me={me}
-          asked={asked}
+          asked={act}
           close={() => setAsked(null)}
           done={(text) => {
             setSaid(text);

@@ -1,12 +1,14 @@
-/** Updates and rollbacks, one row each. */
+/** Updates and rollbacks, one row each; an update can be opened. */
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 
 import { type AppDocument, type Maybe, type Rollback, type Run, type Update } from "./api";
 import { elapsed, moment, seconds } from "./format";
 import { follow } from "./frame";
 import { Word } from "./list";
 import { runAddress } from "./requests";
+import { ReviewOf } from "./review";
 import { type Column, Table } from "./table";
 
 interface Change {
@@ -18,16 +20,15 @@ interface Change {
   outcome: string;
   took: string;
   pause: Maybe<number>;
-  steps: Update["steps"];
-  verified: string[];
-  snapshot: Maybe<string>;
+  update: Maybe<Update>;
+  who: Maybe<string>;
   run: Maybe<{ dag_id: string; run_id: string; task_id: Maybe<string> }>;
   reason: Maybe<string>;
 }
 
 /** What a task's run is called in a record's `asked_by`: airflow:DAG/RUN/TASK/INDEX. */
-function asked(rollback: Rollback): Change["run"] {
-  const told = /^airflow:([^/]+)\/(.+)\/([^/]+)\/-?\d+$/.exec(rollback.asked_by);
+function asked(by: string): Change["run"] {
+  const told = /^airflow:([^/]+)\/(.+)\/([^/]+)\/-?\d+$/.exec(by);
   return told ? { dag_id: told[1]!, run_id: told[2]!, task_id: told[3]! } : null;
 }
 
@@ -43,10 +44,9 @@ function ofUpdate(app: AppDocument, update: Update): Change {
     outcome: update.outcome ?? `${stopped ? "interrupted" : "under way"} (${update.step})`,
     took: elapsed(update.started_at, update.steps.at(-1)?.at),
     pause: update.pause_seconds,
-    steps: update.steps,
-    verified: update.verified,
-    snapshot: update.snapshot,
-    run: run ?? null,
+    update,
+    who: run || asked(update.asked_by ?? "") ? null : (update.asked_by ?? null),
+    run: run ?? asked(update.asked_by ?? ""),
     reason: update.reason,
   };
 }
@@ -61,11 +61,10 @@ function ofRollback(rollback: Rollback): Change {
     outcome: rollback.ended_at ? "rolled back" : "under way",
     took: elapsed(rollback.started_at, rollback.ended_at),
     pause: null,
-    steps: [],
-    verified: [],
-    snapshot: null,
-    run: asked(rollback),
-    reason: rollback.reason ?? (asked(rollback) ? null : `asked for by ${rollback.asked_by}`),
+    update: null,
+    who: asked(rollback.asked_by) ? null : rollback.asked_by,
+    run: asked(rollback.asked_by),
+    reason: rollback.reason,
   };
 }
 
@@ -100,30 +99,45 @@ const COLUMNS: Column<Change>[] = [
   { name: "Pause", value: (c) => c.pause, show: (c) => seconds(c.pause), right: true },
   { name: "Took", value: (c) => c.took, right: true },
   {
-    name: "Steps",
-    value: (c) => c.steps.length,
-    show: (c) => (
-      <span class="steps">
-        {c.steps.map((step) => (
-          <span key={step.step} title={moment(step.at)}>
-            {step.step} {seconds(step.seconds)}
-          </span>
-        ))}
-      </span>
-    ),
-  },
-  {
-    name: "Verified",
-    title: "what held when the new version was found healthy",
-    value: (c) => c.verified.length,
-    show: (c) => c.verified.map((condition) => <div key={condition}>{condition}</div>),
+    name: "Asked by",
+    value: (c) => c.run?.run_id ?? c.who,
+    show: (c) => (c.run ? <RunLink run={c.run} /> : (c.who || "–")),
     long: true,
   },
-  { name: "Snapshot", value: (c) => c.snapshot, long: true },
-  { name: "Run", value: (c) => c.run?.run_id, show: (c) => <RunLink run={c.run} /> },
   { name: "Reason", value: (c) => c.reason, long: true },
 ];
 
-export function Changes({ app }: { app: AppDocument }): JSX.Element {
-  return <Table id="updates" columns={COLUMNS} rows={changes(app)} rowKey={(c) => c.key} by="-Started" empty="No updates yet." />;
+export function Changes({ app, edits }: { app: AppDocument; edits: boolean }): JSX.Element {
+  const [opened, setOpened] = useState<string[]>([]);
+  const details: Column<Change> = {
+    name: "Details",
+    value: (c) => Number(opened.includes(c.key)),
+    show: (c) =>
+      c.update && (
+        <button
+          type="button"
+          aria-expanded={opened.includes(c.key)}
+          aria-label={`Details of the update to ${c.to}`}
+          onClick={() => setOpened(opened.includes(c.key) ? opened.filter((one) => one !== c.key) : [...opened, c.key])}
+        >
+          {opened.includes(c.key) ? "Hide" : "Show"}
+        </button>
+      ),
+  };
+  return (
+    <Table
+      id="updates"
+      columns={[...COLUMNS, details]}
+      rows={changes(app)}
+      rowKey={(c) => c.key}
+      by="-Started"
+      empty="No updates yet."
+      more={(c) =>
+        c.update &&
+        opened.includes(c.key) && (
+          <ReviewOf app={app} update={c.update} request={app.requests.find((one) => one.run_id === c.run?.run_id)} edits={edits} />
+        )
+      }
+    />
+  );
 }

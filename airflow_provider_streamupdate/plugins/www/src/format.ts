@@ -72,8 +72,8 @@ export const RUNNING = ["starting", "standby", "restoring", "running", "draining
 export const DEAD = ["failed", "lost", "silent"];
 
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated", "no problem"];
-const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different"];
-const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss", "nothing was compared"];
+const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different", "critical"];
+const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss", "nothing was compared", "warning"];
 
 /** The colour class of a state, verdict or outcome. */
 export function tone(word: Value<string>): string {

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 
 import type { AppList, ListedApp } from "./api";
 import { ago, count, RUNNING, seconds, tone } from "./format";
+import { acting, LABELS, Needs } from "./needs";
 import { usePolled } from "./polling";
 import { type Column, Table } from "./table";
 
@@ -29,12 +30,7 @@ const COLUMNS: Column<ListedApp>[] = [
   {
     name: "State",
     value: (a) => a.state,
-    show: (a) => (
-      <>
-        <Word of={a.state} />
-        {a.next_step && <div class="quiet next-step">{a.next_step}</div>}
-      </>
-    ),
+    show: (a) => <Word of={a.state} />,
   },
   {
     name: "Deployment",
@@ -62,7 +58,7 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
   const states = [...new Set(apps.map((app) => app.state))].sort();
   const wanted = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = apps.filter((app) => {
-    const text = `${app.app} ${app.state} ${app.deployment ?? ""} ${app.conn_id} ${outcome(app) ?? ""}`.toLowerCase();
+    const text = `${app.app} ${app.state} ${app.needs.map((need) => need.kind).join(" ")} ${app.deployment ?? ""} ${app.conn_id} ${outcome(app) ?? ""}`.toLowerCase();
     return (!state || app.state === state) && wanted.every((word) => text.includes(word));
   });
   const several = (document?.connections.length ?? 0) > 1;
@@ -112,7 +108,22 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
           columns={columns}
           rows={shown}
           rowKey={(app) => `${app.conn_id}/${app.app}`}
-          by="Name"
+          by=""
+          more={(app) =>
+            app.needs.length > 0 && (
+              <Needs
+                needs={app.needs}
+                approval={app.approval}
+                button={(need) =>
+                  need.button && (
+                    <a class="button" href={acting(app.conn_id, app.app, need)}>
+                      {LABELS[need.button]}
+                    </a>
+                  )
+                }
+              />
+            )
+          }
           empty={apps.length ? "No app fits the filter." : "There is no app yet: submit one."}
         />
       )}

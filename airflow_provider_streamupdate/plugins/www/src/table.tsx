@@ -1,6 +1,6 @@
 /** A table whose columns sort it. */
 
-import type { ComponentChildren, JSX } from "preact";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
 
 export interface Column<T> {
@@ -22,10 +22,13 @@ interface Props<T> {
   columns: Column<T>[];
   rows: T[];
   rowKey: (row: T) => string;
-  /** The column sorted by at first; with a minus in front, downwards. */
+  /** The column sorted by at first; with a minus in front, downwards; empty: in the order of the rows, to which a third
+   * press on a column leads back. */
   by: string;
   empty: string;
   rowClass?: (row: T) => string;
+  /** What is shown below a row, over all columns. */
+  more?: (row: T) => ComponentChildren;
 }
 
 const AT_FIRST = 200; // rows: more take a browser too long to show before they are asked for
@@ -37,12 +40,13 @@ function compare(a: string | number | null | undefined, b: string | number | nul
   return String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
 }
 
-export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Props<T>): JSX.Element {
+export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass, more }: Props<T>): JSX.Element {
   const stored = sessionStorage.getItem(`sort ${id}`) ?? by;
   const [order, setOrder] = useState(stored);
   const down = order.startsWith("-");
-  const sorted = columns.find((column) => column.name === order.replace(/^-/, "")) ?? columns[0]!;
-  const ordered = [...rows].sort((a, b) => {
+  const named = columns.find((column) => column.name === order.replace(/^-/, ""));
+  const sorted = named ?? (by ? columns[0] : undefined);
+  const ordered = !sorted ? rows : [...rows].sort((a, b) => {
     const x = sorted.value(a);
     const y = sorted.value(b);
     const known = (value: unknown): boolean => value !== null && value !== undefined;
@@ -51,7 +55,7 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
   const [all, setAll] = useState(false);
   const shown = all ? ordered : ordered.slice(0, AT_FIRST);
   const sort = (name: string): void => {
-    const now = order === name ? `-${name}` : name;
+    const now = order === name ? `-${name}` : order === `-${name}` && !by ? "" : name;
     sessionStorage.setItem(`sort ${id}`, now);
     setOrder(now);
   };
@@ -76,15 +80,25 @@ export function Table<T>({ id, columns, rows, rowKey, by, empty, rowClass }: Pro
           </tr>
         </thead>
         <tbody>
-          {shown.map((row) => (
-            <tr key={rowKey(row)} class={rowClass?.(row)}>
-              {columns.map((column) => (
-                <td key={column.name} class={classOf(column)}>
-                  {column.show ? column.show(row) : (column.value(row) ?? "–")}
-                </td>
-              ))}
-            </tr>
-          ))}
+          {shown.map((row) => {
+            const below = more?.(row);
+            return (
+              <Fragment key={rowKey(row)}>
+                <tr class={`${rowClass?.(row) ?? ""}${below ? " opened" : ""}`}>
+                  {columns.map((column) => (
+                    <td key={column.name} class={classOf(column)}>
+                      {column.show ? column.show(row) : (column.value(row) ?? "–")}
+                    </td>
+                  ))}
+                </tr>
+                {below && (
+                  <tr class="more">
+                    <td colSpan={columns.length}>{below}</td>
+                  </tr>
+                )}
+              </Fragment>
+            );
+          })}
         </tbody>
       </table>
       {shown.length < rows.length && (

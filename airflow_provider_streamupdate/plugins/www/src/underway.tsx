@@ -6,13 +6,21 @@ import type { Request, Run, Update } from "./api";
 import { Elapsed } from "./elapsed";
 import { follow } from "./frame";
 import { runAddress } from "./requests";
-import { updateStep } from "./step";
+import { runningTask, taskName, updateStep } from "./step";
+
+interface Props {
+  update: Update;
+  run: Run | undefined;
+  request: Request | undefined;
+}
 
 /** `run`: the one that works on it, `request`: the same with its tasks; none for an update by the command line. */
-export function UnderWay({ update, run, request }: { update: Update; run: Run | undefined; request: Request | undefined }): JSX.Element {
+export function UnderWay({ update, run, request }: Props): JSX.Element {
   const { doing, since } = updateStep(update, request);
+  const task = runningTask(request);
+  const asks = task !== undefined && taskName(task) === "approve";
   return (
-    <p class="under-way">
+    <div class="under-way">
       Update to {update.new} ({update.strategy}):{" "}
       <strong class="step">
         {doing}
@@ -26,6 +34,15 @@ export function UnderWay({ update, run, request }: { update: Update; run: Run | 
           {run.dag_id}
         </a>
       )}
-    </p>
+      {asks && run && (
+        <p>
+          It waits for a person who may answer in Airflow:{" "}
+          <a href={`${runAddress(run.dag_id, run.run_id)}/tasks/${encodeURIComponent(task.task_id)}`} onClick={follow}>
+            approve or reject it
+          </a>
+          . {update.old} runs on, and nothing has changed for it.
+        </p>
+      )}
+    </div>
   );
 }
