@@ -25,6 +25,7 @@ RESTORABLE_KINDS = (
 EXPIRY = "expiry"  # in `QueryPlan.watermarks`: how long a deduplication within a watermark keeps a key
 UNKNOWN = "?"  # a column that could not be traced to its source
 LATE = "after the watermark: "  # in `StagePlan.paths`: it drops rows that have moved the watermark
+FROM, PASSED = "from ", "after "  # in `StagePlan.paths`: a source, and a stage that the rows pass, each with a dot
 PYTHON = "python:"  # a Python function: its name is known, its code is not
 
 # What is the author's own within such a text: a name in backticks, which may have any other sign in it, or a text as
@@ -213,6 +214,8 @@ class QueryPlan:
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
     written: file and line of its function, for messages
+    filters, paths: as a stage has them, of the rows that come to the sink. They are shown and not compared: the sink
+        keeps no state (none: a plan of an earlier version of this package)
     """
 
     name: str = attrs.field(validator=named("query"))
@@ -229,6 +232,8 @@ class QueryPlan:
     hadoop: dict[str, str] | None = None
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
+    filters: tuple[str, ...] | None = None
+    paths: tuple[tuple[str, ...], ...] | None = None
 
     def stage(self, name: str) -> StagePlan | None:
         return next((s for s in self.stages if s.name == name), None)

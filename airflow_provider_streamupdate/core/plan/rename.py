@@ -60,13 +60,15 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
                 definition=_value(s.definition, called),
                 types=None if s.types is None else {_text(path, called): kind for path, kind in s.types.items()},
                 windows=tuple(attrs.evolve(w, column=_text(w.column, called)) for w in s.windows),
-                filters=None if s.filters is None else tuple(sorted(_text(f, called) for f in s.filters)),
-                arrivals=None if s.arrivals is None else tuple(sorted(_text(a, called) for a in s.arrivals)),
-                paths=None if s.paths is None else tuple(sorted(_path(p, called) for p in s.paths)),
-                hidden=None if s.hidden is None else tuple(sorted(_text(f, called) for f in s.hidden)),
+                filters=_texts(s.filters, called),
+                arrivals=_texts(s.arrivals, called),
+                paths=_paths(s.paths, called),
+                hidden=_texts(s.hidden, called),
             )
             for s in query.stages
         ),
+        filters=_texts(query.filters, called),
+        paths=_paths(query.paths, called),
     )
     stages, sources = [s.name for s in result.stages], [s.name for s in result.sources]
     for kind, given in (("stages", stages), ("sources", sources)):
@@ -77,8 +79,12 @@ def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> Quer
     return result
 
 
-def _path(path: tuple[str, ...], names: _Names) -> tuple[str, ...]:
-    return tuple(sorted(_text(text, names) for text in path))
+def _texts(texts: tuple[str, ...] | None, names: _Names) -> tuple[str, ...] | None:
+    return None if texts is None else tuple(sorted(_text(text, names) for text in texts))
+
+
+def _paths(paths: tuple[tuple[str, ...], ...] | None, names: _Names) -> tuple[tuple[str, ...], ...] | None:
+    return None if paths is None else tuple(sorted(tuple(sorted(_text(t, names) for t in path)) for path in paths))
 
 
 def _names(query: QueryPlan) -> list[str]:

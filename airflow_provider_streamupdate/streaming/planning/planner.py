@@ -43,8 +43,9 @@ from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
 from .expressions.expression import zone
 from .first_batch import keep, planned_beside
-from .lineage.arrivals import arrivals, below, paths
+from .lineage.arrivals import arrivals, below
 from .lineage.arrivals import filters as filters_below
+from .lineage.arrivals import paths as paths_below
 from .lineage.lineage import Lineage, watermarks
 from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
@@ -167,6 +168,7 @@ def _plan_query(
             sources = columns_read(sources, leaf_names, optimized)
             note_tables_read(analyzed, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
+        filters, paths = _to_the_sink(lineage)
     if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
         raise ApplicationError(
             f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
@@ -198,6 +200,8 @@ def _plan_query(
             for key in (PROVIDER, PARTITIONS)
         },
         written=written,
+        filters=filters,
+        paths=paths,
     )
 
 
@@ -338,10 +342,27 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=below(lineage, node),
-        filters=tuple(sorted(_plain(filters_below(lineage, node)))),
+        filters=_filters(lineage, node),
         arrivals=tuple(sorted(marks.split(list(arrivals(lineage, node)))[0])),
-        paths=tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in paths(lineage, node))),
+        paths=_paths(lineage, node),
     )
+
+
+def _to_the_sink(lineage: Lineage) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...] | None]:
+    """The filters and the paths of the rows that come to the sink; none where they cannot be told. They are only shown,
+    so that an app is not refused for them."""
+    sink = Node("Sink", {}, [lineage.plan])
+    with contextlib.suppress(Exception):
+        return _filters(lineage, sink), _paths(lineage, sink)
+    return None, None
+
+
+def _filters(lineage: Lineage, node: Node) -> tuple[str, ...]:
+    return tuple(sorted(_plain(filters_below(lineage, node))))
+
+
+def _paths(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in paths_below(lineage, node)))
 
 
 def _operators(state: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from ....core.plan.plan import LATE, UNKNOWN, unknown
+from ....core.plan.plan import FROM, LATE, PASSED, UNKNOWN, unknown
 from ...catalyst import marks
 from ...catalyst.tree import Node
 from ..expressions.digest import digest
@@ -211,8 +211,8 @@ def paths(lineage: Traced, node: Node) -> tuple[tuple[str, ...], ...]:
         for path in _paths(lineage, child):
             asked = _asked(path.conditions)
             told = [(late, side(t)) for late, t, is_filter in path.items if not is_filter or t in asked]
-            passed = [f"after {name}." for name in path.stages]
-            found.append(tuple(sorted([f"from {path.source}.", *passed, *((LATE if x else "") + t for x, t in told)])))
+            passed = [f"{PASSED}{name}." for name in path.stages]
+            found.append(tuple(sorted([f"{FROM}{path.source}.", *passed, *((LATE if x else "") + t for x, t in told)])))
     return tuple(sorted(found))
 
 
@@ -226,7 +226,8 @@ def _paths(lineage: Traced, node: Node) -> Iterator[_Path]:
             elif node.name == "EventTimeWatermark":
                 yield attrs.evolve(path, timed=True)
             else:
-                env, parts = lineage.inputs(node), list(_parts(lineage, node))
+                parts = list(_parts(lineage, node))
+                env = lineage.inputs(node) if parts else {}
                 own = ((path.timed, text(each, env), True) for each in parts)
                 made = ((path.timed, t, False) for t in _own_rows(lineage, node))
                 conditions = (*path.conditions, *(_as_asked(each, env) for each in parts))
@@ -262,8 +263,9 @@ def _ways(lineage: Traced, node: Node) -> list[tuple[_Asked, ...]]:
     """The conditions on each path down to the next stages, to sources and tables."""
     if node.stateful:
         return [()]
-    env = lineage.inputs(node)
-    here = tuple(_as_asked(each, env) for each in _parts(lineage, node))
+    parts = list(_parts(lineage, node))
+    env = lineage.inputs(node) if parts else {}
+    here = tuple(_as_asked(each, env) for each in parts)
     below = [way for child in node.children for way in _ways(lineage, child)]
     return [(*here, *way) for way in below or [()]]
 

@@ -3,20 +3,19 @@ gave it before."""
 
 from __future__ import annotations
 
-from ....plan.plan import LATE, StagePlan
+from ....plan.plan import LATE, PASSED, StagePlan
 from ...report import LOSS
 from ..rule import Facts, Rule
 from .change import StageChange
 
 # The parts of a stage's definition that are in the text of each of its columns: the stage above compares those itself.
 _IN_COLUMNS = ("aggregates",)
-_AFTER = "after "  # of paths: a stage that the rows pass (streaming/planning/lineage/lineage.py)
 
 
 def _passed(stage: StagePlan) -> list[str]:
     """The stages that its rows pass, by name."""
     texts = {text.removeprefix(LATE) for path in stage.paths or () for text in path}
-    return sorted(text.removeprefix(_AFTER).removesuffix(".") for text in texts if text.startswith(_AFTER))
+    return sorted(text.removeprefix(PASSED).removesuffix(".") for text in texts if text.startswith(PASSED))
 
 
 def _other_rows(old: StagePlan, new: StagePlan) -> list[str]:

@@ -1,0 +1,252 @@
+"""The graph of an app's queries: which rows go where, as far as a plan tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.core.plan.graph import LONGEST, Graph, NodeKind, QueryGraph, graph
+from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.plan.rename import rename
+from airflow_provider_streamupdate.core.serde import from_json, to_json
+from tests.golden.root import unpack
+
+from .builders import app_plan, query_plan, stage_plan
+
+Paths = tuple[tuple[str, ...], ...]
+
+
+def source(name: str = "a", **changes: object) -> SourcePlan:
+    return SourcePlan(**{"name": name, "named": True, "format": "json", "location": f"/{name}", **changes})  # type: ignore[arg-type]
+
+
+def stage(name: str, number: int, *paths: tuple[str, ...], **changes: object) -> StagePlan:
+    return stage_plan(name, number, paths=paths, **changes)
+
+
+def query(*stages: StagePlan, sources: str = "a", paths: Paths = (), **changes: object) -> QueryPlan:
+    made = {"sources": tuple(map(source, sources.split())), "stages": stages, "filters": (), "paths": paths, **changes}
+    return attrs.evolve(query_plan(), **made)
+
+
+def one(new: QueryPlan, old: QueryPlan | None = None) -> QueryGraph:
+    return graph(app_plan(new), app_plan(old) if old else None).queries[0]
+
+
+def ways(found: QueryGraph) -> dict[str, tuple[int, int]]:
+    """Edges by the names of their ends, with how many the old and the new version have."""
+    return {f"{e.start} > {e.end}": (e.old, e.new) for e in found.edges}
+
+
+def lines(found: QueryGraph) -> dict[str, tuple[object, object]]:
+    return {node.id: (node.old, node.new) for node in found.nodes}
+
+
+CHAIN = query(
+    stage("daily", 0, ("after distinct.", "from a.")), stage("distinct", 1, ("from a.",)),
+    paths=(("after daily.", "after distinct.", "from a."),),
+)  # fmt: skip
+
+
+def test_a_chain_goes_from_the_source_by_the_nearest_stages_to_the_sink() -> None:
+    found = one(CHAIN)
+    assert ways(found) == {
+        "source a > stage distinct": (0, 1),
+        "stage distinct > stage daily": (0, 1),
+        "stage daily > sink": (0, 1),
+    }
+    assert [node.id for node in found.nodes] == ["source a", "stage distinct", "stage daily", "sink"]
+    assert (found.old, found.new, found.unknown) == (False, True, ())
+
+
+def test_a_union_of_sources_and_a_join_have_an_edge_each() -> None:
+    union = query(stage("daily", 0, ("from a.",), ("from b.",)), sources="a b", paths=(("after daily.", "from a."),))
+    assert set(ways(one(union))) == {"source a > stage daily", "source b > stage daily", "stage daily > sink"}
+    # the paths behind a stage differ in their sources only: one way
+    assert ways(one(attrs.evolve(union, paths=(("after daily.", "from a."), ("after daily.", "from b.")))))[
+        "stage daily > sink"
+    ] == (0, 1)
+
+
+def test_a_source_that_is_united_with_itself_has_two_ways() -> None:
+    twice = query(paths=(("from a.",), ("from a.",)))
+    assert ways(one(twice, query(paths=(("from a.",),)))) == {"source a > sink": (1, 2)}
+
+
+def test_rows_may_come_to_the_sink_past_a_stage() -> None:
+    past = query(stage("distinct", 0, ("from a.",)), paths=(("after distinct.", "from a."), ("f(a.x)", "from a.")))
+    found = one(past)
+    assert set(ways(found)) == {
+        "source a > stage distinct",
+        "stage distinct > sink",
+        "source a > steps 1 source a > sink",
+        "steps 1 source a > sink > sink",
+    }
+
+
+def test_steps_are_told_in_words_filters_as_such_and_those_of_the_optimizer_last() -> None:
+    greater, known = "greaterthan(a.x, 3)", "isnotnull(a.k)"
+    lookup = "lookup by equalto(static:rows#1.k, a.k), #99"
+    late = f"after the watermark: {greater}"
+    found = one(query(stage("daily", 0, ("from a.", known, late, lookup), filters=(greater, known))))
+    [(_, told)] = [both for name, both in lines(found).items() if name.startswith("steps")]
+    assert told == (
+        "filter a.x > 3, after the watermark",
+        "lookup by static:rows#1.k = a.k",
+        "filter a.k IS NOT NULL",
+    )
+    [box] = [node for node in found.nodes if node.kind == NodeKind.STEPS]
+    assert ways(found) == {f"source a > {box.id}": (0, 1), f"{box.id} > stage daily": (0, 1)}
+
+
+def test_steps_on_one_side_of_a_join_say_which() -> None:
+    text = "left greaterthan(a.x, 3)"
+    found = one(query(stage("pairs", 0, ("from a.", text), ("from a.",), kind="join", filters=(text,))))
+    assert ("left filter a.x > 3",) in [new for _, new in lines(found).values()]
+
+
+def test_both_versions_share_the_nodes_that_have_one_name() -> None:
+    new = query(stage("daily", 0, ("f(a.x)", "from a.")), paths=(("after daily.", "from a."),))
+    found = one(new, CHAIN)
+    assert ways(found) == {
+        "source a > steps 1 source a > stage daily": (0, 1),
+        "steps 1 source a > stage daily > stage daily": (0, 1),
+        "stage daily > sink": (1, 1),
+        "source a > stage distinct": (1, 0),
+        "stage distinct > stage daily": (1, 0),
+    }
+    assert (
+        lines(found)["stage distinct"][1] is None and lines(found)["stage daily"][0] == lines(found)["stage daily"][1]
+    )
+
+
+def test_steps_of_one_way_are_compared_with_those_of_the_other_version() -> None:
+    def filtered(*branches: str) -> QueryPlan:
+        return query(paths=tuple((text, "from a.") for text in branches), filters=branches)
+
+    same, changed = "f(a.x)", "g(a.x)"
+    found = one(filtered(same, changed), filtered("h(a.x)", same))
+    boxes = [(node.old, node.new) for node in found.nodes if node.kind == NodeKind.STEPS]
+    assert boxes == [(("filter f(a.x)",), ("filter f(a.x)",)), (("filter h(a.x)",), ("filter g(a.x)",))]
+    # a branch more; and steps where there were none
+    assert [(n.old, n.new) for n in one(filtered(same, changed), filtered(same)).nodes if n.kind == NodeKind.STEPS] == [
+        (("filter f(a.x)",), ("filter f(a.x)",)),
+        (None, ("filter g(a.x)",)),
+    ]
+    assert ways(one(filtered(same), query(paths=(("from a.",),)))) == {
+        "source a > steps 1 source a > sink": (0, 1),
+        "steps 1 source a > sink > sink": (0, 1),
+        "source a > sink": (1, 0),
+    }
+
+
+def test_texts_that_read_alike_and_differ_are_told_apart() -> None:
+    old, new = "python#aaaaaa1(a.x, evalType=1)", "python#aaaaaa2(a.x, evalType=1)"
+    found = one(query(paths=((new, "from a."),)), query(paths=((old, "from a."),)))
+    [box] = [node for node in found.nodes if node.kind == NodeKind.STEPS]
+    assert (box.old, box.new) == ((old,), (new,))
+    keys = [stage("daily", 0, ("from a.",), definition={"keys": [text]}) for text in (old, new)]
+    was, now = lines(one(query(keys[1]), query(keys[0])))["stage daily"]
+    assert was == ("aggregate", f"keys: {old}") and now == ("aggregate", f"keys: {new}")
+
+
+def test_renames_are_followed_up_to_the_sink() -> None:
+    named = attrs.evolve(
+        CHAIN,
+        paths=(("after daily.", "after distinct.", "f(daily.x)", "from a."),),
+        filters=("f(daily.x)",),
+    )
+    app = app_plan(named)
+    assert app.queries[0].paths is not None
+    found = graph(app, rename(app, {"daily": "monthly", "a": "b"})).queries[0]
+    assert "stage monthly > steps 1 stage monthly > sink" in ways(found)
+    assert lines(found)["steps 1 stage monthly > sink"][0] == ("filter f(monthly.x)",)
+
+
+def test_the_sink_tells_what_it_was() -> None:
+    new = query(paths=(("from a.",),), sink=SinkPlan(format="delta", location="file:/out"), output_mode="update")
+    found = one(new, query(paths=(("from a.",),)))
+    assert lines(found)["sink"] == (("noop", "append mode"), ("delta", "update mode", "file:/out"))
+    assert found.nodes[-1].name == "delta"
+
+
+def test_queries_that_only_one_version_has() -> None:
+    both = graph(app_plan(query(name="b"), query(name="c")), app_plan(query(name="a"), query(name="b")))
+    assert [(q.name, q.old, q.new) for q in both.queries] == [("b", True, True), ("c", False, True), ("a", True, False)]
+    assert both.compared and not graph(app_plan(query())).compared
+    assert all(node.new is None for node in both.queries[2].nodes)
+
+
+def test_a_plan_without_paths_of_the_sink_says_so_and_still_ends_there() -> None:
+    older = attrs.evolve(CHAIN, paths=None)
+    found = one(older)
+    assert ways(found) == ways(one(CHAIN))
+    assert found.unknown == ("the plan does not tell the steps before the sink",)
+    assert one(CHAIN, older).unknown == ("the old version's plan does not tell the steps before the sink",)
+    assert set(ways(one(query(sources="a b", paths=None)))) == {"source a > sink", "source b > sink"}  # type: ignore[arg-type]
+
+
+def test_a_plan_without_any_paths_leaves_open_what_it_does_not_tell() -> None:
+    bare = query(stage_plan("daily", 0), stage_plan("distinct", 1), sources="a b", paths=None)  # type: ignore[arg-type]
+    found = one(bare)
+    assert found.edges == () and len(found.nodes) == 5
+    assert found.unknown == ("the plan does not tell what feeds stage daily, stage distinct, sink",)
+    alone = one(query(stage_plan("daily", 0), paths=None))  # type: ignore[arg-type]
+    assert set(ways(alone)) == {"source a > stage daily", "stage daily > sink"}  # there is no other
+    assert alone.unknown == ("the plan does not tell the steps between",)
+
+
+def test_a_source_that_the_planner_could_not_tell_is_shown_as_such() -> None:
+    found = one(query(stage("daily", 0, ("from ?source.",)), sources=""))
+    assert lines(found)["source ?source"] == (None, ("not known which",))
+    assert "source ?source > stage daily" in ways(found)
+
+
+HOSTILE = "f('\n\x1b[31m| ``` \u202e', \ud800)"
+
+
+def test_hostile_texts_are_one_line_each_and_long_ones_are_cut_without_being_mistaken() -> None:
+    found = one(query(paths=((HOSTILE, "from a."),), sources="a+b=@:x"))
+    assert all("\n" not in line for node in found.nodes for line in node.new or ())
+    long = [f"f({'x' * 100_000}{end})" for end in "ab"]
+    texts = [one(query(paths=((text, "from a."),))).nodes[-1].new for text in long]
+    assert texts[0] != texts[1] and all(len(line) < LONGEST + 20 for text in texts for line in text or ())
+
+
+def test_a_name_with_dots_and_colons_is_found_in_paths() -> None:
+    name = "a.b:c+d=e@f-g"
+    found = one(query(stage(name, 0, ("from x.y.",)), sources="x.y", paths=((f"after {name}.", "from x.y."),)))
+    assert set(ways(found)) == {f"source x.y > stage {name}", f"stage {name} > sink"}
+
+
+def test_a_chain_of_many_stages() -> None:
+    names = [f"s{n}" for n in range(400)]
+    stages = [
+        stage(name, n, tuple(sorted(["from a.", *(f"after {below}." for below in names[n + 1 :])])))
+        for n, name in enumerate(names)
+    ]
+    found = one(query(*stages, paths=(tuple(sorted(["from a.", *(f"after {name}." for name in names)])),)))
+    assert len(found.edges) == 401 and "stage s7 > stage s6" in ways(found)
+
+
+def test_a_graph_is_plain_data() -> None:
+    made = graph(app_plan(CHAIN), app_plan(query(paths=(("f(a.x)", "from a."),))))
+    assert from_json(to_json(made), Graph, "x") == made
+
+
+@pytest.mark.parametrize("root", ["root-0.0", "root-0.1", *(f"spark-4.{n}-rocksdb" for n in (2, 3))])
+def test_plans_of_earlier_versions(root: str, tmp_path: Path) -> None:
+    """The whole of what is known is there, and what is not is told."""
+    files = sorted(unpack(root, tmp_path).rglob("plan.json"))
+    assert files
+    for file in files:
+        plan = from_json(file.read_bytes(), AppPlan, str(file))
+        for found, kept in zip(graph(plan).queries, plan.queries, strict=True):
+            assert {n.name for n in found.nodes if n.kind != NodeKind.STEPS} >= {
+                *(s.name for s in kept.sources),
+                *(s.name for s in kept.stages),
+            }
+            assert found.unknown and "sink" in {edge.end for edge in found.edges}
+            assert [e.end for e in found.edges if e.start.startswith("stage ")] == ["sink"] * len(kept.stages)
