@@ -683,6 +683,7 @@ def test_the_markdown_names_everything_and_survives_pipes_and_line_ends() -> Non
     new = query_plan(stage_plan("a", definition={"keys": ["x\ny"]}))
     lines = report(old, new, agree=("windows/b",)).to_markdown().splitlines()
     assert lines[0] == "Compatibility of the new version of **flights** with snapshot s1: **not compatible**"
-    rows = [line.replace("\\|", "") for line in lines[4:]]
+    assert lines[2] == "```text" and "stage a, aggregate" in "\n".join(lines[3 : lines.index("```")])
+    rows = [line.replace("\\|", "") for line in lines[lines.index("|---|---|---|---|---|") + 1 :]]
     assert len(rows) == 4 and all(row.count("|") == 6 for row in rows)
     assert rows[2].startswith("| stage | windows/a | refused | keys changed") and rows[3].endswith("| agreed |")

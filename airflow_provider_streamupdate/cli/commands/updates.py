@@ -294,6 +294,12 @@ def _against_plan(
 def _print_report(report: CompatibilityReport) -> None:
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     echo()
+    if report.picture is not None:
+        from ...core.compatibility.picture.drawing import drawn
+
+        for line in drawn(report.picture):
+            echo(line)
+        echo()
     print_table(
         ("THING", "NAME", "VERDICT", "AGREEMENT", "REASON"),
         (

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from ..plan.graph import graph
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import rename
 from ..plan.wording import once
@@ -60,7 +61,8 @@ def compare(
     """
     if renames:
         old = rename(old, renames)
-    return CompatibilityReport(app=new.app, source=source, items=agreed(_items(old, new, fork), agree))
+    items = agreed(_items(old, new, fork), agree)
+    return CompatibilityReport(app=new.app, source=source, items=items, graph=graph(new, old))
 
 
 def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:

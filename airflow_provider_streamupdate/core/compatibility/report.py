@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
 from ..errors import StreamUpdateError
-from ..text_enum import TextEnum
+from ..plan.graph import Graph
+from .picture.drawing import drawn
+from .picture.picture import Picture, pictured
+from .verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, ReportItem, Verdict
 
-
-class Verdict(TextEnum):
-    """What becomes of a thing's state, from harmless to impossible. LOSS and IGNORED need agreement."""
-
-    CARRIED = "carried"  # it continues
-    MIGRATED = "migrated"  # it continues, its rows rewritten for the new plan
-    EMPTY = "empty"  # new: it starts without state
-    LOSS = "carried with loss"  # it continues, and some results are not what the new version alone would give
-    IGNORED = "ignored"  # gone from the plan: its state is left behind
-    REFUSED = "refused"  # it cannot be continued correctly
-
-
-CARRIED, MIGRATED, EMPTY = Verdict.CARRIED, Verdict.MIGRATED, Verdict.EMPTY
-LOSS, IGNORED, REFUSED = Verdict.LOSS, Verdict.IGNORED, Verdict.REFUSED
-
-
-@attrs.frozen(kw_only=True)
-class ReportItem:
-    """One verdict.
-
-    thing: stage, source, sink, query, app, watermark or setting
-    name: ``query/stage`` for a stage, ``query:watermark`` for what holds for a query as a whole
-    rules: ids of the rules it follows from (docs/compatibility.md)
-    offer: for a refusal, the name under which the author may declare that it means the same (None: not possible)
-    because: the reason given with an agreement
-    """
-
-    thing: str
-    name: str
-    verdict: Verdict
-    reason: str
-    needs_agreement: bool = False
-    agreed: bool = False
-    rules: tuple[str, ...] = ()
-    offer: str | None = None
-    because: str | None = None
-
-    @property
-    def blocks(self) -> bool:
-        return self.verdict == REFUSED or (self.needs_agreement and not self.agreed)
+__all__ = [
+    "CARRIED",
+    "EMPTY",
+    "IGNORED",
+    "LOSS",
+    "MIGRATED",
+    "REFUSED",
+    "CompatibilityReport",
+    "IncompatibleError",
+    "ReportItem",
+    "Verdict",
+]
 
 
 @attrs.frozen(kw_only=True)
 class CompatibilityReport:
-    """All verdicts for one new plan against one saved state (`source`: ``snapshot NAME`` or ``deployment ID``)."""
+    """All verdicts for one new plan against one saved state (`source`: ``snapshot NAME`` or ``deployment ID``).
+
+    graph: of both plans (none: nothing was compared with a plan, or a report of an earlier version of this package)
+    """
 
     app: str
     source: str
     items: tuple[ReportItem, ...]
+    graph: Graph | None = None
 
     @property
     def compatible(self) -> bool:
@@ -72,18 +53,31 @@ class CompatibilityReport:
                 lines.append(f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {item.name}")
         return lines
 
+    @property
+    def picture(self) -> Picture | None:
+        """The old version's queries beside the new one's, with the verdicts on them."""
+        return None if self.graph is None else pictured(self.graph, self.items)
+
     def to_markdown(self) -> str:
         rows = [
             f"| {i.thing} | {_cell(i.name)} | {i.verdict} | {_cell(i.reason)} | {_agreement(i)} |" for i in self.items
         ]
         head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
+        shown = [*_fenced(drawn(self.picture)), ""] if self.picture else []
         return "\n".join(
-            [head, "", "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
+            [head, "", *shown, "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
         )
 
     @property
     def outcome(self) -> str:
         return "compatible" if self.compatible else "not compatible"
+
+
+def _fenced(lines: list[str]) -> list[str]:
+    """A block of code: within more backticks than any line has in a row."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence]
 
 
 def _cell(text: str) -> str:
