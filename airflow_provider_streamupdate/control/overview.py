@@ -29,6 +29,8 @@ from .interruption import Interruption, interruption
 from .next_step import next_step
 from .operations import hot_standby
 from .operations.context import Context
+from .picture import figures as node_figures
+from .picture import report_document, running_picture
 from .status import WITHOUT_WORD, Beside, beside
 from .supervision.outlook import Outlook, outlook, told
 from .update.step import NOTED, Step
@@ -146,13 +148,22 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "hot_standby": to_dict(hot_standby.look(registry, drivers)),
         "deployments": deployments,
         "stages": list(_stages(status, plan, report)),
-        "report": report and {**to_dict(report), "outcome": report.outcome, "deployment": checked},
+        "picture": running_picture(plan, state, status),
+        "report": report and {**_report(report, checked, current, state, status), "deployment": checked},
         "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots,
         "updates": [update_document(record) for record in updates],
         "rollbacks": [to_dict(record) for record in registry.rollbacks()],
         "events": events(registry, current.deployment) if current else [],
     }
+
+
+def _report(
+    report: CompatibilityReport, checked: str | None, current: Current | None, state: DriverState, status: Status | None
+) -> dict[str, Any]:
+    """The report as JSON, with the figures of what runs while that is the old version."""
+    old = current is not None and current.deployment != checked
+    return report_document(report, node_figures(state, status) if old else None)
 
 
 def snapshot_documents(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:

@@ -98,6 +98,7 @@ def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path:
         ("windows/gone", None, "ignored"),
     ]
     assert found["report"]["outcome"] == "compatible" and found["report"]["deployment"] == "v2"
+    assert found["report"]["picture"] is None and "graph" not in found["report"]  # one of an earlier version
     assert [s["seconds"] for s in found["updates"][0]["steps"]] == [1.0, 10.5]
     assert [(s["name"], bool(s["verified"])) for s in found["snapshots"]] == [("s1", True), ("s2", False)]
     assert found["snapshots"][0]["verified"]["problem"] is None and found["snapshots"][0]["verified"]["files"] > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from airflow_provider_streamupdate.streaming.engine.queries import rows_behind
+from airflow_provider_streamupdate.streaming.engine.queries import rows_arriving, rows_behind
 
 FILES = {"endOffset": '{"logOffset":3}', "latestOffset": "null", "metrics": {}}
 
@@ -30,3 +30,12 @@ def test_what_a_source_does_not_say_is_not_known() -> None:
         metrics = {"avgOffsetsBehindLatest": "3"}
         report = {"sources": [{"endOffset": strange, "latestOffset": strange, "metrics": metrics}]}
         assert rows_behind(report, ["one"]) == {}
+
+
+def test_rows_that_arrive_are_told_by_source() -> None:
+    one, two = {"inputRowsPerSecond": 12.5}, {"inputRowsPerSecond": 0}
+    assert rows_arriving({"sources": [one, two]}, ["a", "b", "a"]) == {"a": 12.5, "b": 0.0}
+    assert rows_arriving({"sources": [one, two]}, ["a"]) == {}  # it is not known which is which
+    for unknown in ({}, {"inputRowsPerSecond": None}, {"inputRowsPerSecond": float("nan")}):
+        assert rows_arriving({"sources": [one, unknown]}, ["a", "b"]) == {"a": 12.5}
+    assert rows_arriving({}, []) == {}

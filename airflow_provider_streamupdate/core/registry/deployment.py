@@ -123,6 +123,7 @@ class DriverClaim:
 @attrs.frozen(kw_only=True)
 class QueryStatus:
     """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
+    source_rates: rows per second that arrive, by source (none: a version before this, or Spark does not tell which)
     state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); state_bytes: of all
     stages, on the executors' disks (RocksDB) or else in their memory (None: unknown); removed_rows: those
     that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
@@ -138,6 +139,7 @@ class QueryStatus:
     batch_seconds: float | None = None
     lag: float | None = None
     source_lag: dict[str, float] = attrs.field(factory=dict)
+    source_rates: dict[str, float] = attrs.field(factory=dict)
     watermark: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)
     rows_batch: int | None = None

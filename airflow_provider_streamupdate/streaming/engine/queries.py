@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -163,7 +164,8 @@ class RunningQueries:
         reports = self._reports.setdefault(name, BatchReports(self._before[name]))
         executed = reports.look(query, stages, status.batch)
         rows = self._rows[name] = self._rows[name].after(executed, stages)
-        behind = rows_behind(progress, operators.source_order if operators else ())
+        order = operators.source_order if operators else ()
+        behind = rows_behind(progress, order)
         return attrs.evolve(
             status,
             input_rows_per_second=progress.get("inputRowsPerSecond"),
@@ -172,6 +174,7 @@ class RunningQueries:
             watermark=progress.get("eventTime", {}).get("watermark"),
             lag=float(sum(behind.values())) if behind else None,
             source_lag=behind,
+            source_rates=rows_arriving(progress, order),
             state_rows=_by_stage(stages, rows.rows) or {},
             rows_batch=rows.batch if rows.exact else None,
             state_bytes=state_bytes(progress),
@@ -218,11 +221,21 @@ def rows_behind(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, 
     Kafka's own figure, ``avgOffsetsBehindLatest``, is the average of its partitions (KafkaMicroBatchStream.metrics), so
     that all are added up here, from what there is and what was read: ``{"topic": {"partition": offset}}``.
     """
-    names, sources = list(dict.fromkeys(order)), progress.get("sources", [])
-    if len(names) != len(sources):
-        return {}
-    unread = {name: _unread(source) for name, source in zip(names, sources, strict=True)}
+    unread = {name: _unread(source) for name, source in _by_source(progress, order).items()}
     return {name: float(n) for name, n in unread.items() if n is not None}
+
+
+def rows_arriving(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, float]:
+    """How many rows a second arrive from each source; without those of which Spark does not know it (no trigger before,
+    or none that took time)."""
+    rates = {name: source.get("inputRowsPerSecond") for name, source in _by_source(progress, order).items()}
+    return {name: float(n) for name, n in rates.items() if isinstance(n, (int, float)) and math.isfinite(n)}
+
+
+def _by_source(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """What a progress report says of each source, by name; nothing where it is not known which is which."""
+    names, sources = list(dict.fromkeys(order)), progress.get("sources", [])
+    return dict(zip(names, sources, strict=True)) if len(names) == len(sources) else {}
 
 
 def _unread(source: Mapping[str, Any]) -> int | None:
